@@ -1,0 +1,22 @@
+// Reverse-mode differentiation. Search rewrites the forward PCG; differentiation belongs to lowering, which runs each
+// operator's GradientProgram on the shards of its tasks. `differentiate` stitches the same programs into one graph.
+#pragma once
+
+#include <vector>
+
+#include "core/graph/pcg.h"
+
+namespace unity {
+
+// Which values the gradient of output 0 flows through: those on a path from a weight (or from a given leaf) to it.
+std::vector<bool> needs_gradient(const Pcg& pcg);
+
+// The gradient program of a node for the operands that need gradients. Empty when none does.
+GradientProgram gradient_program(const Pcg& pcg, NodeId node, const std::vector<bool>& needs);
+
+// The training graph of an unparallelised PCG: its nodes, then the backward operators. Outputs: those of the forward graph,
+// then the gradient of every weight, in node order. Error when an operator on the way is not differentiable or the graph is
+// parallel.
+Result<Pcg> differentiate(const Pcg& pcg);
+
+}  // namespace unity

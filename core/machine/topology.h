@@ -1,0 +1,116 @@
+// A machine: devices, switches and links, with the hierarchy (node, socket, GPU) that numbers the devices.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/hash.h"
+#include "core/base/ids.h"
+#include "core/base/units.h"
+#include "core/ops/shape.h"
+
+namespace unity {
+
+enum class LinkKind : std::uint8_t { nvlink, xbus, pcie, infiniband, ethernet, memory };
+std::string_view to_string(LinkKind kind);
+
+// One point of an efficiency curve: work of at least this amount (FLOPs or bytes) reaches this fraction of the peak.
+struct EfficiencyPoint {
+  double amount = 0;
+  double fraction = 1;
+};
+
+// What one (logical) device can do. From a device file, topologies/devices/NAME.yaml.
+struct DeviceSpec {
+  std::string name;                              // "V100-SXM2-16GB"
+  std::string kind = "gpu";                      // gpu, cpu
+  std::map<DType, FlopsPerSecond> peak;          // f32 at least; alone on its physical device
+  BytesPerSecond memory_bandwidth;
+  Bytes memory;
+  Picoseconds launch_overhead;                   // per task
+  std::vector<EfficiencyPoint> matmul_efficiency;  // by FLOPs, ascending; fraction of peak
+  std::vector<EfficiencyPoint> memory_efficiency;  // by bytes, ascending; fraction of memory bandwidth
+};
+
+// Compute as a shared resource: logical devices on one physical device slow one another. k busy devices on `units` units of
+// compute each run at the rate min(1, units / k).
+struct PhysicalDevice {
+  double units = 1;
+};
+
+struct Device {
+  std::size_t spec = 0;      // index into Topology::specs
+  std::size_t physical = 0;  // index into Topology::physical_devices
+  VertexId vertex;
+  std::string name;  // "node0.socket1.gpu2"
+};
+
+struct Vertex {
+  std::string name;
+  DeviceId device;  // invalid for switches, hosts, NICs
+};
+
+// One direction of a link. A full-duplex link is two of these.
+struct Link {
+  VertexId from, to;
+  BytesPerSecond bandwidth;
+  Picoseconds latency;
+  LinkKind kind = LinkKind::nvlink;
+};
+
+// A level of the hierarchy, outermost first: {"node", 2}, {"socket", 2}, {"gpu", 3}.
+struct Level {
+  std::string name;
+  int count = 1;
+};
+
+class Topology {
+ public:
+  std::string name;
+  int nodes = 1;
+  std::vector<DeviceSpec> specs;
+  std::vector<PhysicalDevice> physical_devices;
+  std::vector<Device> devices;
+  std::vector<Vertex> vertices;
+  std::vector<Link> links;
+  std::vector<Level> levels;
+
+  std::size_t device_count() const { return devices.size(); }
+  const Device& device(DeviceId id) const { return devices.at(id.index()); }
+  const DeviceSpec& spec(DeviceId id) const { return specs[device(id).spec]; }
+
+  // The links from one device to another: fewest hops, then lowest latency sum, then highest bandwidth, then lowest link
+  // ids; deterministic. Empty for a device to itself. Needs finish().
+  std::span<const LinkId> route(DeviceId from, DeviceId to) const;
+  // Sum of latencies, and the smallest bandwidth, along the route.
+  Picoseconds latency(DeviceId from, DeviceId to) const;
+  BytesPerSecond bandwidth(DeviceId from, DeviceId to) const;
+  // The outermost level in which the two devices differ (0 = different nodes); levels.size() for the same device.
+  int distance_level(DeviceId a, DeviceId b) const;
+
+  // Computes routes. InputError when two devices are not connected (says which) or a rate is not positive.
+  void finish();
+  // The first n devices with everything between them (routes stay as they are).
+  Topology first_devices(int n) const;
+  Hash hash() const;
+
+ private:
+  std::vector<LinkId> route_links_;
+  std::vector<std::uint32_t> route_begin_;  // [from * devices + to]
+};
+
+// Where topology files are found: the given folder, else $UNITY_TOPOLOGIES, else the installed or source folder.
+std::vector<std::string> topology_names();
+std::vector<std::string> device_names();
+
+struct TopologyOptions {
+  int nodes = 0;    // 0: as the file says
+  int devices = 0;  // 0: all; else the first N
+};
+// A name from `topologies/` or a path to a YAML file. InputError with file, line, column, found, expected.
+Topology load_topology(const std::string& name_or_path, const TopologyOptions& options = {});
+DeviceSpec load_device(const std::string& name);
+
+}  // namespace unity

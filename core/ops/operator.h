@@ -1,0 +1,161 @@
+// What an operator is. One operator = one header + one source + one line in operators.def (+ one kernel per backend).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/ops/attributes.h"
+#include "core/ops/axes.h"
+#include "core/ops/parallel_shape.h"
+
+namespace unity {
+
+// ---- Calls: the one kernel signature, shared by the reference evaluator and every backend --------------------------------
+
+// A dense row-major block of a logical tensor. `offset` and `global` place it: embedding rows, causal masks, random numbers
+// and means (which divide by the *global* extent) need them.
+struct Operand {
+  void* data = nullptr;  // null for operands of which only the shape is used
+  DType dtype = DType::f32;
+  Dims extent;  // of this block
+  Dims offset;  // of its first element in the logical tensor
+  Dims global;  // sizes of the logical tensor
+  std::int64_t elements() const { return element_count(extent); }
+  template <class T>
+  T* as() const { return static_cast<T*>(data); }
+};
+
+struct OpCall {
+  const Attributes& attributes;
+  std::span<const Operand> inputs;
+  std::span<const Operand> outputs;
+  RandomKey random;  // (seed, origin id, step), for operators that draw random numbers
+};
+
+// ---- Gradients ------------------------------------------------------------------------------------------------------------
+
+class Operator;
+
+// A value inside a gradient: an operand or result of the forward operator, the gradient of a result, or the result of a step.
+struct GradientValue {
+  enum class Kind : std::uint8_t { input, output, output_gradient, step } kind = Kind::input;
+  int index = 0;   // operand, result or step number
+  int result = 0;  // which result of the step
+  bool operator==(const GradientValue&) const = default;
+};
+
+struct GradientStep {
+  const Operator* op = nullptr;
+  Attributes attributes;
+  std::vector<GradientValue> inputs;
+};
+
+// The gradient of an operator as a graph of other operators. It is a vector-Jacobian product of the *local* function, so a
+// task of a sharded operator runs it on its own shards; movement between shards has its own adjoint (see plan/lowering).
+struct GradientProgram {
+  std::vector<GradientStep> steps;
+  std::vector<std::optional<GradientValue>> input_gradients;  // none: not differentiable in, or not wanted for, that operand
+};
+
+// Records a GradientProgram. Shapes are those of the logical (unsharded) tensors.
+class GradientBuilder {
+ public:
+  GradientBuilder(std::vector<Shape> inputs, std::vector<Shape> outputs, std::vector<bool> wanted);
+
+  GradientValue input(int i) const { return {GradientValue::Kind::input, i, 0}; }
+  GradientValue output(int i = 0) const { return {GradientValue::Kind::output, i, 0}; }
+  GradientValue output_gradient(int i = 0) const { return {GradientValue::Kind::output_gradient, i, 0}; }
+  bool wanted(int input) const { return wanted_[static_cast<std::size_t>(input)]; }
+  const Shape& shape(GradientValue value) const;
+
+  // Appends a step; the name is one of operators.def. CHECKs that it is well-formed.
+  GradientValue apply(std::string_view op, Attributes attributes, std::vector<GradientValue> inputs);
+  // The r-th result of the step that made `value`.
+  GradientValue result(GradientValue value, int r) const { return {value.kind, value.index, r}; }
+  void set_input_gradient(int input, GradientValue value);
+  // Sums `value` over the dimensions along which `input` was broadcast, back to the shape of `input`.
+  GradientValue sum_to_input(GradientValue value, int input);
+
+  GradientProgram take() && { return std::move(program_); }
+
+ private:
+  std::vector<Shape> inputs_, outputs_;
+  std::vector<bool> wanted_;
+  std::vector<std::vector<Shape>> step_shapes_;
+  GradientProgram program_;
+};
+
+// ---- Operators --------------------------------------------------------------------------------------------------------------
+
+// A small instance, from which tests, the rule generator and the derived-rule listing start.
+struct Example {
+  Attributes attributes;
+  std::vector<Shape> inputs;
+  std::int64_t index_bound = 0;  // i32 operands hold indices in [0, index_bound)
+};
+
+enum class OpCategory : std::uint8_t {
+  leaf,             // no inputs: input, weight, dropout mask
+  compute,          // runs as tasks
+  parallelization,  // changes how a tensor is laid out, never what it is
+};
+
+struct Arity {
+  int min = 1;
+  int max = 1;  // -1: any number
+};
+
+class Operator {
+ public:
+  explicit Operator(std::string name) : name_(std::move(name)) {}
+  virtual ~Operator() = default;
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
+  const std::string& name() const { return name_; }
+  virtual OpCategory category() const { return OpCategory::compute; }
+  virtual std::vector<AttributeSpec> attributes() const { return {}; }
+  virtual Arity arity() const { return {1, 1}; }
+
+  // The axis table for logical input shapes. Errors say operator, operand, found, expected.
+  virtual Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const = 0;
+
+  // Parallel shapes of the results. From the table, except for leaves and parallelization operators.
+  virtual Result<std::vector<ParallelShape>> parallel_shapes(const Attributes& attributes,
+                                                             const std::vector<ParallelShape>& inputs) const;
+
+  // Records the gradient; the default records none (not differentiable).
+  virtual void gradient(const Attributes& attributes, GradientBuilder& builder) const;
+
+  // Core's own evaluator: the oracle for generator, axioms, refutation and every kernel. Element types: f64, i64 and mod
+  // (exact arithmetic; nonlinear functions have stand-ins there), i32 for indices. Not meant to be fast.
+  virtual void reference(const OpCall& call) const = 0;
+
+  virtual std::vector<Example> examples() const { return {}; }
+
+  // For random operators (dropout mask): the values depend on OpCall::random.
+  virtual bool random() const { return false; }
+
+ private:
+  std::string name_;
+};
+
+// All operators, in the order of operators.def.
+std::span<const Operator* const> all_operators();
+// nullptr when there is none of that name.
+const Operator* find_operator(std::string_view name);
+// CHECKs that it exists: for names in our own code.
+const Operator& get_operator(std::string_view name);
+std::vector<std::string> operator_names();
+
+// Logical shapes of the results. Error when the operands do not fit.
+Result<std::vector<Shape>> infer_shapes(const Operator& op, const Attributes& attributes, std::span<const Shape> inputs);
+Result<std::vector<ParallelShape>> infer_parallel_shapes(const Operator& op, const Attributes& attributes,
+                                                         const std::vector<ParallelShape>& inputs);
+
+}  // namespace unity

@@ -1,0 +1,26 @@
+#include <catch2/catch.hpp>
+
+#include "core/base/text.h"
+#include "core/base/units.h"
+
+using namespace unity;
+
+TEST_CASE("sizes, times and rates parse with their unit and print in the nearest one") {
+  CHECK(parse_bytes("16 GB")->count == 16'000'000'000);
+  CHECK(parse_bytes("1.5 KiB")->count == 1536);
+  CHECK(parse_time("1.25us")->count == 1'250'000);
+  CHECK(parse_bandwidth("100 Gbit/s")->rate == 12.5e9);
+  CHECK(to_string(Bytes{3'252'224}) == "3.252 MB");
+  CHECK(to_string(Picoseconds{1'250'000}) == "1.25 us");
+}
+
+TEST_CASE("a quantity without a unit is refused, naming the units") {
+  CHECK(parse_bytes("16").error().message.find("expected one of B, kB") != std::string::npos);
+  CHECK_FALSE(parse_time("5 GB").ok());
+  CHECK_FALSE(parse_bandwidth("fast").ok());
+}
+
+TEST_CASE("a misspelt name gets the nearest known one") {
+  CHECK(nearest_name("bert-larg", {"bert-tiny", "bert-large", "mlp"}) == "bert-large");
+  CHECK(nearest_name("zebra", {"bert-tiny", "mlp"}).empty());
+}
