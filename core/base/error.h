@@ -101,3 +101,10 @@ class [[nodiscard]] Result<void> {
     if (!unity_result.ok()) return unity_result.error(); \
     std::move(unity_result).value();                   \
   })
+
+// Returns the error of a Result<void> from the enclosing function.
+#define UNITY_TRY_VOID(expression)                         \
+  do {                                                     \
+    auto unity_result = (expression);                      \
+    if (!unity_result.ok()) return unity_result.error();   \
+  } while (false)

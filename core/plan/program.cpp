@@ -1,0 +1,212 @@
+#include "core/plan/program.h"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+namespace unity {
+namespace {
+
+template <std::size_t N, class E>
+std::string_view name_of(const std::array<std::string_view, N>& names, E value) {
+  return names[static_cast<std::size_t>(value)];
+}
+
+Hash hash_box(const Box& box) {
+  Hash h = mix(box.rank());
+  for (std::size_t i = 0; i < box.rank(); ++i)
+    h = combine(combine(h, static_cast<Hash>(box.offset[i])), static_cast<Hash>(box.extent[i]));
+  return h;
+}
+
+nlohmann::json box_json(const Box& box) { return {{"offset", box.offset}, {"extent", box.extent}}; }
+
+}  // namespace
+
+std::string_view to_string(BufferCategory c) {
+  constexpr std::array<std::string_view, 5> kNames = {"weight", "gradient", "optimizer_state", "activation", "input"};
+  return name_of(kNames, c);
+}
+std::string_view to_string(TaskKind k) {
+  constexpr std::array<std::string_view, 6> kNames = {"compute", "copy", "accumulate", "zero", "communicate", "update"};
+  return name_of(kNames, k);
+}
+std::string_view to_string(Phase p) {
+  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward", "update"};
+  return name_of(kNames, p);
+}
+std::string_view to_string(Stream s) {
+  constexpr std::array<std::string_view, 3> kNames = {"compute", "communication", "copy"};
+  return name_of(kNames, s);
+}
+std::string_view to_string(CollectiveKind k) {
+  constexpr std::array<std::string_view, 7> kNames = {"send",       "broadcast",      "reduce",    "all_reduce",
+                                                      "all_gather", "reduce_scatter", "all_to_all"};
+  return name_of(kNames, k);
+}
+
+Bytes communication_bytes(const Communication& c) {
+  std::int64_t n = static_cast<std::int64_t>(c.participants.size()), elements = 0;
+  switch (c.kind) {
+    case CollectiveKind::send: elements = c.participants[0].piece.elements(); break;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: elements = (n - 1) * c.participants[0].piece.elements(); break;
+    case CollectiveKind::all_reduce: elements = 2 * (n - 1) * c.participants[0].piece.elements(); break;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      for (const Participant& p : c.participants) elements += (n - 1) * p.piece.elements();
+      break;
+    case CollectiveKind::all_to_all:
+      for (const Exchange& e : c.exchanges)
+        if (e.from != e.to) elements += e.box.elements();
+      break;
+  }
+  return {elements * size_of(c.dtype)};
+}
+
+std::string Program::task_name(TaskId id) const {
+  const Task& t = tasks[id.index()];
+  switch (t.kind) {
+    case TaskKind::compute: {
+      const ProgramOp& op = ops[static_cast<std::size_t>(t.op)];
+      return fmt::format("{} {}", op.op->name(), op.name);
+    }
+    case TaskKind::communicate: {
+      const Communication& c = communications[static_cast<std::size_t>(t.op)];
+      return fmt::format("{} {}", to_string(c.kind), c.name);
+    }
+    case TaskKind::update: return fmt::format("{} {}", optimizer.name, tensor_of(operands_of(t)[0]).name);
+    default: return fmt::format("{} {}", to_string(t.kind), tensor_of(operands_of(t).back()).name);
+  }
+}
+
+std::vector<DeviceId> Program::devices_of(TaskId id) const {
+  const Task& t = tasks[id.index()];
+  if (t.kind != TaskKind::communicate) return {t.device};
+  std::vector<DeviceId> devices;
+  for (const Participant& p : communications[static_cast<std::size_t>(t.op)].participants) devices.push_back(p.device);
+  return devices;
+}
+
+Bytes Program::communicated() const {
+  Bytes total;
+  for (const Communication& c : communications) total += communication_bytes(c);
+  return total;
+}
+
+std::vector<BufferLife> buffer_lives(const Program& program) {
+  std::vector<BufferLife> lives(program.buffers.size());
+  auto touch = [&](BufferId id, TaskId task) {
+    if (!id.valid()) return;
+    BufferLife& life = lives[id.index()];
+    if (!life.first.valid()) life.first = task;
+    life.last = task;
+  };
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& t = program.tasks[i];
+    TaskId id(static_cast<std::int64_t>(i));
+    auto operands = program.operands_of(t);
+    if (t.kind == TaskKind::communicate) {
+      for (const Participant& p : program.communications[static_cast<std::size_t>(t.op)].participants)
+        touch(p.send, id), touch(p.receive, id);
+    } else if (t.kind == TaskKind::compute) {
+      const ProgramOp& op = program.ops[static_cast<std::size_t>(t.op)];
+      for (std::size_t k = 0; k < operands.size(); ++k)
+        if (k >= op.inputs || !op.shape_only[k]) touch(operands[k], id);
+    } else {
+      for (BufferId b : operands) touch(b, id);
+    }
+  }
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    BufferCategory c = program.buffers[b].category;
+    lives[b].persistent = c == BufferCategory::weight || c == BufferCategory::optimizer_state || c == BufferCategory::input;
+  }
+  for (const ProgramOutput& out : program.outputs)
+    for (BufferId b : out.buffers) lives[b.index()].persistent = true;
+  return lives;
+}
+
+Result<void> check_program(const Program& program) {
+  auto inside = [&](BufferId id, DeviceId device, const Box& box, std::size_t task) -> Result<void> {
+    if (!id.valid()) return {};
+    if (id.index() >= program.buffers.size()) return fail("task {} names buffer {}, which does not exist", task, id);
+    if (program.buffer(id).device != device)
+      return fail("task {} on device {} uses buffer {} of device {}", task, device, id, program.buffer(id).device);
+    if (box.rank() && !program.buffer(id).box.contains(box))
+      return fail("task {} moves {} of buffer {}, which holds {}", task, to_string(box), id, to_string(program.buffer(id).box));
+    return {};
+  };
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& t = program.tasks[i];
+    for (TaskId d : program.dependencies_of(t))
+      if (!d.valid() || d.index() >= i) return fail("task {} depends on task {}, which does not come before it", i, d);
+    if (t.kind == TaskKind::communicate) {
+      const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
+      if (c.participants.size() < 2) return fail("task {}: a communication with {} participants", i, c.participants.size());
+      for (std::size_t a = 0; a < c.participants.size(); ++a) {
+        const Participant& p = c.participants[a];
+        for (std::size_t b = 0; b < a; ++b)
+          if (c.participants[b].device == p.device) return fail("task {}: device {} takes part twice", i, p.device);
+        UNITY_TRY_VOID(inside(p.send, p.device, p.piece, i));
+        UNITY_TRY_VOID(inside(p.receive, p.device, p.piece, i));
+      }
+      for (const Exchange& e : c.exchanges) {
+        const Participant& from = c.participants.at(static_cast<std::size_t>(e.from));
+        const Participant& to = c.participants.at(static_cast<std::size_t>(e.to));
+        UNITY_TRY_VOID(inside(from.send, from.device, e.box, i));
+        UNITY_TRY_VOID(inside(to.receive, to.device, e.box, i));
+      }
+    } else {
+      Box box;
+      if (t.kind == TaskKind::copy || t.kind == TaskKind::accumulate) box = program.boxes.at(static_cast<std::size_t>(t.op));
+      for (BufferId b : program.operands_of(t)) UNITY_TRY_VOID(inside(b, t.device, box, i));
+    }
+  }
+  return {};
+}
+
+Hash program_hash(const Program& p) {
+  Hash h = combine(hash_text(p.name), static_cast<Hash>(p.devices));
+  for (const Buffer& b : p.buffers)
+    h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 | static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.category));
+  for (const ProgramOp& op : p.ops) h = combine(combine(h, hash_text(op.op->name())), hash_attributes(op.attributes));
+  for (const Communication& c : p.communications) {
+    h = combine(h, static_cast<Hash>(c.kind));
+    for (const Participant& q : c.participants)
+      h = combine(combine(h, hash_box(q.piece)), static_cast<Hash>(q.send.value) << 32 | static_cast<std::uint32_t>(q.receive.value));
+    for (const Exchange& e : c.exchanges) h = combine(combine(h, hash_box(e.box)), static_cast<Hash>(e.from) << 32 | static_cast<std::uint32_t>(e.to));
+  }
+  for (const Task& t : p.tasks)
+    h = combine(h, static_cast<Hash>(t.kind) << 56 | static_cast<Hash>(t.device.value) << 32 | static_cast<std::uint32_t>(t.op));
+  for (BufferId b : p.operands) h = combine(h, static_cast<Hash>(b.value));
+  for (TaskId d : p.dependencies) h = combine(h, static_cast<Hash>(d.value));
+  return h;
+}
+
+std::string program_to_json(const Program& p) {
+  using nlohmann::json;
+  json root = {{"format", "unity-program"}, {"version", Program::kVersion}, {"name", p.name}, {"devices", p.devices},
+               {"hash", fmt::format("{:016x}", program_hash(p))}};
+  for (const ProgramTensor& t : p.tensors) root["tensors"].push_back({{"name", t.name}, {"dims", t.dims}, {"dtype", to_string(t.dtype)}});
+  for (const Buffer& b : p.buffers)
+    root["buffers"].push_back({{"tensor", b.tensor}, {"device", b.device.value}, {"box", box_json(b.box)}, {"category", to_string(b.category)}});
+  for (std::size_t i = 0; i < p.tasks.size(); ++i) {
+    const Task& t = p.tasks[i];
+    json task = {{"kind", to_string(t.kind)}, {"phase", to_string(t.phase)}, {"stream", to_string(t.stream)},
+                 {"device", t.device.value}, {"name", p.task_name(TaskId(static_cast<std::int64_t>(i)))},
+                 {"flops", t.flops}, {"bytes", t.bytes}};
+    for (TaskId d : p.dependencies_of(t)) task["after"].push_back(d.value);
+    for (BufferId b : p.operands_of(t)) task["operands"].push_back(b.value);
+    if (t.kind == TaskKind::communicate) {
+      const Communication& c = p.communications[static_cast<std::size_t>(t.op)];
+      for (const Participant& q : c.participants)
+        task["participants"].push_back({{"device", q.device.value}, {"send", q.send.value}, {"receive", q.receive.value}, {"piece", box_json(q.piece)}});
+      for (const Exchange& e : c.exchanges) task["exchanges"].push_back({{"from", e.from}, {"to", e.to}, {"box", box_json(e.box)}});
+    }
+    root["tasks"].push_back(std::move(task));
+  }
+  return root.dump(1);
+}
+
+}  // namespace unity
