@@ -98,7 +98,7 @@ std::string_view to_string(CollectiveKind kind);
 
 struct Participant {
   DeviceId device;
-  BufferId send;     // invalid: contributes nothing (broadcast: not the root)
+  BufferId send;     // invalid: contributes nothing (broadcast: not the root; reduce: a root without a summand of its own)
   BufferId receive;  // invalid: receives nothing (reduce: not the root)
   // all_gather, reduce_scatter: this participant's piece. send, broadcast, reduce, all_reduce: the box moved (the same for all).
   Box piece;
@@ -110,7 +110,7 @@ struct Exchange {
   Box box;
 };
 
-// One collective over a group of devices. Every box is in the coordinates of the logical tensor. Received data overwrite
+// One collective over a group of devices. Send and receive may be the same buffer in an all_reduce. Every box is in the coordinates of the logical tensor. Received data overwrite
 // (never add to) the box in the receive buffer; reductions add up in the order of the ring (see runtime/comm).
 struct Communication {
   CollectiveKind kind = CollectiveKind::send;

@@ -1,0 +1,486 @@
+#include "core/plan/movement.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace unity {
+namespace {
+
+void append(TaskList& to, const TaskList& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+struct BoxLess {
+  bool operator()(const Box& a, const Box& b) const {
+    return a.offset != b.offset ? a.offset < b.offset : a.extent < b.extent;
+  }
+};
+
+}  // namespace
+
+std::size_t Movements::KeyHash::operator()(const Key& key) const {
+  Hash h = mix(static_cast<Hash>(key.device) << 32 | static_cast<std::uint32_t>(key.partial));
+  for (std::size_t i = 0; i < key.box.rank(); ++i)
+    h = (h ^ static_cast<Hash>(key.box.offset[i] * 0x9e3779b1 + key.box.extent[i])) * 0x100000001b3u;
+  return h;
+}
+
+PlacementIndex Movements::add_placement(Placement placement) {
+  placements_.push_back(std::move(placement));
+  return static_cast<PlacementIndex>(placements_.size()) - 1;
+}
+
+PieceIndex Movements::add_piece(Piece piece) {
+  pieces_.push_back(std::move(piece));
+  return static_cast<PieceIndex>(pieces_.size()) - 1;
+}
+
+Movements::Met& Movements::met(PlacementIndex value, int sum) {
+  return met_[static_cast<std::int64_t>(value) << 24 | static_cast<std::int64_t>(sum)];
+}
+
+PieceIndex Movements::new_piece(PlacementIndex value, DeviceId device, const Box& box, int partial, int copy) {
+  const Placement& p = placement(value);
+  BufferId buffer = emitter_.buffer(p.tensor, device, box, BufferCategory::activation, partial);
+  return add_piece({device, box, partial, copy, buffer, {}, p.needs_gradient, {}});
+}
+
+std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum, const std::vector<Requirement>& requirements) {
+  Met& known = met(value, sum);
+  std::vector<PieceIndex> result(requirements.size(), -1);
+  std::vector<Requirement> open;
+  std::unordered_map<Key, std::size_t, KeyHash> open_index;
+  for (const Requirement& r : requirements) {
+    Key key{r.device.value, r.partial, r.box};
+    if (!known.met.contains(key) && open_index.emplace(key, open.size()).second) open.push_back(r);
+  }
+  if (!open.empty()) {
+    std::vector<PieceIndex> provided(open.size(), -1);
+    if (sum > 1) {
+      add_up_partials(value, sum, open, known.summed);
+      redistribute(value, known.summed, open, provided);
+    } else {
+      redistribute(value, placement(value).pieces, open, provided);
+    }
+    for (std::size_t i = 0; i < open.size(); ++i)
+      known.met.emplace(Key{open[i].device.value, open[i].partial, open[i].box}, provided[i]);
+  }
+  for (std::size_t i = 0; i < requirements.size(); ++i)
+    result[i] = known.met.at({requirements[i].device.value, requirements[i].partial, requirements[i].box});
+  return result;
+}
+
+// Adds up groups of `sum` summands, box by box of the sources, choosing per box the collective that suits who needs it.
+void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open,
+                                std::vector<PieceRef>& summed) {
+  struct Group {
+    std::map<int, std::vector<PieceIndex>> by_copy;
+  };
+  std::map<std::pair<int, Box>, Group, decltype([](const auto& a, const auto& b) {
+             return a.first != b.first ? a.first < b.first : BoxLess()(a.second, b.second);
+           })>
+      groups;
+  for (const PieceRef& ref : placement(value).pieces) {
+    const Piece& p = piece(ref.piece);
+    groups[{ref.partial / sum, p.box}].by_copy[p.copy].push_back(ref.piece);
+  }
+  for (auto& [key, group] : groups) {
+    const auto& [partial, box] = key;
+    bool done = std::any_of(summed.begin(), summed.end(), [&](const PieceRef& ref) {
+      return ref.partial == partial && !intersect(piece(ref.piece).box, box).empty();
+    });
+    if (done) continue;
+    // One member per device: summands that share a device are added up there first.
+    std::vector<std::vector<PieceIndex>> members_of_copy;
+    for (auto& [copy, pieces] : group.by_copy) {
+      std::map<DeviceId, std::vector<PieceIndex>> by_device;
+      for (PieceIndex p : pieces) by_device[piece(p).device].push_back(p);
+      std::vector<PieceIndex> members;
+      for (auto& [device, local] : by_device) {
+        if (local.size() == 1) {
+          members.push_back(local[0]);
+          continue;
+        }
+        PieceIndex target = new_piece(value, device, box, partial, copy);
+        for (std::size_t i = 0; i < local.size(); ++i) {
+          TaskList after = piece(local[i]).writers;
+          append(after, piece(target).writers);
+          piece(target).writers = {i == 0 ? emitter_.copy(piece(local[i]).buffer, piece(target).buffer, box, after)
+                                          : emitter_.accumulate(piece(local[i]).buffer, piece(target).buffer, box, after)};
+        }
+        movements_.push_back({Movement::Kind::add_up, {}, local, {target}, {box}, {}, value});
+        members.push_back(target);
+      }
+      members_of_copy.push_back(std::move(members));
+    }
+    // Each requirement is served by the copy that its device is a member of, else by one in turn.
+    std::vector<std::vector<const Requirement*>> wanted(members_of_copy.size());
+    std::size_t turn = 0;
+    for (const Requirement& r : open) {
+      if (r.partial != partial || intersect(r.box, box).empty()) continue;
+      std::size_t chosen = members_of_copy.size();
+      for (std::size_t c = 0; c < members_of_copy.size() && chosen == members_of_copy.size(); ++c)
+        for (PieceIndex m : members_of_copy[c])
+          if (piece(m).device == r.device) chosen = c;
+      if (chosen == members_of_copy.size()) chosen = turn++ % members_of_copy.size();
+      wanted[chosen].push_back(&r);
+    }
+    for (std::size_t c = 0; c < members_of_copy.size(); ++c) {
+      if (wanted[c].empty()) continue;
+      const std::vector<PieceIndex>& members = members_of_copy[c];
+      int copy = piece(members[0]).copy;
+      if (members.size() == 1) {
+        summed.push_back({members[0], partial});
+        continue;
+      }
+      std::map<DeviceId, std::vector<Box>> inside;  // what members need of this box
+      for (const Requirement* r : wanted[c])
+        for (PieceIndex m : members)
+          if (piece(m).device == r->device) inside[r->device].push_back(intersect(r->box, box));
+      bool scattered = inside.size() == members.size();
+      std::int64_t covered = 0;
+      for (auto& [device, boxes] : inside) {
+        scattered = scattered && boxes.size() == 1;
+        covered += boxes[0].elements();
+        for (auto& [other, others] : inside)
+          if (other != device && !intersect(boxes[0], others[0]).empty()) scattered = false;
+      }
+      scattered = scattered && covered == box.elements();
+      std::vector<PieceIndex> targets(members.size(), -1);
+      std::vector<Box> pieces(members.size(), box);
+      if (scattered) {
+        for (std::size_t i = 0; i < members.size(); ++i) {
+          pieces[i] = inside[piece(members[i]).device][0];
+          targets[i] = new_piece(value, piece(members[i]).device, pieces[i], partial, copy);
+        }
+        emit_collective(value, CollectiveKind::reduce_scatter, members, targets, pieces);
+      } else if (inside.size() >= 2) {
+        for (std::size_t i = 0; i < members.size(); ++i) targets[i] = new_piece(value, piece(members[i]).device, box, partial, copy);
+        emit_collective(value, CollectiveKind::all_reduce, members, targets, pieces);
+      } else {
+        std::vector<PieceIndex> ordered = members;  // the root comes first
+        if (!inside.empty())
+          std::stable_partition(ordered.begin(), ordered.end(), [&](PieceIndex m) { return piece(m).device == inside.begin()->first; });
+        targets[0] = new_piece(value, piece(ordered[0]).device, box, partial, copy);
+        emit_collective(value, CollectiveKind::reduce, ordered, targets, pieces);
+      }
+      for (PieceIndex t : targets)
+        if (t >= 0) summed.push_back({t, partial});
+    }
+  }
+}
+
+void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
+                             std::vector<PieceIndex>& result) {
+  std::unordered_map<std::int64_t, std::vector<PieceIndex>> local;  // by (device, partial)
+  auto place = [](DeviceId device, int partial) { return static_cast<std::int64_t>(device.value) << 32 | partial; };
+  for (const PieceRef& ref : sources) local[place(piece(ref.piece).device, ref.partial)].push_back(ref.piece);
+
+  std::vector<Transfer> transfers;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const Requirement& r = open[i];
+    int own_copy = -1;
+    if (auto here = local.find(place(r.device, r.partial)); here != local.end()) {
+      for (PieceIndex p : here->second) {
+        own_copy = piece(p).copy;
+        if (piece(p).box == r.box) result[i] = p;
+      }
+      if (result[i] >= 0) continue;
+      for (PieceIndex p : here->second) {
+        if (result[i] >= 0 || !piece(p).box.contains(r.box)) continue;
+        result[i] = new_piece(value, r.device, r.box, r.partial, own_copy);
+        emit_local(value, p, result[i], r.box);
+      }
+      if (result[i] >= 0) continue;
+    }
+    result[i] = new_piece(value, r.device, r.box, r.partial, std::max(own_copy, 0));
+    // For every distinct box of the sources that meets the requirement, the best of its copies: on the same device, else
+    // of the same copy as what this device holds, else nearest, else spread by device number.
+    std::map<Box, std::pair<std::array<int, 4>, PieceIndex>, BoxLess> best;
+    for (const PieceRef& ref : sources) {
+      const Piece& s = piece(ref.piece);
+      if (ref.partial != r.partial || intersect(s.box, r.box).empty()) continue;
+      std::array<int, 4> rank = {s.device == r.device ? 0 : 1, s.copy == own_copy ? 0 : 1,
+                                 -topology_.distance_level(s.device, r.device),
+                                 (s.device.value - r.device.value + 1000000) % 1000003};
+      auto [it, inserted] = best.try_emplace(s.box, rank, ref.piece);
+      if (!inserted && rank < it->second.first) it->second = {rank, ref.piece};
+    }
+    std::int64_t covered = 0;
+    for (auto& [box, choice] : best) {
+      Box part = intersect(box, r.box);
+      covered += part.elements();
+      transfers.push_back({choice.second, i, part});
+    }
+    UNITY_CHECK(covered == r.box.elements(), "{}: {} of {} required elements of {} are held", placement(value).name, covered,
+                r.box.elements(), to_string(r.box));
+  }
+  if (transfers.empty()) return;
+
+  // Devices that exchange something with one another form a component; each becomes one collective where it can.
+  std::map<DeviceId, DeviceId> parent;
+  auto find = [&](DeviceId d) {
+    while (parent.try_emplace(d, d).first->second != d) d = parent[d];
+    return d;
+  };
+  for (const Transfer& t : transfers) {
+    DeviceId a = find(piece(t.source).device), b = find(open[t.requirement].device);
+    if (a != b) parent[std::max(a, b)] = std::min(a, b);
+  }
+  std::map<DeviceId, std::vector<Transfer>> components;
+  for (Transfer& t : transfers) components[find(open[t.requirement].device)].push_back(std::move(t));
+  for (auto& [root, component] : components) emit_component(value, open, result, component);
+}
+
+void Movements::emit_component(PlacementIndex value, const std::vector<Requirement>& open,
+                               const std::vector<PieceIndex>& targets, const std::vector<Transfer>& transfers) {
+  std::map<DeviceId, std::set<PieceIndex>> sources_at;
+  std::map<DeviceId, std::set<std::size_t>> requirements_at;
+  std::set<DeviceId> senders, receivers, devices;
+  for (const Transfer& t : transfers) {
+    DeviceId from = piece(t.source).device, to = open[t.requirement].device;
+    sources_at[from].insert(t.source);
+    requirements_at[to].insert(t.requirement);
+    devices.insert(from), devices.insert(to);
+    if (from != to) senders.insert(from), receivers.insert(to);
+  }
+  bool one_each = std::all_of(sources_at.begin(), sources_at.end(), [](const auto& s) { return s.second.size() == 1; }) &&
+                  std::all_of(requirements_at.begin(), requirements_at.end(), [](const auto& r) { return r.second.size() == 1; });
+  const Box& wanted = open[transfers[0].requirement].box;
+  bool same_box = std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& t) { return open[t.requirement].box == wanted; });
+
+  if (one_each && sources_at.size() == devices.size() && requirements_at.size() == devices.size()) {
+    bool gather = same_box && transfers.size() == devices.size() * devices.size() &&
+                  std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& t) { return piece(t.source).box == t.box; });
+    std::vector<PieceIndex> from, to;
+    std::map<DeviceId, std::int32_t> number;
+    for (DeviceId d : devices) {
+      number[d] = static_cast<std::int32_t>(from.size());
+      from.push_back(*sources_at[d].begin());
+      to.push_back(targets[*requirements_at[d].begin()]);
+    }
+    std::vector<Box> pieces;
+    if (gather) {
+      for (PieceIndex p : from) pieces.push_back(piece(p).box);
+      return emit_collective(value, CollectiveKind::all_gather, from, to, pieces);
+    }
+    if (senders.size() == devices.size() && receivers.size() == devices.size()) {
+      std::vector<Exchange> exchanges;
+      for (const Transfer& t : transfers)
+        exchanges.push_back({number[piece(t.source).device], number[open[t.requirement].device], t.box});
+      for (std::size_t i = 0; i < from.size(); ++i) pieces.push_back(Box{});
+      return emit_collective(value, CollectiveKind::all_to_all, from, to, pieces, exchanges);
+    }
+  }
+  // One source to several devices that all want the same of it.
+  if (same_box && transfers.size() >= 2 && requirements_at.size() == transfers.size() &&
+      std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& t) { return t.source == transfers[0].source; })) {
+    std::vector<PieceIndex> from(transfers.size() + 1, -1), to = {-1};
+    from[0] = transfers[0].source;
+    for (const Transfer& t : transfers) to.push_back(targets[t.requirement]);
+    return emit_collective(value, CollectiveKind::broadcast, from, to, std::vector<Box>(to.size(), wanted));
+  }
+  for (const Transfer& t : transfers) {
+    PieceIndex target = targets[t.requirement];
+    if (piece(t.source).device == piece(target).device) {
+      emit_local(value, t.source, target, t.box);
+    } else {
+      emit_collective(value, CollectiveKind::send, {t.source, -1}, {-1, target}, {t.box, t.box});
+    }
+  }
+}
+
+void Movements::emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box) {
+  piece(target).writers.push_back(emitter_.copy(piece(source).buffer, piece(target).buffer, box, piece(source).writers));
+  movements_.push_back({Movement::Kind::local, {}, {source}, {target}, {box}, {}, value});
+}
+
+void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
+                                std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges) {
+  Communication c{.kind = kind, .exchanges = exchanges, .dtype = placement(value).dtype, .name = placement(value).name};
+  TaskList after;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    Participant p;
+    p.piece = pieces[i];
+    if (sources[i] >= 0) {
+      p.device = piece(sources[i]).device, p.send = piece(sources[i]).buffer;
+      append(after, piece(sources[i]).writers);
+    }
+    if (targets[i] >= 0) p.device = piece(targets[i]).device, p.receive = piece(targets[i]).buffer;
+    c.participants.push_back(std::move(p));
+  }
+  TaskId task = emitter_.communicate(std::move(c), after);
+  for (PieceIndex t : targets)
+    if (t >= 0) piece(t).writers.push_back(task);
+  movements_.push_back({Movement::Kind::collective, kind, std::move(sources), std::move(targets), std::move(pieces), std::move(exchanges), value});
+}
+
+std::int32_t Movements::gradient_tensor(PlacementIndex value) {
+  Placement& p = placement(value);
+  if (p.gradient_tensor < 0) p.gradient_tensor = emitter_.tensor({p.name + ".gradient", p.dims, p.dtype, {}, -1});
+  return p.gradient_tensor;
+}
+
+Movements::Gradient Movements::gradient(PlacementIndex value, PieceIndex index) {
+  Piece& p = piece(index);
+  std::vector<Contribution>& parts = p.contributions;
+  if (parts.empty()) return {};
+  if (parts.size() == 1 && parts[0].box == p.box) return {parts[0].buffer, parts[0].writers, parts[0].shared};
+  // Add into a contribution of our own that covers the piece; else into a fresh buffer.
+  std::size_t base = parts.size();
+  for (std::size_t i = 0; i < parts.size() && base == parts.size(); ++i)
+    if (!parts[i].shared && parts[i].box == p.box) base = i;
+  Contribution total;
+  if (base < parts.size()) {
+    total = parts[base];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(base));
+  } else {
+    total = {emitter_.buffer(gradient_tensor(value), p.device, p.box, BufferCategory::gradient, p.partial), p.box, {}, false};
+    auto whole = std::find_if(parts.begin(), parts.end(), [&](const Contribution& c) { return c.box == p.box; });
+    if (whole != parts.end()) {
+      total.writers = {emitter_.copy(whole->buffer, total.buffer, p.box, whole->writers)};
+      parts.erase(whole);
+    } else {
+      total.writers = {emitter_.zero(total.buffer, {})};
+    }
+  }
+  for (const Contribution& c : parts) {
+    TaskList after = total.writers;
+    append(after, c.writers);
+    total.writers = {emitter_.accumulate(c.buffer, total.buffer, c.box, after)};
+  }
+  parts = {total};
+  return {total.buffer, total.writers, false};
+}
+
+Movements::Gradient Movements::gradient_or_zero(PlacementIndex value, PieceIndex index) {
+  Gradient g = gradient(value, index);
+  if (g.buffer.valid()) return g;
+  Piece& p = piece(index);
+  g.buffer = emitter_.buffer(gradient_tensor(value), p.device, p.box, BufferCategory::gradient, p.partial);
+  g.writers = {emitter_.zero(g.buffer, {})};
+  p.contributions = {{g.buffer, p.box, g.writers, false}};
+  return g;
+}
+
+void Movements::emit_adjoint(std::size_t index) {
+  const Movement& m = movements_[index];
+  if (!placement(m.placement).needs_gradient) return;
+  // Reading a gradient consumes it: a target's gradient is complete when its adjoint movement is emitted.
+  bool any = std::any_of(m.targets.begin(), m.targets.end(), [&](PieceIndex t) { return t >= 0 && !piece(t).contributions.empty(); });
+  if (!any) return;
+  auto contribute = [&](PieceIndex to, BufferId buffer, const Box& box, TaskList writers, bool shared) {
+    piece(to).contributions.push_back({buffer, box, std::move(writers), shared});
+  };
+  if (m.kind != Movement::Kind::collective) {
+    Gradient g = gradient(m.placement, m.targets[0]);
+    // A target assembled from several local parts passes to each source its own part of the gradient.
+    for (PieceIndex s : m.sources) {
+      if (piece(m.targets[0]).box == m.pieces[0]) {
+        contribute(s, g.buffer, m.pieces[0], g.writers, true);
+      } else {
+        BufferId part = emitter_.buffer(gradient_tensor(m.placement), piece(s).device, m.pieces[0], BufferCategory::gradient);
+        contribute(s, part, m.pieces[0], {emitter_.copy(g.buffer, part, m.pieces[0], g.writers)}, false);
+      }
+    }
+    return;
+  }
+  std::size_t n = m.sources.size();
+  Communication c{.kind = m.collective, .dtype = placement(m.placement).dtype, .name = placement(m.placement).name + ".gradient"};
+  TaskList after;
+  struct Received {
+    PieceIndex source;
+    BufferId buffer;
+    Box box;
+  };
+  std::vector<Received> received;
+  auto receive = [&](PieceIndex source, const Box& box) {
+    BufferId b = emitter_.buffer(gradient_tensor(m.placement), piece(source).device, box, BufferCategory::gradient, piece(source).partial);
+    received.push_back({source, b, box});
+    return b;
+  };
+  auto send = [&](PieceIndex target) {
+    Gradient g = gradient_or_zero(m.placement, target);
+    append(after, g.writers);
+    return g.buffer;
+  };
+  c.participants.resize(n);
+  for (std::size_t i = 0; i < n; ++i) c.participants[i].device = piece(m.sources[i] >= 0 ? m.sources[i] : m.targets[i]).device;
+  switch (m.collective) {
+    case CollectiveKind::send:  // back; participants swap roles
+      std::swap(c.participants[0], c.participants[1]);
+      c.participants[0].send = send(m.targets[1]);
+      c.participants[1].receive = receive(m.sources[0], m.pieces[0]);
+      c.participants[0].piece = c.participants[1].piece = m.pieces[0];
+      break;
+    case CollectiveKind::broadcast:  // reduce to the root, which sends nothing: its own uses of the value are separate
+      c.kind = CollectiveKind::reduce;
+      for (std::size_t i = 1; i < n; ++i) c.participants[i].send = send(m.targets[i]);
+      c.participants[0].receive = receive(m.sources[0], m.pieces[0]);
+      for (Participant& p : c.participants) p.piece = m.pieces[0];
+      break;
+    case CollectiveKind::reduce:
+      c.kind = CollectiveKind::broadcast;
+      c.participants[0].send = send(m.targets[0]);
+      contribute(m.sources[0], c.participants[0].send, m.pieces[0], after, true);
+      for (std::size_t i = 1; i < n; ++i) c.participants[i].receive = receive(m.sources[i], m.pieces[0]);
+      for (Participant& p : c.participants) p.piece = m.pieces[0];
+      break;
+    case CollectiveKind::all_reduce:
+      for (std::size_t i = 0; i < n; ++i) {
+        c.participants[i].send = send(m.targets[i]);
+        c.participants[i].receive = receive(m.sources[i], m.pieces[i]);
+        c.participants[i].piece = m.pieces[i];
+      }
+      break;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      c.kind = m.collective == CollectiveKind::all_gather ? CollectiveKind::reduce_scatter : CollectiveKind::all_gather;
+      for (std::size_t i = 0; i < n; ++i) {
+        c.participants[i].send = send(m.targets[i]);
+        c.participants[i].receive = receive(m.sources[i], piece(m.sources[i]).box);
+        c.participants[i].piece = m.pieces[i];
+      }
+      break;
+    case CollectiveKind::all_to_all: {
+      // A source may have sent one element to several targets; then the parts of its gradient overlap and must be added,
+      // not overwritten: such exchanges go back one by one.
+      std::vector<std::int64_t> sent(n, 0);
+      for (const Exchange& e : m.exchanges) sent[static_cast<std::size_t>(e.from)] += e.box.elements();
+      bool disjoint = true;
+      for (std::size_t i = 0; i < n; ++i) disjoint = disjoint && sent[i] == piece(m.sources[i]).box.elements();
+      for (std::size_t i = 0; i < n && disjoint; ++i)
+        for (const Exchange& a : m.exchanges)
+          for (const Exchange& b : m.exchanges)
+            if (&a != &b && a.from == b.from && !intersect(a.box, b.box).empty()) disjoint = false;
+      if (!disjoint) {
+        for (const Exchange& e : m.exchanges) {
+          PieceIndex source = m.sources[static_cast<std::size_t>(e.from)], target = m.targets[static_cast<std::size_t>(e.to)];
+          Gradient g = gradient_or_zero(m.placement, target);
+          BufferId part = emitter_.buffer(gradient_tensor(m.placement), piece(source).device, e.box, BufferCategory::gradient);
+          TaskId task;
+          if (e.from == e.to) {
+            task = emitter_.copy(g.buffer, part, e.box, g.writers);
+          } else {
+            Communication back{.kind = CollectiveKind::send, .dtype = c.dtype, .name = c.name};
+            back.participants = {{piece(target).device, g.buffer, {}, e.box}, {piece(source).device, {}, part, e.box}};
+            task = emitter_.communicate(std::move(back), g.writers);
+          }
+          contribute(source, part, e.box, {task}, false);
+        }
+        return;
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        c.participants[i].send = send(m.targets[i]);
+        c.participants[i].receive = receive(m.sources[i], piece(m.sources[i]).box);
+      }
+      for (const Exchange& e : m.exchanges) c.exchanges.push_back({e.to, e.from, e.box});
+      break;
+    }
+  }
+  TaskId task = emitter_.communicate(std::move(c), after);
+  for (const Received& r : received) contribute(r.source, r.buffer, r.box, {task}, false);
+}
+
+}  // namespace unity

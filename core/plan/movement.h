@@ -1,0 +1,144 @@
+// Movement of data between where a value is produced and where it is used. A value is held in pieces (a box of it, on a
+// device, possibly one of several summands or copies). Given what consumers require, this finds what must move, recognises
+// collectives (all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send), emits their tasks, and records
+// each step, so that the backward pass can emit the adjoint of each:
+//
+//   all-gather <-> reduce-scatter    all-reduce <-> all-reduce    all-to-all <-> reversed    broadcast <-> reduce
+//   send <-> send back and add       slice <-> add into the slice     local copy <-> add
+//
+// The parallelization operators of a PCG say what layouts and sums there are; movement needs only the layouts themselves.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "core/machine/topology.h"
+#include "core/plan/emit.h"
+
+namespace unity {
+
+struct Contribution {
+  BufferId buffer;
+  Box box;          // the part of the piece it is a gradient of
+  TaskList writers;
+  bool shared = false;  // others read the buffer too, so it must not be added into
+};
+
+// A box of a value on a device, and what is known of its gradient.
+struct Piece {
+  DeviceId device;
+  Box box;
+  int partial = 0;
+  int copy = 0;
+  BufferId buffer;
+  TaskList writers;
+  bool needs_gradient = false;
+  std::vector<Contribution> contributions;
+};
+using PieceIndex = std::int32_t;
+
+// A piece within a value; `partial` may differ from the piece's own (stack_partials renumbers).
+struct PieceRef {
+  PieceIndex piece = -1;
+  int partial = 0;
+};
+
+// A value of the PCG and where it is held.
+struct Placement {
+  std::string name;
+  Dims dims;
+  DType dtype = DType::f32;
+  std::int32_t tensor = -1;           // of the value
+  std::int32_t gradient_tensor = -1;  // made when first needed
+  bool needs_gradient = false;
+  std::vector<PieceRef> pieces;
+};
+using PlacementIndex = std::int32_t;
+
+struct Requirement {
+  DeviceId device;
+  Box box;
+  int partial = 0;
+};
+
+// One thing that was done in the forward pass, and what it did it with.
+struct Movement {
+  enum class Kind : std::uint8_t { local, collective, add_up } kind = Kind::local;
+  // local: target box copied from sources[0]; add_up: target = sum of the sources (all on one device)
+  // collective: sources and targets per participant (-1: none)
+  CollectiveKind collective = CollectiveKind::send;
+  std::vector<PieceIndex> sources, targets;
+  std::vector<Box> pieces;           // per participant, or [0] for local
+  std::vector<Exchange> exchanges;
+  PlacementIndex placement = -1;
+};
+
+class Movements {
+ public:
+  Movements(Emitter& emitter, const Topology& topology) : emitter_(emitter), topology_(topology) {}
+
+  PlacementIndex add_placement(Placement placement);
+  PieceIndex add_piece(Piece piece);
+  Placement& placement(PlacementIndex i) { return placements_[static_cast<std::size_t>(i)]; }
+  Piece& piece(PieceIndex i) { return pieces_[static_cast<std::size_t>(i)]; }
+
+  // Pieces that satisfy the requirements, in their order. `sum` > 1: every `sum` consecutive summands are added up, and
+  // Requirement::partial counts the results. Equal requirements of one value are met once.
+  std::vector<PieceIndex> provide(PlacementIndex value, int sum, const std::vector<Requirement>& requirements);
+
+  // The movements in the order in which they were emitted; the caller interleaves them with its own tape.
+  std::size_t movement_count() const { return movements_.size(); }
+  // Emits the adjoint of a movement: turns gradients of its targets into contributions to its sources.
+  void emit_adjoint(std::size_t movement);
+
+  // The summed gradient of a piece, or an invalid buffer when nothing contributed (it is zero).
+  struct Gradient {
+    BufferId buffer;
+    TaskList writers;
+    bool shared = false;
+  };
+  Gradient gradient(PlacementIndex value, PieceIndex piece);
+  // The same, with a zeroed buffer where nothing contributed.
+  Gradient gradient_or_zero(PlacementIndex value, PieceIndex piece);
+  std::int32_t gradient_tensor(PlacementIndex value);
+
+ private:
+  struct Key {
+    std::int32_t device, partial;
+    Box box;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Met {  // requirements of one (value, sum) that are met already
+    std::unordered_map<Key, PieceIndex, KeyHash> met;
+    std::vector<PieceRef> summed;
+  };
+  struct Transfer {
+    PieceIndex source;
+    std::size_t requirement;
+    Box box;
+  };
+
+  Met& met(PlacementIndex value, int sum);
+  PieceIndex new_piece(PlacementIndex value, DeviceId device, const Box& box, int partial, int copy);
+  void add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open, std::vector<PieceRef>& summed);
+  void redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
+                    std::vector<PieceIndex>& result);
+  void emit_component(PlacementIndex value, const std::vector<Requirement>& open, const std::vector<PieceIndex>& targets,
+                      const std::vector<Transfer>& transfers);
+  void emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box);
+  void emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
+                       std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges = {});
+
+  Emitter& emitter_;
+  const Topology& topology_;
+  std::deque<Placement> placements_;
+  std::deque<Piece> pieces_;
+  std::deque<Movement> movements_;
+  std::unordered_map<std::int64_t, Met> met_;
+};
+
+}  // namespace unity
