@@ -102,7 +102,7 @@ double flops(const AxisTable& table, const std::vector<Range>& axes);
 template <class... D>
 OperandAxes walks(D... dims) {
   OperandAxes operand;
-  (operand.dims.push_back(DimAxes{std::vector<int>(dims), std::nullopt, 0}), ...);
+  (operand.dims.push_back(DimAxes{std::vector<int>{dims}, std::nullopt, 0}), ...);
   return operand;
 }
 
