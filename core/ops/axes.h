@@ -104,6 +104,7 @@ Result<std::vector<Range>> axis_ranges(const AxisTable& table, const std::vector
 double flops(const AxisTable& table, const std::vector<Range>& axes);
 
 // Building tables: walks(0, 1) is a two-dimensional operand whose dimensions walk axis 0 and axis 1.
+template <class... D>
 OperandAxes walks(D... dims) {
   OperandAxes operand;
   (operand.dims.push_back(DimAxes{std::vector<int>{dims}, std::nullopt, 0}), ...);
