@@ -297,22 +297,31 @@ std::vector<Dp::Set> Dp::components(const Set& set) const {
   return result;
 }
 
-// The middle one of the nodes that no edge within the set jumps over; -1 when there is none.
+// The middle one of the nodes that no edge within the set jumps over: best of those that everything before leads to and
+// everything after comes from (else branches that start or end apart would be pulled into the sequence); -1 for none.
 int Dp::splitting_node(const Set& set) const {
   std::map<int, int> rank;
   for (std::size_t r = 0; r < set.size(); ++r) rank[set[r]] = static_cast<int>(r);
   std::vector<int> jumps(set.size() + 1, 0);
+  std::vector<bool> entered(set.size(), false), left(set.size(), false);
   for (int i : set)
     for (int number : edges_of_[static_cast<std::size_t>(i)]) {
       const Edge& e = edges_[static_cast<std::size_t>(number)];
       if (e.from != i || !rank.contains(e.to)) continue;
       ++jumps[static_cast<std::size_t>(rank[e.from]) + 1];
       --jumps[static_cast<std::size_t>(rank[e.to])];
+      left[static_cast<std::size_t>(rank[e.from])] = entered[static_cast<std::size_t>(rank[e.to])] = true;
     }
+  std::size_t last_source = 0, first_sink = set.size() - 1;
+  for (std::size_t r = 0; r < set.size(); ++r)
+    if (!entered[r]) last_source = r;
+  for (std::size_t r = set.size(); r-- > 0;)
+    if (!left[r]) first_sink = r;
   int covered = 0, best = -1, best_distance = std::numeric_limits<int>::max();
   for (std::size_t r = 0; r < set.size(); ++r) {
     covered += jumps[r];
     int distance = std::abs(static_cast<int>(set.size()) / 2 - static_cast<int>(r));
+    if (r < last_source || r > first_sink) distance += static_cast<int>(set.size());
     if (covered == 0 && distance < best_distance) best = set[r], best_distance = distance;
   }
   return best;
