@@ -98,3 +98,30 @@ TEST_CASE("tokens know their kind and place") {
   CHECK(t.next().integer == 12);
   CHECK(t.at_end());
 }
+
+TEST_CASE("damaged text is refused or parsed, never worse") {
+  constexpr std::uint64_t kSeed = 20;
+  const std::string alphabet = "()[]{}=,@#\"-.0129axw \n\x01\xff";
+  int refused = 0;
+  for (std::uint64_t trial = 0; trial < 3000; ++trial) {
+    RandomKey key = RandomKey(kSeed).with(trial);
+    std::string text = kMegatron;
+    for (std::uint64_t i = 0, n = 1 + random_below(key, 0, 4); i < n; ++i) {
+      std::size_t at = random_below(key, 3 * i + 1, text.size());
+      char c = alphabet[random_below(key, 3 * i + 2, alphabet.size())];
+      if (random_below(key, 3 * i + 3, 3) == 0)
+        text.erase(at, random_below(key, i + 50, 20));
+      else
+        text[at] = c;
+    }
+    INFO("seed " << kSeed << " trial " << trial << "\n" << text);
+    try {
+      Pcg pcg = parse_pcg(text);
+      CHECK(canonical_hash(parse_pcg(print(pcg))) == canonical_hash(pcg));
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).starts_with("<pcg>:"));
+      ++refused;
+    }
+  }
+  CHECK(refused > 1000);
+}
