@@ -4,33 +4,16 @@
 #include "core/plan/lower.h"
 #include "tests/support/interpret.h"
 #include "tests/support/plan_builder.h"
+#include "tests/support/stub_cost_model.h"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
 
-// n devices, all connected, at the same distance.
-Topology uniform(int n) {
-  Topology t;
-  t.name = "uniform";
-  t.specs.push_back({.name = "test", .peak = {{DType::f32, {1e12}}}, .memory_bandwidth = {1e11}, .memory = {1 << 30}});
-  t.levels = {{"device", n}};
-  for (int i = 0; i < n; ++i) {
-    t.physical_devices.push_back({1});
-    t.vertices.push_back({fmt::format("d{}", i), DeviceId(i)});
-    t.devices.push_back({0, static_cast<std::size_t>(i), VertexId(i), fmt::format("d{}", i)});
-  }
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < n; ++j)
-      if (i != j) t.links.push_back({VertexId(i), VertexId(j), {1e10}, {1000}, LinkKind::nvlink});
-  t.finish();
-  return t;
-}
-
 // The largest difference of loss and weight gradients between the program and the reference on one device, relative.
 double difference(const Pcg& serial, const Pcg& parallel, const std::vector<MachineMapping>& mappings, int devices, Program* out = nullptr) {
-  Program program = lower(parallel, mappings, uniform(devices)).value();
+  Program program = lower(parallel, mappings, uniform_topology(devices)).value();
   check_program(program).value();
   LeafValues leaves = random_leaves(serial);
   Interpretation run = interpret(program, leaves);
@@ -175,7 +158,7 @@ TEST_CASE("a mapping that falls off the machine is refused by name") {
   Pcg g = std::move(m).finish(m.matmul(m.relu(m.matmul(m.x, m.w1)), m.w2));
   std::vector<MachineMapping> mappings = natural_mappings(g);
   mappings[4].start = 7;
-  auto result = lower(g, mappings, uniform(2));
+  auto result = lower(g, mappings, uniform_topology(2));
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().message.find("matmul") != std::string::npos);
 }
