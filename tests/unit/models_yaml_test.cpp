@@ -1,0 +1,63 @@
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "core/base/text.h"
+#include "core/models/models.h"
+
+using namespace unity;
+
+namespace {
+
+const std::string kTwoTower = UNITY_SOURCE_DIR "/experiments/models/two-tower.yaml";
+
+// The error of the two-tower file with `from` replaced by `to`, from its line number on.
+std::string error_with(const std::string& from, const std::string& to) {
+  std::string text = read_file(kTwoTower);
+  std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  std::string path = UNITY_BINARY_DIR "/models_yaml_test.yaml";
+  write_file_atomically(path, text.replace(at, from.size(), to));
+  std::string message = "no error";
+  try {
+    build_model({path, {}});
+  } catch (const InputError& error) {
+    message = error.what();
+    REQUIRE(message.starts_with(path + ":"));
+    message = message.substr(path.size() + 1);
+  }
+  std::filesystem::remove(path);
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("a model file builds the graph it describes, at the sizes asked for") {
+  Pcg pcg = build_model({kTwoTower, {{"batch", 6}, {"hidden", 10}}});
+  CHECK(pcg.name() == "two-tower");
+  CHECK(to_string(pcg.shape(pcg.outputs()[0])) == "f32[]");
+  CHECK(to_string(pcg.shape(pcg.outputs()[1])) == "f32[6, 12]");
+  ModelInfo info = model_info(kTwoTower);
+  CHECK(info.batch_per_gpu == 24);
+  CHECK(info.loss == "cross_entropy");
+  CHECK(info.optimizer == "sgd 0.05");
+}
+
+TEST_CASE("errors in a model file say where and what, with the nearest name") {
+  CHECK(error_with("op: cross_entropy", "op: cross_entrop") ==
+        "26:22: layer loss: unknown operator 'cross_entrop' (did you mean 'cross_entropy'?)");
+  CHECK(error_with("[join.sum]", "[join.sun]") == "24:42: unknown value 'join.sun' (did you mean 'join.sum'?)");
+  CHECK(error_with("version: 1", "version: 2") == "2:10: version: found '2', expected 1");
+  CHECK(error_with("outputs:", "output:") == "27:1: model: unknown key 'output' (did you mean 'outputs'?)");
+  CHECK(error_with("shape: [16, hidden]", "shape: [16, hiden]") ==
+        "11:30: weight user.weight0: shape: found 'hiden', expected an integer or an option (did you mean 'hidden'?)");
+  CHECK(error_with("shape: [16, hidden]", "shape: [17, hidden]") ==
+        "17:12: user.matmul0: matmul: axis k is 16 in x but 17 in w");
+  CHECK(error_with("op: relu, inputs: [join.sum]", "op: relu, attributes: {slope: 1}, inputs: [join.sum]") ==
+        "24:45: layer join.relu: relu has no attributes");
+  CHECK(error_with("hidden: 48}", "hidden: 48").starts_with("6:"));
+}
+
+TEST_CASE("a model file that is not there is named") {
+  CHECK_THROWS_WITH(build_model({"no/such.yaml", {}}), Catch::StartsWith("no/such.yaml: cannot be read"));
+}
