@@ -118,6 +118,8 @@ Result<void> Dp::build_items() {
       const AxisTable& table = *n.table;
       sharding = node_sharding(pcg_, id);
       item.grid = task_grid(table, sharding);
+      if (sharding.tasks() > all.count)
+        return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), sharding.tasks(), all.count);
       item.inputs.resize(table.inputs.size()), item.outputs.resize(table.outputs.size()), item.partials.resize(table.outputs.size());
       Sharding whole = sharding;  // micro-batches share their device, so their union is what matters here
       std::fill(whole.micro.begin(), whole.micro.end(), 1);
@@ -140,8 +142,6 @@ Result<void> Dp::build_items() {
       }
       if (!item.fixed) item.compute = cost_.task_time(task, nullptr, DeviceId(0)).count;
     }
-    if (task_count(item.grid) > all.count)
-      return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), task_count(item.grid), all.count);
     item.layout = mix(task_count(item.grid));
     for (const auto* operands : {&item.inputs, &item.outputs})
       for (const auto& boxes : *operands)

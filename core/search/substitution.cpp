@@ -13,28 +13,6 @@
 namespace unity {
 namespace {
 
-// Moves replication by `degree` up from every value whose users all replicate it, until nothing moves.
-Result<State> replicate_all(const State& state, int degree) {
-  State next = state;
-  bool moved_any = false, moved = true;
-  while (moved) {
-    moved = false;
-    for (std::size_t i = next.pcg.size(); i-- > 0;) {
-      NodeId id(static_cast<std::int64_t>(i));
-      if (!next.pcg[id].is_compute()) continue;
-      std::string label = next.pcg[id].name, op = next.pcg[id].op->name();
-      auto applied = apply_replicate(next.pcg, id, degree);
-      if (!applied.ok()) continue;
-      next.pcg = normalize(*applied);
-      next.steps.push_back({"replicate_" + op, label, degree, 0});
-      moved = moved_any = true;
-      break;
-    }
-  }
-  if (!moved_any) return fail("nothing replicated {} ways", degree);
-  return next;
-}
-
 struct Open {
   std::int64_t cost;
   Hash hash;
@@ -94,7 +72,12 @@ Result<State> apply_move(const State& state, const Move& move) {
       for (const DerivationEvent& e : log) next.steps.push_back({e.rule, e.where, e.degree, 0});
       break;
     }
-    case Move::Kind::replicate_all: next = UNITY_TRY(replicate_all(state, move.degree)); break;
+    case Move::Kind::replicate_all: {
+      std::vector<DerivationEvent> log;
+      next.pcg = UNITY_TRY(apply_replicate_everywhere(state.pcg, move.degree, &log));
+      for (const DerivationEvent& e : log) next.steps.push_back({e.rule, e.where, e.degree, 0});
+      break;
+    }
     case Move::Kind::rule: {
       const Rule& rule = rule_library().at(static_cast<std::size_t>(move.index));
       std::vector<Match> matches = find_matches(state.pcg, rule);
