@@ -150,4 +150,6 @@ GradientProgram gradient_program(const Pcg& pcg, NodeId id, const std::vector<bo
   return program;
 }
 
+Result<Pcg> differentiate(const Pcg& pcg) { return Differentiation(pcg).run(); }
+
 }  // namespace unity

@@ -24,9 +24,10 @@ Result<NodeId> Pcg::try_add(const Operator& op, Attributes attributes, std::vect
   if (n < arity.min || (arity.max >= 0 && n > arity.max))
     return fail("{}: found {} operands, expected {}", op.name(), n,
                 arity.max < 0 ? fmt::format("at least {}", arity.min) : fmt::format("{}", arity.max));
-  if (op.category() == OpCategory::parallelization) {
-    node.outputs = UNITY_TRY(op.parallel_shapes(node.attributes, shapes));
-  } else {
+  if (op.category() != OpCategory::compute) node.outputs = UNITY_TRY(op.parallel_shapes(node.attributes, shapes));
+  if (op.category() == OpCategory::leaf) {
+    node.table = std::make_shared<const AxisTable>(UNITY_TRY(op.axes(node.attributes, logical)));
+  } else if (op.category() == OpCategory::compute) {
     node.table = std::make_shared<const AxisTable>(UNITY_TRY(op.axes(node.attributes, logical)));
     Sharding sharding = UNITY_TRY(infer_sharding(op.name(), *node.table, shapes));
     for (std::size_t i = 0; i < node.table->outputs.size(); ++i)
@@ -77,6 +78,7 @@ Sharding node_sharding(const Pcg& pcg, NodeId id) {
 }
 
 ParallelShape storage_shape(const Pcg& pcg, NodeId leaf) {
+  if (pcg[leaf].op->name() == "boundary") return pcg.shape({leaf, 0});
   auto uses = pcg.uses();
   ValueRef at{leaf, 0};
   while (uses[at.node.index()].size() == 1) {

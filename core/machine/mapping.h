@@ -9,8 +9,8 @@
 
 namespace unity {
 
-// device(coordinates) = start + sum_i coordinates[i] * strides[i], in the topology's device numbering: a stride of 1 walks
-// the innermost level, a stride of (devices per node) walks nodes. One stride per grid dimension. Injective.
+// device(coordinates) = start + sum_i coordinates[i] * strides[i], in the topology's device numbering: a stride of 1
+// walks the innermost level, a stride of (devices per node) walks nodes. One stride per grid dimension. Injective.
 struct MachineMapping {
   int start = 0;
   std::vector<int> strides;
@@ -33,10 +33,10 @@ struct Resources {
   auto operator<=>(const Resources&) const = default;
 };
 
-// The useful mappings of a grid on the given devices, without redundant ones: every order of the grid's dimensions (which
-// one is innermost), packed from the first device, and packed at level boundaries (for example 2-way inside a socket
-// although 3 fit). 1-D, 2-D and 3-D as in the paper's Fig. 7. Deterministic; the first is the natural one (last grid
-// dimension innermost). Empty when the grid needs more devices than there are.
+// The useful mappings of a grid on the given devices, without redundant ones: every order of the grid's dimensions
+// (which one is innermost), packed from the first device, and packed at level boundaries (for example 2-way inside a
+// socket although 3 fit). 1-D, 2-D and 3-D as in the paper's Fig. 7. Deterministic; the first is the natural one (last
+// grid dimension innermost). Empty when the grid needs more devices than there are.
 std::vector<MachineMapping> mappings(const TaskGrid& grid, const Topology& topology, const Resources& resources);
 
 }  // namespace unity

@@ -17,25 +17,27 @@ enum class LinkKind : std::uint8_t { nvlink, xbus, pcie, infiniband, ethernet, m
 std::string_view to_string(LinkKind kind);
 
 // One point of an efficiency curve: work of at least this amount (FLOPs or bytes) reaches this fraction of the peak.
+// Between two points the fraction is interpolated over the logarithm of the amount; beyond the ends it stays.
 struct EfficiencyPoint {
   double amount = 0;
   double fraction = 1;
 };
+double efficiency_at(const std::vector<EfficiencyPoint>& curve, double amount);  // 1 for an empty curve
 
 // What one (logical) device can do. From a device file, topologies/devices/NAME.yaml.
 struct DeviceSpec {
-  std::string name;                              // "V100-SXM2-16GB"
-  std::string kind = "gpu";                      // gpu, cpu
-  std::map<DType, FlopsPerSecond> peak;          // f32 at least; alone on its physical device
+  std::string name;                      // "V100-SXM2-16GB"
+  std::string kind = "gpu";              // gpu, cpu
+  std::map<DType, FlopsPerSecond> peak;  // f32 at least; alone on its physical device
   BytesPerSecond memory_bandwidth;
   Bytes memory;
-  Picoseconds launch_overhead;                   // per task
+  Picoseconds launch_overhead;                     // per task
   std::vector<EfficiencyPoint> matmul_efficiency;  // by FLOPs, ascending; fraction of peak
   std::vector<EfficiencyPoint> memory_efficiency;  // by bytes, ascending; fraction of memory bandwidth
 };
 
-// Compute as a shared resource: logical devices on one physical device slow one another. k busy devices on `units` units of
-// compute each run at the rate min(1, units / k).
+// Compute as a shared resource: logical devices on one physical device slow one another. k busy devices on `units`
+// units of compute each run at the rate min(1, units / k).
 struct PhysicalDevice {
   double units = 1;
 };
@@ -81,27 +83,28 @@ class Topology {
   const Device& device(DeviceId id) const { return devices.at(id.index()); }
   const DeviceSpec& spec(DeviceId id) const { return specs[device(id).spec]; }
 
-  // The links from one device to another: fewest hops, then lowest latency sum, then highest bandwidth, then lowest link
-  // ids; deterministic. Empty for a device to itself. Needs finish().
-  std::span<const LinkId> route(DeviceId from, DeviceId to) const;
+  // The links from one device to another: fewest hops, then lowest latency sum, then highest bandwidth, then lowest
+  // link ids from the source on; deterministic. Devices may forward. Empty for a device to itself. Needs finish().
+  std::vector<LinkId> route(DeviceId from, DeviceId to) const;
   // Sum of latencies, and the smallest bandwidth, along the route.
   Picoseconds latency(DeviceId from, DeviceId to) const;
   BytesPerSecond bandwidth(DeviceId from, DeviceId to) const;
   // The outermost level in which the two devices differ (0 = different nodes); levels.size() for the same device.
   int distance_level(DeviceId a, DeviceId b) const;
 
-  // Computes routes. InputError when two devices are not connected (says which) or a rate is not positive.
+  // Computes routes, one tree for each device: O(devices * vertices) memory. InputError when two devices are not
+  // connected (says which) or a rate is not positive.
   void finish();
-  // The first n devices with everything between them (routes stay as they are).
+  // The first n devices with everything between them: routes stay as they are, the other devices become switches.
   Topology first_devices(int n) const;
   Hash hash() const;
 
  private:
-  std::vector<LinkId> route_links_;
-  std::vector<std::uint32_t> route_begin_;  // [from * devices + to]
+  std::vector<LinkId> arriving_;  // [source device * vertices + vertex]: last link of the route; invalid at the source
 };
 
-// Where topology files are found: the given folder, else $UNITY_TOPOLOGIES, else the installed or source folder.
+// Where topology files are found: $UNITY_TOPOLOGIES, else ../share/unity/topologies beside the executable's folder,
+// else the source folder. Names are file names without ".yaml", sorted; devices are in its folder `devices`.
 std::vector<std::string> topology_names();
 std::vector<std::string> device_names();
 
@@ -109,7 +112,8 @@ struct TopologyOptions {
   int nodes = 0;    // 0: as the file says
   int devices = 0;  // 0: all; else the first N
 };
-// A name from `topologies/` or a path to a YAML file. InputError with file, line, column, found, expected.
+// A name from `topologies/` or a path to a YAML file (form: topologies/README.md); a path looks for device files beside
+// it first. InputError with file, line, column, found, expected.
 Topology load_topology(const std::string& name_or_path, const TopologyOptions& options = {});
 DeviceSpec load_device(const std::string& name);
 

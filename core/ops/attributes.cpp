@@ -35,13 +35,15 @@ Hash hash_attributes(const Attributes& attributes) {
 
 Result<Attributes> complete_attributes(std::string_view op, const std::vector<AttributeSpec>& specs, Attributes given) {
   constexpr std::array<std::string_view, 4> kKinds = {"an integer", "a real number", "a list of integers", "a text"};
-  if (given.size() > specs.size()) return fail("{}: found {} attributes, expected at most {}", op, given.size(), specs.size());
+  if (given.size() > specs.size())
+    return fail("{}: found {} attributes, expected at most {}", op, given.size(), specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (i >= given.size()) {
       if (specs[i].required) return fail("{}: attribute '{}' is missing", op, specs[i].name);
       given.push_back(specs[i].fallback);
     }
-    if (specs[i].kind == AttributeKind::real && given[i].index() == 0) given[i] = static_cast<double>(std::get<0>(given[i]));
+    if (specs[i].kind == AttributeKind::real && given[i].index() == 0)
+      given[i] = static_cast<double>(std::get<0>(given[i]));
     if (given[i].index() != static_cast<std::size_t>(specs[i].kind))
       return fail("{}: attribute '{}' is {}, expected {}", op, specs[i].name, to_string(given[i]),
                   kKinds[static_cast<std::size_t>(specs[i].kind)]);

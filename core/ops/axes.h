@@ -1,13 +1,16 @@
-// The axis table: the loops of an operator's computation, and which of them each dimension of each operand walks. MLIR's
-// linalg calls these iterator types and indexing maps. Everything generic about an operator derives from this one table:
-// result shape, parallel shapes, task grid, shard regions, FLOPs, and the sharding rules.
+// The axis table: the loops of an operator's computation, and which of them each dimension of each operand walks.
+// MLIR's linalg calls these iterator types and indexing maps. Everything generic about an operator derives from this
+// one table: result shape, parallel shapes, task grid, shard regions, FLOPs, and the sharding rules.
 //
 // The table on the hardest operators (worked out before any was written):
-//  * attention heads in a reshape [b, s, h*e] -> [b, s, h, e]: axes b, s, h, e (all parallel); dimension 2 of the operand
+//  * attention heads in a reshape [b, s, h*e] -> [b, s, h, e]: axes b, s, h, e (all parallel); dimension 2 of the
+//  operand
 //    walks (h, e), major to minor, so splitting it splits h; e cannot be split, because it is minor there.
-//  * grouped convolution: channels of x walk (g, ci), of w (g, co), ci; of the result (g, co): splitting channels splits
+//  * grouped convolution: channels of x walk (g, ci), of w (g, co), ci; of the result (g, co): splitting channels
+//  splits
 //    groups; with g = 1 the major axis of size above 1 is ci or co, hence reduction or output-channel parallelism.
-//  * halo: a spatial dimension of x walks `oh` through a Window (stride, dilation, padding, kernel): the region read for
+//  * halo: a spatial dimension of x walks `oh` through a Window (stride, dilation, padding, kernel): the region read
+//  for
 //    [a, b) of oh is [a*stride - pad, (b-1)*stride + (kernel-1)*dilation - pad + 1), clipped. Overlaps are the halo.
 //  * embedding(ids, table[v, h]): v is a reduction (rows outside a shard contribute zero), ids does not walk it.
 //  * batch norm: a composite (moments: reduction over the batch; combine; normalise), no axis of its own.
@@ -25,7 +28,8 @@
 namespace unity {
 
 enum class AxisRole : std::uint8_t {
-  parallel,   // appears in a result: splitting it shards the result (an output that does not walk it becomes partial sums)
+  parallel,   // appears in a result: splitting it shards the result (an output that does not walk it becomes partial
+              // sums)
   reduction,  // summed away: splitting it makes the result partial sums
   window,     // parallel in the result, reads a neighbourhood of the input: shards, with a halo
   whole,      // must not be split
@@ -76,7 +80,8 @@ struct AxisTable {
   std::vector<int> flop_axes;  // empty: all axes
 };
 
-// The axis that is split when a dimension is split: the first one of size above 1 (else the last); -1 when it walks none.
+// The axis that is split when a dimension is split: the first one of size above 1 (else the last); -1 when it walks
+// none.
 int split_axis(const AxisTable& table, const DimAxes& dim);
 
 Shape operand_shape(const AxisTable& table, const OperandAxes& operand);
@@ -98,7 +103,7 @@ Result<std::vector<Range>> axis_ranges(const AxisTable& table, const std::vector
 // FLOPs of the given ranges. Additive over shards, but for declared redundancy (copies).
 double flops(const AxisTable& table, const std::vector<Range>& axes);
 
-// Building tables: dims({0}, {1, 2}) is a two-dimensional operand whose dimension 1 walks axes 1 and 2.
+// Building tables: walks(0, 1) is a two-dimensional operand whose dimensions walk axis 0 and axis 1.
 template <class... D>
 OperandAxes walks(D... dims) {
   OperandAxes operand;

@@ -8,11 +8,25 @@
 namespace unity {
 
 std::vector<AttributeSpec> Boundary::attributes() const {
-  return {{"shape", AttributeKind::integers, true, {}}, {"dtype", AttributeKind::text, false, std::string("f32")}};
+  return {{"shape", AttributeKind::integers, true, {}},
+          {"degrees", AttributeKind::integers, true, {}},
+          {"copies", AttributeKind::integer, true, {}},
+          {"dtype", AttributeKind::text, false, std::string("f32")}};
 }
 Result<AxisTable> Boundary::axes(const Attributes& a, std::span<const Shape>) const {
-  AxisTable table = elementwise_table({ints_attribute(a, 0), UNITY_TRY(parse_dtype(text_attribute(a, 1)))}, 0, 0);
-  return table;
+  return elementwise_table({ints_attribute(a, 0), UNITY_TRY(parse_dtype(text_attribute(a, 3)))}, 0, 0);
+}
+Result<std::vector<ParallelShape>> Boundary::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>&) const {
+  ParallelShape shape = serial({ints_attribute(a, 0), UNITY_TRY(parse_dtype(text_attribute(a, 3)))});
+  const std::vector<std::int64_t>& degrees = ints_attribute(a, 1);
+  if (degrees.size() != shape.dims.size()) return fail("boundary: found {} degrees, expected {}", degrees.size(), shape.dims.size());
+  for (std::size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] < 1 || shape.dims[i].size % degrees[i] != 0)
+      return fail("boundary: degree {} does not divide dimension {} of size {}", degrees[i], i, shape.dims[i].size);
+    shape.dims[i].degree = static_cast<int>(degrees[i]);
+  }
+  shape.copies = static_cast<int>(int_attribute(a, 2));
+  return std::vector<ParallelShape>{shape};
 }
 void Boundary::reference(const OpCall&) const { UNITY_CHECK(false, "a boundary has no value of its own"); }
 UNITY_DEFINE_OPERATOR(boundary, Boundary)

@@ -6,7 +6,8 @@
 
 namespace unity {
 
-// boundary(shape, dtype="f32"): an activation that is already there, stored as its prefix says; its gradient is wanted.
+// boundary(shape, degrees, copies, dtype="f32"): an activation that is already there in the given layout (a degree for each
+// dimension); its gradient is wanted.
 class Boundary final : public Operator {
  public:
   using Operator::Operator;
@@ -14,6 +15,8 @@ class Boundary final : public Operator {
   std::vector<AttributeSpec> attributes() const override;
   Arity arity() const override { return {0, 0}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
+  Result<std::vector<ParallelShape>> parallel_shapes(const Attributes& attributes,
+                                                     const std::vector<ParallelShape>& inputs) const override;
   void reference(const OpCall& call) const override;
 };
 

@@ -12,6 +12,9 @@ class UnaryOperator : public Operator {
   Arity arity() const override { return {1, 1}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   std::vector<Example> examples() const override;
+
+ protected:
+  virtual double flops_per_point() const { return 1; }
 };
 
 // dx = f'(r) dy, where r is the operand or the result of the forward operator: gradient(r, dy), linear in dy alone.
@@ -21,9 +24,28 @@ class UnaryGradientOperator : public Operator {
   Arity arity() const override { return {2, 2}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   std::vector<Example> examples() const override;
+
+ protected:
+  virtual double flops_per_point() const { return 1; }
+};
+
+// z = f(x, y) with numpy's broadcasting: dimensions are aligned at the last one; a missing dimension, or one of size 1
+// against n, is repeated and walks no axis.
+class BroadcastOperator : public Operator {
+ public:
+  using Operator::Operator;
+  Arity arity() const override { return {2, 2}; }
+  Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
+  std::vector<Example> examples() const override;
+
+ protected:
+  virtual Linearity linearity() const = 0;
 };
 
 // A table in which each of `count` operands and the result walk the same axes, one for each dimension.
 AxisTable elementwise_table(const Shape& shape, std::size_t count, double flops_per_point);
+
+// Row-major position in a block of extent `operand` that is broadcast to the block index `index`.
+std::int64_t broadcast_position(const Dims& operand, const Dims& index);
 
 }  // namespace unity

@@ -16,8 +16,8 @@ class Input final : public Operator {
   void reference(const OpCall& call) const override;
 };
 
-// weight(shape, init="uniform", scale=0.0): trainable. Initial values are drawn per logical element from (seed, origin):
-// "uniform" in +-scale, "normal" with standard deviation scale, "zeros", "ones"; scale 0 means 1/sqrt(rows).
+// weight(shape, init="uniform", scale=0.0): trainable. Initial values are drawn per logical element from (seed,
+// origin): "uniform" in +-scale, "normal" with standard deviation scale, "zeros", "ones"; scale 0 means 1/sqrt(rows).
 class Weight final : public Operator {
  public:
   using Operator::Operator;

@@ -13,8 +13,11 @@ Result<AxisTable> Matmul::axes(const Attributes& a, std::span<const Shape> in) c
   const Dims& x = in[0].dims;
   const Dims& w = in[1].dims;
   bool linear = text_attribute(a, 0) == "none", transposed = int_attribute(a, 1) != 0;
-  if (!linear && text_attribute(a, 0) != "relu") return fail("matmul: activation is '{}', expected none or relu", text_attribute(a, 0));
-  if (x.empty() || w.size() != 2) return fail("matmul: found x {} and w {}, expected rank of x at least 1 and of w 2", to_string(in[0]), to_string(in[1]));
+  if (!linear && text_attribute(a, 0) != "relu")
+    return fail("matmul: activation is '{}', expected none or relu", text_attribute(a, 0));
+  if (x.empty() || w.size() != 2)
+    return fail("matmul: found x {} and w {}, expected rank of x at least 1 and of w 2", to_string(in[0]),
+                to_string(in[1]));
   std::int64_t k = transposed ? w[1] : w[0], n = transposed ? w[0] : w[1];
   if (x.back() != k) return fail("matmul: axis k is {} in x but {} in w", x.back(), k);
   AxisTable t;
@@ -42,7 +45,8 @@ void Matmul::gradient(const Attributes& a, GradientBuilder& g) const {
   GradientValue dy = g.output_gradient();
   if (text_attribute(a, 0) == "relu") dy = g.apply("relu_gradient", {}, {g.output(), dy});
   bool transposed = int_attribute(a, 1) != 0;
-  if (g.wanted(0)) g.set_input_gradient(0, g.apply("matmul", {std::string("none"), std::int64_t{!transposed}}, {dy, g.input(1)}));
+  if (g.wanted(0))
+    g.set_input_gradient(0, g.apply("matmul", {std::string("none"), std::int64_t{!transposed}}, {dy, g.input(1)}));
   if (g.wanted(1))
     g.set_input_gradient(1, transposed ? g.apply("matmul_weight_gradient", {}, {dy, g.input(0)})
                                        : g.apply("matmul_weight_gradient", {}, {g.input(0), dy}));
@@ -78,7 +82,8 @@ Result<AxisTable> MatmulWeightGradient::axes(const Attributes&, std::span<const 
   const Dims& x = in[0].dims;
   const Dims& dy = in[1].dims;
   if (x.empty() || x.size() != dy.size() || !std::equal(x.begin(), x.end() - 1, dy.begin()))
-    return fail("matmul_weight_gradient: found x {} and dy {}, expected the same rows", to_string(in[0]), to_string(in[1]));
+    return fail("matmul_weight_gradient: found x {} and dy {}, expected the same rows", to_string(in[0]),
+                to_string(in[1]));
   AxisTable t;
   OperandAxes xa;
   t.axes = {{"k", x.back(), AxisRole::parallel}, {"n", dy.back(), AxisRole::parallel}};

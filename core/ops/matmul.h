@@ -1,7 +1,8 @@
 // matmul(x, w, activation="none", transpose_w=0):  y[.., m, n] = act(sum_k x[.., m, k] w[k, n])
 //   x: rank 1 or more, all dimensions but the last are parallel axes; w: [k, n], or [n, k] with transpose_w.
-//   Without activation it is multilinear, so k may be split (partial sums) and partial operands pass through. With a fused
-//   activation it is not linear: splitting k is a type error, which is why Unity un-fuses ReLU where it wants to (paper, Fig. 2).
+//   Without activation it is multilinear, so k may be split (partial sums) and partial operands pass through. With a
+//   fused activation it is not linear: splitting k is a type error, which is why Unity un-fuses ReLU where it wants to
+//   (paper, Fig. 2).
 #pragma once
 
 #include "core/ops/operator.h"

@@ -64,7 +64,8 @@ Result<std::vector<ParallelShape>> Operator::parallel_shapes(const Attributes& a
 
 void Operator::gradient(const Attributes&, GradientBuilder&) const {}
 
-Result<std::vector<Shape>> infer_shapes(const Operator& op, const Attributes& attributes, std::span<const Shape> inputs) {
+Result<std::vector<Shape>> infer_shapes(const Operator& op, const Attributes& attributes,
+                                        std::span<const Shape> inputs) {
   std::vector<ParallelShape> parallel;
   for (const Shape& in : inputs) parallel.push_back(serial(in));
   std::vector<ParallelShape> outputs = UNITY_TRY(infer_parallel_shapes(op, attributes, parallel));
@@ -79,7 +80,7 @@ Result<std::vector<ParallelShape>> infer_parallel_shapes(const Operator& op, con
   int n = static_cast<int>(inputs.size());
   if (n < arity.min || (arity.max >= 0 && n > arity.max))
     return fail("{}: found {} operands, expected {}", op.name(), n,
-                arity.max < 0 ? fmt::format("at least {}", arity.min)
+                arity.max < 0            ? fmt::format("at least {}", arity.min)
                 : arity.min == arity.max ? fmt::format("{}", arity.min)
                                          : fmt::format("{} to {}", arity.min, arity.max));
   return op.parallel_shapes(attributes, inputs);
@@ -93,10 +94,13 @@ GradientBuilder::GradientBuilder(std::vector<Shape> inputs, std::vector<Shape> o
 const Shape& GradientBuilder::shape(GradientValue value) const {
   auto i = static_cast<std::size_t>(value.index);
   switch (value.kind) {
-    case GradientValue::Kind::input: return inputs_.at(i);
+    case GradientValue::Kind::input:
+      return inputs_.at(i);
     case GradientValue::Kind::output:
-    case GradientValue::Kind::output_gradient: return outputs_.at(i);
-    case GradientValue::Kind::step: break;
+    case GradientValue::Kind::output_gradient:
+      return outputs_.at(i);
+    case GradientValue::Kind::step:
+      break;
   }
   return step_shapes_.at(i).at(static_cast<std::size_t>(value.result));
 }
@@ -115,8 +119,8 @@ GradientValue GradientBuilder::apply(std::string_view name, Attributes given, st
 }
 
 void GradientBuilder::set_input_gradient(int input, GradientValue value) {
-  UNITY_CHECK(shape(value).dims == inputs_.at(static_cast<std::size_t>(input)).dims, "gradient of operand {} has shape {}",
-              input, to_string(shape(value)));
+  UNITY_CHECK(shape(value).dims == inputs_.at(static_cast<std::size_t>(input)).dims,
+              "gradient of operand {} has shape {}", input, to_string(shape(value)));
   program_.input_gradients.at(static_cast<std::size_t>(input)) = value;
 }
 

@@ -15,10 +15,11 @@
 
 namespace unity {
 
-// ---- Calls: the one kernel signature, shared by the reference evaluator and every backend --------------------------------
+// ---- Calls: the one kernel signature, shared by the reference evaluator and every backend
+// --------------------------------
 
-// A dense row-major block of a logical tensor. `offset` and `global` place it: embedding rows, causal masks, random numbers
-// and means (which divide by the *global* extent) need them.
+// A dense row-major block of a logical tensor. `offset` and `global` place it: embedding rows, causal masks, random
+// numbers and means (which divide by the *global* extent) need them.
 struct Operand {
   void* data = nullptr;  // null for operands of which only the shape is used
   DType dtype = DType::f32;
@@ -27,7 +28,9 @@ struct Operand {
   Dims global;  // sizes of the logical tensor
   std::int64_t elements() const { return element_count(extent); }
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 struct OpCall {
@@ -37,11 +40,13 @@ struct OpCall {
   RandomKey random;  // (seed, origin id, step), for operators that draw random numbers
 };
 
-// ---- Gradients ------------------------------------------------------------------------------------------------------------
+// ---- Gradients
+// ------------------------------------------------------------------------------------------------------------
 
 class Operator;
 
-// A value inside a gradient: an operand or result of the forward operator, the gradient of a result, or the result of a step.
+// A value inside a gradient: an operand or result of the forward operator, the gradient of a result, or the result of a
+// step.
 struct GradientValue {
   enum class Kind : std::uint8_t { input, output, output_gradient, step } kind = Kind::input;
   int index = 0;   // operand, result or step number
@@ -55,11 +60,13 @@ struct GradientStep {
   std::vector<GradientValue> inputs;
 };
 
-// The gradient of an operator as a graph of other operators. It is a vector-Jacobian product of the *local* function, so a
-// task of a sharded operator runs it on its own shards; movement between shards has its own adjoint (see plan/lowering).
+// The gradient of an operator as a graph of other operators. It is a vector-Jacobian product of the *local* function,
+// so a task of a sharded operator runs it on its own shards; movement between shards has its own adjoint (see
+// plan/lowering).
 struct GradientProgram {
   std::vector<GradientStep> steps;
-  std::vector<std::optional<GradientValue>> input_gradients;  // none: not differentiable in, or not wanted for, that operand
+  std::vector<std::optional<GradientValue>>
+      input_gradients;  // none: not differentiable in, or not wanted for, that operand
 };
 
 // Records a GradientProgram. Shapes are those of the logical (unsharded) tensors.
@@ -90,7 +97,8 @@ class GradientBuilder {
   GradientProgram program_;
 };
 
-// ---- Operators --------------------------------------------------------------------------------------------------------------
+// ---- Operators
+// --------------------------------------------------------------------------------------------------------------
 
 // A small instance, from which tests, the rule generator and the derived-rule listing start.
 struct Example {
@@ -132,8 +140,8 @@ class Operator {
   // Records the gradient; the default records none (not differentiable).
   virtual void gradient(const Attributes& attributes, GradientBuilder& builder) const;
 
-  // Core's own evaluator: the oracle for generator, axioms, refutation and every kernel. Element types: f64, i64 and mod
-  // (exact arithmetic; nonlinear functions have stand-ins there), i32 for indices. Not meant to be fast.
+  // Core's own evaluator: the oracle for generator, axioms, refutation and every kernel. Element types: f64, i64 and
+  // mod (exact arithmetic; nonlinear functions have stand-ins there), i32 for indices. Not meant to be fast.
   virtual void reference(const OpCall& call) const = 0;
 
   virtual std::vector<Example> examples() const { return {}; }
@@ -154,7 +162,8 @@ const Operator& get_operator(std::string_view name);
 std::vector<std::string> operator_names();
 
 // Logical shapes of the results. Error when the operands do not fit.
-Result<std::vector<Shape>> infer_shapes(const Operator& op, const Attributes& attributes, std::span<const Shape> inputs);
+Result<std::vector<Shape>> infer_shapes(const Operator& op, const Attributes& attributes,
+                                        std::span<const Shape> inputs);
 Result<std::vector<ParallelShape>> infer_parallel_shapes(const Operator& op, const Attributes& attributes,
                                                          const std::vector<ParallelShape>& inputs);
 

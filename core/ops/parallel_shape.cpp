@@ -12,7 +12,8 @@ bool walks_axis(const AxisTable& table, const OperandAxes& operand, int axis) {
                      [&](const DimAxes& dim) { return split_axis(table, dim) == axis; });
 }
 
-// Product of the degrees of the axes that the operand does not walk: the copies (of an input) or summands (of an output).
+// Product of the degrees of the axes that the operand does not walk: the copies (of an input) or summands (of an
+// output).
 int unwalked_degree(const AxisTable& table, const Sharding& sharding, const OperandAxes& operand) {
   int product = 1;
   for (std::size_t a = 0; a < table.axes.size(); ++a)
@@ -24,7 +25,8 @@ std::string unwalked_axes(const AxisTable& table, const Sharding& sharding, cons
   std::string text;
   for (std::size_t a = 0; a < table.axes.size(); ++a)
     if (sharding.degrees[a] > 1 && !walks_axis(table, operand, static_cast<int>(a)))
-      text += fmt::format("{}axis {} is split {} ways", text.empty() ? "" : ", ", table.axes[a].name, sharding.degrees[a]);
+      text +=
+          fmt::format("{}axis {} is split {} ways", text.empty() ? "" : ", ", table.axes[a].name, sharding.degrees[a]);
   return text;
 }
 
@@ -83,7 +85,8 @@ std::string to_string(const ParallelShape& shape) {
   }
   text += "]";
   if (shape.copies > 1) text += fmt::format(" copies {}", shape.copies);
-  if (shape.partials > 1) text += fmt::format(" partials {}{}", shape.partials, shape.monoid == Monoid::max ? " max" : "");
+  if (shape.partials > 1)
+    text += fmt::format(" partials {}{}", shape.partials, shape.monoid == Monoid::max ? " max" : "");
   return text;
 }
 
@@ -126,8 +129,8 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
         return fail("{}: operand {} dimension {} has degree {}, which does not divide axis {} of size {}", op, i, j,
                     dim.degree * dim.micro, info.name, info.size);
       if (sharding.degrees[a] != 0 && (sharding.degrees[a] != dim.degree || sharding.micro[a] != dim.micro))
-        return fail("{}: axis {} has degree {} in operand {} dimension {}, expected {} as in the operands before it", op,
-                    info.name, dim.degree * dim.micro, i, j, sharding.degrees[a] * sharding.micro[a]);
+        return fail("{}: axis {} has degree {} in operand {} dimension {}, expected {} as in the operands before it",
+                    op, info.name, dim.degree * dim.micro, i, j, sharding.degrees[a] * sharding.micro[a]);
       sharding.degrees[a] = dim.degree;
       sharding.micro[a] = dim.micro;
     }
@@ -138,7 +141,8 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
     const ParallelShape& in = inputs[i];
     if (in.partials == 1 || table.inputs[i].shape_only) continue;
     if (!table.inputs[i].linear || table.linearity == Linearity::none || in.monoid != Monoid::sum)
-      return fail("{}: operand {} holds partial sums (partials {}), but {} is not linear in it", op, i, in.partials, op);
+      return fail("{}: operand {} holds partial sums (partials {}), but {} is not linear in it", op, i, in.partials,
+                  op);
     if (table.linearity == Linearity::multilinear && sharding.passing > 1)
       return fail("{}: operand {} holds partial sums and so does an operand before it, expected at most one", op, i);
     sharding.passing = in.partials;
@@ -162,8 +166,9 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
     }
     int left = inputs[i].copies / needed;
     if (redundancy != 0 && left != redundancy)
-      return fail("{}: operand {} has copies {}, expected {} ({} computations of the same result, as the operands before it)",
-                  op, i, inputs[i].copies, needed * redundancy, redundancy);
+      return fail(
+          "{}: operand {} has copies {}, expected {} ({} computations of the same result, as the operands before it)",
+          op, i, inputs[i].copies, needed * redundancy, redundancy);
     redundancy = left;
   }
   sharding.copies = std::max(redundancy, 1);
@@ -176,7 +181,8 @@ ParallelShape output_parallel_shape(const AxisTable& table, const Sharding& shar
   shape.partials = unwalked_degree(table, sharding, operand) * sharding.passing;
   shape.copies = sharding.copies;
   for (std::size_t a = 0; a < table.axes.size(); ++a)
-    if (sharding.degrees[a] > 1 && !walks_axis(table, operand, static_cast<int>(a))) shape.monoid = table.axes[a].monoid;
+    if (sharding.degrees[a] > 1 && !walks_axis(table, operand, static_cast<int>(a)))
+      shape.monoid = table.axes[a].monoid;
   return shape;
 }
 
@@ -245,7 +251,8 @@ std::vector<Range> task_ranges(const AxisTable& table, const Sharding& sharding,
   return ranges;
 }
 
-int output_partial(const AxisTable& table, const TaskGrid& grid, const std::vector<int>& coordinates, std::size_t output) {
+int output_partial(const AxisTable& table, const TaskGrid& grid, const std::vector<int>& coordinates,
+                   std::size_t output) {
   int index = 0;
   for (std::size_t i = 0; i < grid.size(); ++i) {
     bool summand = grid[i].kind == GridDim::Kind::passing ||

@@ -1,5 +1,5 @@
-// Parallel tensors (design: the paper's single replica dimension, kept apart as copies and partials), and how an operator's
-// axis table turns the parallel shapes of its operands into a sharding of its computation.
+// Parallel tensors (design: the paper's single replica dimension, kept apart as copies and partials), and how an
+// operator's axis table turns the parallel shapes of its operands into a sharding of its computation.
 #pragma once
 
 #include <string>
@@ -28,18 +28,18 @@ struct ParallelShape {
   DType dtype = DType::f32;
 
   bool operator==(const ParallelShape&) const = default;
-  Shape shape() const;                 // the logical tensor
-  Dims piece() const;                  // sizes of one shard (of one micro-batch, inside a pipeline region)
-  int shards() const;                  // product of the degrees
-  int parts() const;                   // shards() * copies * partials
+  Shape shape() const;  // the logical tensor
+  Dims piece() const;   // sizes of one shard (of one micro-batch, inside a pipeline region)
+  int shards() const;   // product of the degrees
+  int parts() const;    // shards() * copies * partials
   bool parallel() const { return parts() != 1; }
 };
 ParallelShape serial(const Shape& shape);
 std::string to_string(const ParallelShape& shape);  // "f32[64/2, 512] copies 2 partials 3"
 Hash hash_shape(const ParallelShape& shape);
 
-// How an operator's computation is cut: a degree for each axis; `passing`: number of summands of partial operands that pass
-// through a linear operator; `copies`: redundant computations of the same result.
+// How an operator's computation is cut: a degree for each axis; `passing`: number of summands of partial operands that
+// pass through a linear operator; `copies`: redundant computations of the same result.
 struct Sharding {
   std::vector<int> degrees;
   std::vector<int> micro;
@@ -49,18 +49,19 @@ struct Sharding {
   int tasks() const;  // product of degrees, passing and copies (micro-batches are not tasks of their own device)
 };
 
-// The only way operands determine the computation. For every operand: the degree of a dimension is the degree of the axis
-// it splits; an operand that does not walk a split axis must have copies for it; copies left over are redundancy; partial
-// operands need linearity. Errors name operator, operand and dimension, with found and expected.
+// The only way operands determine the computation. For every operand: the degree of a dimension is the degree of the
+// axis it splits; an operand that does not walk a split axis must have copies for it; copies left over are redundancy;
+// partial operands need linearity. Errors name operator, operand and dimension, with found and expected.
 Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, const std::vector<ParallelShape>& inputs);
 
 ParallelShape output_parallel_shape(const AxisTable& table, const Sharding& sharding, std::size_t output);
 
 // What operand `input` must look like for the given sharding; partial when `partial` (only where passing > 1).
-ParallelShape required_input_shape(const AxisTable& table, const Sharding& sharding, std::size_t input, bool partial = false);
+ParallelShape required_input_shape(const AxisTable& table, const Sharding& sharding, std::size_t input,
+                                   bool partial = false);
 
-// The task grid of a computation, in the fixed order: parallel (and window) axes in table order, reduction axes, passing
-// partials, copies. Dimensions of degree 1 are left out.
+// The task grid of a computation, in the fixed order: parallel (and window) axes in table order, reduction axes,
+// passing partials, copies. Dimensions of degree 1 are left out.
 struct GridDim {
   enum class Kind : std::uint8_t { axis, passing, copies } kind = Kind::axis;
   int axis = -1;
@@ -68,7 +69,8 @@ struct GridDim {
 };
 using TaskGrid = std::vector<GridDim>;
 TaskGrid task_grid(const AxisTable& table, const Sharding& sharding);
-// The grid of a stored tensor (a leaf after its prefix): one dimension per split dimension (axis = dimension), then copies.
+// The grid of a stored tensor (a leaf after its prefix): one dimension per split dimension (axis = dimension), then
+// copies.
 TaskGrid storage_grid(const ParallelShape& shape);
 int task_count(const TaskGrid& grid);
 
@@ -81,7 +83,8 @@ std::vector<Range> task_ranges(const AxisTable& table, const Sharding& sharding,
 int micro_count(const Sharding& sharding);
 
 // Which summand of output `output` a task produces, and which summand of a partial input it consumes.
-int output_partial(const AxisTable& table, const TaskGrid& grid, const std::vector<int>& coordinates, std::size_t output);
+int output_partial(const AxisTable& table, const TaskGrid& grid, const std::vector<int>& coordinates,
+                   std::size_t output);
 int passing_partial(const TaskGrid& grid, const std::vector<int>& coordinates);
 // Which of the identical copies of an output a task produces.
 int output_copy(const TaskGrid& grid, const std::vector<int>& coordinates);

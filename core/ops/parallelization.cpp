@@ -20,7 +20,8 @@ Result<int> degree_of(std::string_view op, const Attributes& a, std::size_t i) {
 Result<ParallelDim*> dim_of(std::string_view op, const Attributes& a, ParallelShape& x) {
   std::int64_t dim = int_attribute(a, 0);
   if (dim < 0 || dim >= static_cast<std::int64_t>(x.dims.size()))
-    return fail("{}: dimension is {}, expected 0 to {} for {}", op, dim, static_cast<int>(x.dims.size()) - 1, to_string(x));
+    return fail("{}: dimension is {}, expected 0 to {} for {}", op, dim, static_cast<int>(x.dims.size()) - 1,
+                to_string(x));
   return &x.dims[static_cast<std::size_t>(dim)];
 }
 
@@ -50,7 +51,8 @@ void Parallelization::reference(const OpCall& call) const {
 }
 
 std::vector<AttributeSpec> Partition::attributes() const { return kDimAndDegree; }
-Result<std::vector<ParallelShape>> Partition::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> Partition::parallel_shapes(const Attributes& a,
+                                                              const std::vector<ParallelShape>& in) const {
   ParallelShape x = in[0];
   ParallelDim* dim = UNITY_TRY(dim_of(name(), a, x));
   int d = UNITY_TRY(degree_of(name(), a, 1));
@@ -62,7 +64,8 @@ Result<std::vector<ParallelShape>> Partition::parallel_shapes(const Attributes& 
 UNITY_DEFINE_OPERATOR(partition, Partition)
 
 std::vector<AttributeSpec> Combine::attributes() const { return kDimAndDegree; }
-Result<std::vector<ParallelShape>> Combine::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> Combine::parallel_shapes(const Attributes& a,
+                                                            const std::vector<ParallelShape>& in) const {
   ParallelShape x = in[0];
   ParallelDim* dim = UNITY_TRY(dim_of(name(), a, x));
   int d = UNITY_TRY(degree_of(name(), a, 1));
@@ -75,7 +78,8 @@ Result<std::vector<ParallelShape>> Combine::parallel_shapes(const Attributes& a,
 UNITY_DEFINE_OPERATOR(combine, Combine)
 
 std::vector<AttributeSpec> Replicate::attributes() const { return kDegree; }
-Result<std::vector<ParallelShape>> Replicate::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> Replicate::parallel_shapes(const Attributes& a,
+                                                              const std::vector<ParallelShape>& in) const {
   ParallelShape x = in[0];
   if (x.partials != 1)
     return fail("replicate: operand holds partial sums ({}), and a copied summand would count twice; reduce it first",
@@ -86,7 +90,8 @@ Result<std::vector<ParallelShape>> Replicate::parallel_shapes(const Attributes& 
 UNITY_DEFINE_OPERATOR(replicate, Replicate)
 
 std::vector<AttributeSpec> Reduce::attributes() const { return kDegree; }
-Result<std::vector<ParallelShape>> Reduce::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> Reduce::parallel_shapes(const Attributes& a,
+                                                           const std::vector<ParallelShape>& in) const {
   ParallelShape x = in[0];
   int d = UNITY_TRY(degree_of(name(), a, 0));
   if (x.partials % d != 0)
@@ -98,19 +103,22 @@ Result<std::vector<ParallelShape>> Reduce::parallel_shapes(const Attributes& a, 
 UNITY_DEFINE_OPERATOR(reduce, Reduce)
 
 std::vector<AttributeSpec> Pipeline::attributes() const { return kDimAndDegree; }
-Result<std::vector<ParallelShape>> Pipeline::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> Pipeline::parallel_shapes(const Attributes& a,
+                                                             const std::vector<ParallelShape>& in) const {
   ParallelShape x = in[0];
   ParallelDim* dim = UNITY_TRY(dim_of(name(), a, x));
   int m = UNITY_TRY(degree_of(name(), a, 1));
   if (dim->size % (static_cast<std::int64_t>(dim->degree) * dim->micro * m) != 0)
-    return fail("pipeline: {} micro-batches do not divide dimension {} of {}", m, int_attribute(a, 0), to_string(in[0]));
+    return fail("pipeline: {} micro-batches do not divide dimension {} of {}", m, int_attribute(a, 0),
+                to_string(in[0]));
   dim->micro *= m;
   return one(x);
 }
 UNITY_DEFINE_OPERATOR(pipeline, Pipeline)
 
 std::vector<AttributeSpec> Batch::attributes() const { return kDimAndDegree; }
-Result<std::vector<ParallelShape>> Batch::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> Batch::parallel_shapes(const Attributes& a,
+                                                          const std::vector<ParallelShape>& in) const {
   ParallelShape x = in[0];
   ParallelDim* dim = UNITY_TRY(dim_of(name(), a, x));
   int m = UNITY_TRY(degree_of(name(), a, 1));
@@ -123,9 +131,11 @@ Result<std::vector<ParallelShape>> Batch::parallel_shapes(const Attributes& a, c
 UNITY_DEFINE_OPERATOR(batch, Batch)
 
 std::vector<AttributeSpec> StackPartials::attributes() const { return {}; }
-Result<std::vector<ParallelShape>> StackPartials::parallel_shapes(const Attributes&, const std::vector<ParallelShape>& in) const {
+Result<std::vector<ParallelShape>> StackPartials::parallel_shapes(const Attributes&,
+                                                                  const std::vector<ParallelShape>& in) const {
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (in[i].partials != 1) return fail("stack_partials: operand {} already holds partial sums ({})", i, to_string(in[i]));
+    if (in[i].partials != 1)
+      return fail("stack_partials: operand {} already holds partial sums ({})", i, to_string(in[i]));
     if (in[i] != in[0])
       return fail("stack_partials: operand {} is {}, expected {} as operand 0", i, to_string(in[i]), to_string(in[0]));
   }

@@ -1,5 +1,5 @@
-// The parallelization operators (paper, section 3.1): they change how a tensor is laid out, never what it is. Each is the
-// other's gradient in pairs: partition/combine, replicate/reduce, pipeline/batch.
+// The parallelization operators (paper, section 3.1): they change how a tensor is laid out, never what it is. Each is
+// the other's gradient in pairs: partition/combine, replicate/reduce, pipeline/batch.
 //   partition(dim, d, x)      cuts each part of dimension dim in d
 //   combine(dim, d, x)        joins d adjacent parts of dimension dim
 //   replicate(d, x)           d copies of what was one; error on summands (a copied summand would count twice)
@@ -20,30 +20,36 @@ class Parallelization : public Operator {
   void reference(const OpCall& call) const override;  // the identity on logical tensors
 };
 
-#define UNITY_PARALLELIZATION_CLASS(Class)                                                            \
-  class Class final : public Parallelization {                                                        \
-   public:                                                                                            \
-    using Parallelization::Parallelization;                                                           \
-    std::vector<AttributeSpec> attributes() const override;                                           \
-    Result<std::vector<ParallelShape>> parallel_shapes(const Attributes& attributes,                  \
+#define UNITY_PARALLELIZATION_CLASS(Class)                                           \
+  class Class final : public Parallelization {                                       \
+   public:                                                                           \
+    using Parallelization::Parallelization;                                          \
+    std::vector<AttributeSpec> attributes() const override;                          \
+    Result<std::vector<ParallelShape>> parallel_shapes(const Attributes& attributes, \
                                                        const std::vector<ParallelShape>& in) const override;
 
 UNITY_PARALLELIZATION_CLASS(Partition)
 };
 UNITY_PARALLELIZATION_CLASS(Combine)
-};
+}
+;
 UNITY_PARALLELIZATION_CLASS(Replicate)
-};
+}
+;
 UNITY_PARALLELIZATION_CLASS(Reduce)
-};
+}
+;
 UNITY_PARALLELIZATION_CLASS(Pipeline)
-};
+}
+;
 UNITY_PARALLELIZATION_CLASS(Batch)
-};
+}
+;
 UNITY_PARALLELIZATION_CLASS(StackPartials)
-  Arity arity() const override { return {2, -1}; }
-  void reference(const OpCall& call) const override;  // the sum
-};
+Arity arity() const override { return {2, -1}; }
+void reference(const OpCall& call) const override;  // the sum
+}
+;
 #undef UNITY_PARALLELIZATION_CLASS
 
 }  // namespace unity

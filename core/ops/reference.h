@@ -1,6 +1,6 @@
 // Arithmetic for the reference evaluator over f64, i64 and integers modulo a prime. In the exact types each nonlinear
-// function has a stand-in: some fixed function without algebraic structure, so that two expressions agree by accident only
-// with negligible probability, and never because of an identity that the real function lacks.
+// function has a stand-in: some fixed function without algebraic structure, so that two expressions agree by accident
+// only with negligible probability, and never because of an identity that the real function lacks.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,9 @@ struct Mod {
   std::uint64_t value = 0;
 
   constexpr Mod() = default;
-  constexpr Mod(std::int64_t v) : value(static_cast<std::uint64_t>(((v % static_cast<std::int64_t>(kPrime)) + static_cast<std::int64_t>(kPrime)) % static_cast<std::int64_t>(kPrime))) {}
+  constexpr Mod(std::int64_t v)
+      : value(static_cast<std::uint64_t>(((v % static_cast<std::int64_t>(kPrime)) + static_cast<std::int64_t>(kPrime)) %
+                                         static_cast<std::int64_t>(kPrime))) {}
   constexpr Mod& operator+=(Mod o) { return value += o.value, value -= value >= kPrime ? kPrime : 0, *this; }
   constexpr Mod& operator-=(Mod o) { return value += kPrime - o.value, value -= value >= kPrime ? kPrime : 0, *this; }
   constexpr Mod& operator*=(Mod o) {
@@ -46,17 +48,26 @@ enum class Function : std::uint8_t { relu, step, gelu, gelu_slope, tanh, sigmoid
 
 inline double apply(Function f, double x) {
   switch (f) {
-    case Function::relu: return x > 0 ? x : 0;
-    case Function::step: return x > 0 ? 1 : 0;
-    case Function::gelu: return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
+    case Function::relu:
+      return x > 0 ? x : 0;
+    case Function::step:
+      return x > 0 ? 1 : 0;
+    case Function::gelu:
+      return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
     case Function::gelu_slope:
       return 0.5 * (1 + std::erf(x * M_SQRT1_2)) + x * std::exp(-0.5 * x * x) * 0.5 * M_SQRT1_2 * M_2_SQRTPI;
-    case Function::tanh: return std::tanh(x);
-    case Function::sigmoid: return 1 / (1 + std::exp(-x));
-    case Function::exp: return std::exp(x);
-    case Function::log: return std::log(x);
-    case Function::sqrt: return std::sqrt(x);
-    case Function::reciprocal: return 1 / x;
+    case Function::tanh:
+      return std::tanh(x);
+    case Function::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Function::exp:
+      return std::exp(x);
+    case Function::log:
+      return std::log(x);
+    case Function::sqrt:
+      return std::sqrt(x);
+    case Function::reciprocal:
+      return 1 / x;
   }
   return 0;
 }
@@ -90,10 +101,17 @@ T constant(double c) {
 template <class Body>
 void dispatch_reference(const OpCall& call, Body&& body) {
   switch (call.outputs[0].dtype) {
-    case DType::f64: body.template operator()<double>(); break;
-    case DType::i64: body.template operator()<std::int64_t>(); break;
-    case DType::mod: body.template operator()<Mod>(); break;
-    default: UNITY_CHECK(false, "the reference evaluator has no element type {}", to_string(call.outputs[0].dtype));
+    case DType::f64:
+      body.template operator()<double>();
+      break;
+    case DType::i64:
+      body.template operator()<std::int64_t>();
+      break;
+    case DType::mod:
+      body.template operator()<Mod>();
+      break;
+    default:
+      UNITY_CHECK(false, "the reference evaluator has no element type {}", to_string(call.outputs[0].dtype));
   }
 }
 

@@ -19,7 +19,8 @@ UNITY_DEFINE_OPERATOR(relu, Relu)
 void ReluGradient::reference(const OpCall& call) const {
   dispatch_reference(call, [&]<class T>() {
     for (std::int64_t i = 0; i < call.outputs[0].elements(); ++i)
-      call.outputs[0].as<T>()[i] = num::apply(num::Function::step, call.inputs[0].as<T>()[i]) * call.inputs[1].as<T>()[i];
+      call.outputs[0].as<T>()[i] =
+          num::apply(num::Function::step, call.inputs[0].as<T>()[i]) * call.inputs[1].as<T>()[i];
   });
 }
 UNITY_DEFINE_OPERATOR(relu_gradient, ReluGradient)

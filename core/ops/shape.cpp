@@ -16,7 +16,9 @@ Result<DType> parse_dtype(std::string_view text) {
   return fail("element type: found '{}', expected f32, f64 or i32", text);
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("{}[{}]", to_string(shape.dtype), fmt::join(shape.dims, ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("{}[{}]", to_string(shape.dtype), fmt::join(shape.dims, ", "));
+}
 
 bool Box::contains(const Box& other) const {
   for (std::size_t i = 0; i < rank(); ++i)
@@ -30,7 +32,8 @@ Box intersect(const Box& a, const Box& b) {
   Box r{Dims(a.rank()), Dims(a.rank())};
   for (std::size_t i = 0; i < a.rank(); ++i) {
     r.offset[i] = std::max(a.offset[i], b.offset[i]);
-    r.extent[i] = std::max<std::int64_t>(0, std::min(a.offset[i] + a.extent[i], b.offset[i] + b.extent[i]) - r.offset[i]);
+    r.extent[i] =
+        std::max<std::int64_t>(0, std::min(a.offset[i] + a.extent[i], b.offset[i] + b.extent[i]) - r.offset[i]);
   }
   return r;
 }

@@ -13,8 +13,8 @@ namespace unity {
 
 using Dims = std::vector<std::int64_t>;
 
-// f32, f64: real numbers. i32: indices and labels. i64 and mod (integers modulo a prime) exist for the reference evaluator
-// only, where equality is exact.
+// f32, f64: real numbers. i32: indices and labels. i64 and mod (integers modulo a prime) exist for the reference
+// evaluator only, where equality is exact.
 enum class DType : std::uint8_t { f32, f64, i32, i64, mod };
 
 constexpr std::int64_t size_of(DType type) { return type == DType::f32 || type == DType::i32 ? 4 : 8; }

@@ -1,0 +1,99 @@
+#include "core/machine/mapping.h"
+
+#include <algorithm>
+
+namespace unity {
+namespace {
+
+// Places the grid dimensions from the innermost outwards. Each starts right after the block placed so far, or at the
+// next larger unit of the hierarchy (socket, node), so that blocks do not straddle it.
+class Placement {
+ public:
+  Placement(const TaskGrid& grid, const Topology& topology, const Resources& resources)
+      : grid_(grid), resources_(resources) {
+    int unit = 1;
+    for (std::size_t i = topology.levels.size(); i-- > 1;) {
+      unit *= topology.levels[i].count;
+      // A range that starts inside a unit has no boundaries of it to align with.
+      if (unit > 1 && unit < resources.count && resources.first % unit == 0 &&
+          (units_.empty() || units_.back() != unit))
+        units_.push_back(unit);
+    }
+    current_.start = resources.first;
+    current_.strides.resize(grid.size());
+  }
+
+  // `block`: the smallest stride that overlaps nothing; `extent`: devices from the first to the last one used.
+  void place(const std::vector<std::size_t>& inner_to_outer, std::size_t depth, int block, int extent,
+             std::vector<MachineMapping>& found) {
+    if (depth == inner_to_outer.size()) {
+      if (std::find(found.begin(), found.end(), current_) == found.end()) found.push_back(current_);
+      return;
+    }
+    std::size_t dim = inner_to_outer[depth];
+    auto with_stride = [&](int stride) {
+      int reach = extent + stride * (grid_[dim].degree - 1);
+      if (reach > resources_.count) return;
+      current_.strides[dim] = stride;
+      place(inner_to_outer, depth + 1, stride * grid_[dim].degree, reach, found);
+    };
+    with_stride(block);
+    for (int unit : units_)
+      if (unit > block) with_stride(unit);
+  }
+
+ private:
+  const TaskGrid& grid_;
+  const Resources& resources_;
+  std::vector<int> units_;
+  MachineMapping current_;
+};
+
+}  // namespace
+
+DeviceId MachineMapping::device(const std::vector<int>& coordinates) const {
+  UNITY_CHECK(coordinates.size() == strides.size(), "{} coordinates, {} strides", coordinates.size(), strides.size());
+  int device = start;
+  for (std::size_t i = 0; i < strides.size(); ++i) device += coordinates[i] * strides[i];
+  return DeviceId(device);
+}
+
+std::vector<DeviceId> MachineMapping::devices(const TaskGrid& grid) const {
+  std::vector<DeviceId> result;
+  int tasks = task_count(grid);
+  result.reserve(static_cast<std::size_t>(tasks));
+  for (int task = 0; task < tasks; ++task) result.push_back(device(grid_coordinates(grid, task)));
+  return result;
+}
+
+std::string to_string(const MachineMapping& mapping) {
+  return fmt::format("start {}, strides [{}]", mapping.start, fmt::join(mapping.strides, ", "));
+}
+
+Result<void> check_mapping(const MachineMapping& mapping, const TaskGrid& grid, int devices) {
+  if (mapping.strides.size() != grid.size())
+    return fail("mapping: {} strides for a task grid of {} dimensions", mapping.strides.size(), grid.size());
+  std::vector<DeviceId> used = mapping.devices(grid);
+  for (DeviceId d : used)
+    if (d.value < 0 || d.value >= devices)
+      return fail("mapping ({}): a task on device {}, expected 0 to {}", to_string(mapping), d, devices - 1);
+  std::sort(used.begin(), used.end());
+  if (auto twice = std::adjacent_find(used.begin(), used.end()); twice != used.end())
+    return fail("mapping ({}): two tasks on device {}", to_string(mapping), *twice);
+  return {};
+}
+
+std::vector<MachineMapping> mappings(const TaskGrid& grid, const Topology& topology, const Resources& resources) {
+  std::vector<MachineMapping> found;
+  std::vector<std::size_t> order(grid.size());  // order[i]: how far from the end of the grid the i-th innermost one is
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  Placement placement(grid, topology, resources);
+  std::vector<std::size_t> inner_to_outer(order.size());
+  do {
+    for (std::size_t i = 0; i < order.size(); ++i) inner_to_outer[i] = grid.size() - 1 - order[i];
+    placement.place(inner_to_outer, 0, 1, 1, found);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return found;
+}
+
+}  // namespace unity

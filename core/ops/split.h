@@ -1,0 +1,19 @@
+// split(dim, sizes, x, groups=1) -> x1, .., xn: cuts x along `dim` in pieces of the given sizes; the inverse of concat,
+// with the same groups. Linear. `sizes` are those of the whole (unsharded) results.
+#pragma once
+
+#include "core/ops/operator.h"
+
+namespace unity {
+
+class Split final : public Operator {
+ public:
+  using Operator::Operator;
+  std::vector<AttributeSpec> attributes() const override;
+  Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
+  void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
+  void reference(const OpCall& call) const override;
+  std::vector<Example> examples() const override;
+};
+
+}  // namespace unity

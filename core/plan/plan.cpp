@@ -1,0 +1,152 @@
+#include "core/plan/plan.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+#include "core/graph/text.h"
+
+namespace unity {
+namespace {
+
+using nlohmann::json;
+
+// Reads typed fields, naming the place of what is missing or of another type.
+class Reader {
+ public:
+  Reader(const json& object, std::string file, std::string place) : object_(object), file_(std::move(file)), place_(std::move(place)) {
+    if (!object.is_object()) throw_input_error("{}: {}: found {}, expected an object", file_, place_, object.type_name());
+  }
+  const json& at(const char* key) const {
+    auto it = object_.find(key);
+    if (it == object_.end()) throw_input_error("{}: {}: key '{}' is missing", file_, place_, key);
+    return *it;
+  }
+  template <class T>
+  T get(const char* key) const {
+    const json& value = at(key);
+    try {
+      return value.get<T>();
+    } catch (const json::exception&) {
+      throw_input_error("{}: {}.{}: found {}, expected another type", file_, place_, key, value.dump().substr(0, 60));
+    }
+  }
+  Reader child(const char* key) const { return {at(key), file_, place_ + "." + key}; }
+
+ private:
+  const json& object_;
+  std::string file_, place_;
+};
+
+}  // namespace
+
+std::string plan_to_json(const Plan& plan) {
+  json root = {{"format", "unity-plan"}, {"version", Plan::kVersion}};
+  root["model"] = {{"name", plan.model.name}, {"options", plan.model.options}};
+  root["machine"] = {{"topology", plan.topology}, {"nodes", plan.nodes}, {"devices", plan.devices},
+                     {"hash", fmt::format("{:016x}", plan.topology_hash)}};
+  root["global_batch"] = plan.global_batch;
+  const OptimizerSpec& o = plan.optimizer;
+  root["optimizer"] = {{"name", o.name}, {"learning_rate", o.learning_rate}, {"momentum", o.momentum},
+                       {"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}};
+  root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
+                        {"iteration_picoseconds", plan.prediction.iteration.count},
+                        {"peak_memory_bytes", plan.prediction.peak_memory.count},
+                        {"communication_bytes", plan.prediction.communicated.count}};
+  root["search"] = {{"strategy", plan.search.strategy}, {"stopped_because", plan.search.stopped_because},
+                    {"candidates", plan.search.candidates}, {"seconds", plan.search.seconds}};
+  root["derivation"] = json::array();
+  for (const DerivationStep& s : plan.derivation)
+    root["derivation"].push_back({{"rule", s.rule}, {"where", s.where}, {"degree", s.degree}, {"iteration_picoseconds", s.iteration_ps}});
+  root["mappings"] = json::array();
+  for (const MachineMapping& m : plan.mappings) root["mappings"].push_back({{"start", m.start}, {"strides", m.strides}});
+  // One array element per line of the text form, so that plans diff well.
+  root["pcg"] = json::array();
+  std::string text = print(plan.pcg);
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = std::min(text.find('\n', begin), text.size());
+    root["pcg"].push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return root.dump(1) + "\n";
+}
+
+Plan plan_from_json(const std::string& text, const std::string& file) {
+  json parsed;
+  try {
+    parsed = json::parse(text);
+  } catch (const json::parse_error& e) {
+    std::size_t line = 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size())), '\n'));
+    throw_input_error("{}:{}: not a complete JSON document (byte {}); is the file truncated?", file, line, e.byte);
+  }
+  Reader root(parsed, file, "plan");
+  if (root.get<std::string>("format") != "unity-plan")
+    throw_input_error("{}: format is '{}', expected 'unity-plan'", file, root.get<std::string>("format"));
+  if (root.get<int>("version") != Plan::kVersion)
+    throw_input_error("{}: version is {}, expected {}", file, root.get<int>("version"), Plan::kVersion);
+  Plan plan;
+  Reader model = root.child("model");
+  plan.model.name = model.get<std::string>("name");
+  plan.model.options = model.get<std::map<std::string, std::int64_t>>("options");
+  Reader machine = root.child("machine");
+  plan.topology = machine.get<std::string>("topology");
+  plan.nodes = machine.get<int>("nodes");
+  plan.devices = machine.get<int>("devices");
+  try {
+    plan.topology_hash = std::stoull(machine.get<std::string>("hash"), nullptr, 16);
+  } catch (const std::logic_error&) {
+    throw_input_error("{}: plan.machine.hash: found '{}', expected 16 hexadecimal digits", file, machine.get<std::string>("hash"));
+  }
+  plan.global_batch = root.get<std::int64_t>("global_batch");
+  Reader o = root.child("optimizer");
+  plan.optimizer = {o.get<std::string>("name"), o.get<double>("learning_rate"), o.get<double>("momentum"),
+                    o.get<double>("beta1"), o.get<double>("beta2"), o.get<double>("epsilon")};
+  if (plan.optimizer.name != "sgd" && plan.optimizer.name != "adam")
+    throw_input_error("{}: plan.optimizer.name: found '{}', expected sgd or adam", file, plan.optimizer.name);
+  Reader prediction = root.child("prediction");
+  plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")}, {prediction.get<std::int64_t>("peak_memory_bytes")},
+                     {prediction.get<std::int64_t>("communication_bytes")}};
+  Reader search = root.child("search");
+  plan.search = {search.get<std::string>("strategy"), search.get<std::string>("stopped_because"),
+                 search.get<std::int64_t>("candidates"), search.get<double>("seconds")};
+  for (const json& step : root.at("derivation")) {
+    Reader s(step, file, "plan.derivation");
+    plan.derivation.push_back({s.get<std::string>("rule"), s.get<std::string>("where"), s.get<int>("degree"), s.get<std::int64_t>("iteration_picoseconds")});
+  }
+  std::string pcg;
+  for (const json& line : root.at("pcg")) {
+    if (!line.is_string()) throw_input_error("{}: plan.pcg: found {}, expected lines of text", file, line.type_name());
+    pcg += line.get<std::string>() + "\n";
+  }
+  plan.pcg = parse_pcg(pcg, file + ":pcg");
+  for (const json& mapping : root.at("mappings")) {
+    Reader m(mapping, file, "plan.mappings");
+    plan.mappings.push_back({m.get<int>("start"), m.get<std::vector<int>>("strides")});
+  }
+  if (plan.mappings.size() != plan.pcg.size())
+    throw_input_error("{}: plan.mappings: found {}, expected {} (one for each node)", file, plan.mappings.size(), plan.pcg.size());
+  return plan;
+}
+
+void save_plan(const Plan& plan, const std::string& path) { write_file_atomically(path, plan_to_json(plan)); }
+
+Plan load_plan(const std::string& path) { return plan_from_json(read_file(path), path); }
+
+Result<void> check_plan(const Plan& plan, const Topology& topology) {
+  if (plan.devices != static_cast<int>(topology.device_count()))
+    return fail("plan for {} devices of {}: the machine has {} devices", plan.devices, plan.topology, topology.device_count());
+  if (plan.topology_hash != topology.hash())
+    return fail("plan for another machine: it was made for {} with {} nodes, and {} with {} nodes differs from that (hash {:016x}, expected {:016x})",
+                plan.topology, plan.nodes, topology.name, topology.nodes, topology.hash(), plan.topology_hash);
+  for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    const Node& n = plan.pcg[id];
+    if (n.is_parallelization() || (n.is_leaf() && n.op->name() != "weight")) continue;
+    auto ok = check_mapping(plan.mappings[i], node_grid(plan.pcg, id), plan.devices);
+    if (!ok.ok()) return fail("mapping of {} ({}): {}", n.name, n.op->name(), ok.error().message);
+  }
+  return {};
+}
+
+}  // namespace unity

@@ -1,0 +1,201 @@
+#include "core/rewrite/apply.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+// UNITY_TRY needs a value; this is the same for Result<void>.
+#define UNITY_TRY_VOID(expression)                       \
+  do {                                                   \
+    auto unity_result = (expression);                    \
+    if (!unity_result.ok()) return unity_result.error(); \
+  } while (false)
+
+namespace unity {
+namespace {
+
+using BoundAttributes = std::vector<std::optional<AttributeValue>>;
+
+Result<BoundAttributes> bind_parameters(const Rule& rule, const Match& match, const Parameters& parameters) {
+  BoundAttributes attributes = match.attributes;
+  std::vector<std::string> known;
+  for (int p : rule.parameters) {
+    const std::string& name = rule.attributes[static_cast<std::size_t>(p)];
+    known.push_back(name);
+    auto given = parameters.find(name);
+    if (given == parameters.end()) return fail("rule {}: parameter '{}' has no value", rule.name, name);
+    attributes[static_cast<std::size_t>(p)] = given->second;
+  }
+  for (const auto& [name, value] : parameters)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail("rule {}: there is no parameter '{}'{}", rule.name, name, suggestion(name, known));
+  return attributes;
+}
+
+// Copies the graph in order. Nodes of the match are copied only where something still asks for them, target nodes when
+// the first user does.
+class Applier {
+ public:
+  Applier(const Pcg& pcg, const Rule& rule, const Match& match, const BoundAttributes& attributes)
+      : pcg_(pcg), rule_(rule), match_(match), attributes_(attributes), old_(pcg.size()), built_(rule.nodes.size()) {
+    inherit();
+  }
+
+  Result<Pcg> run() {
+    result_.set_name(pcg_.name());
+    std::vector<bool> matched(pcg_.size(), false);
+    for (NodeId id : match_.nodes) matched[id.index()] = true;
+    for (std::size_t i = 0; i < pcg_.size(); ++i)
+      if (!matched[i]) UNITY_TRY_VOID(copy(NodeId(static_cast<std::int64_t>(i))));
+    std::vector<ValueRef> outputs;
+    for (ValueRef v : pcg_.outputs()) {
+      outputs.push_back(UNITY_TRY(value(v)));
+      ParallelShape was = pcg_.shape(v), is = result_.shape(outputs.back());
+      was.copies = is.copies;
+      if (was != is)
+        return fail("rule {}: an output of the graph becomes {}, expected {}", rule_.name, to_string(is),
+                    to_string(was));
+    }
+    for (std::size_t i = 0; i < rule_.target_outputs.size(); ++i) {
+      ValueRef before{match_.nodes[static_cast<std::size_t>(rule_.source_outputs[i].node)],
+                      rule_.source_outputs[i].output};
+      ValueRef after = UNITY_TRY(value(before));
+      if (pcg_.shape(before).shape() != result_.shape(after).shape())
+        return fail("rule {}: result {} becomes {}, expected {}", rule_.name, i,
+                    to_string(result_.shape(after).shape()), to_string(pcg_.shape(before).shape()));
+    }
+    result_.set_outputs(std::move(outputs));
+    return result_.without_dead_nodes();
+  }
+
+ private:
+  struct Done {
+    NodeId id;
+    bool open = false;  // being built: meeting it again is a cycle
+  };
+
+  Error cyclic() const { return fail("rule {}: the graph would become cyclic", rule_.name); }
+
+  // The new value of an old one.
+  Result<ValueRef> value(ValueRef v) {
+    for (std::size_t i = 0; i < rule_.source_outputs.size(); ++i) {
+      PatternValue output = rule_.source_outputs[i];
+      if (match_.nodes[static_cast<std::size_t>(output.node)] == v.node && output.output == v.output)
+        return pattern_value(rule_.target_outputs[i], i);
+    }
+    UNITY_TRY_VOID(copy(v.node));
+    return ValueRef{old_[v.node.index()].id, v.output};
+  }
+
+  Result<void> copy(NodeId id) {
+    Done& done = old_[id.index()];
+    if (done.open) return cyclic();
+    if (done.id.valid()) return {};
+    done.open = true;
+    const Node& node = pcg_[id];
+    std::vector<ValueRef> inputs;
+    for (ValueRef v : node.inputs) inputs.push_back(UNITY_TRY(value(v)));
+    auto added = result_.try_add(*node.op, node.attributes, std::move(inputs), node.origin, node.name);
+    if (!added.ok()) return fail("rule {}: {}: {}", rule_.name, node.name, added.error().message);
+    done = {*added, false};
+    return {};
+  }
+
+  // A value of the target. A value of the source that is an output of the rule and stays (its target is itself) is
+  // kept.
+  Result<ValueRef> pattern_value(PatternValue p, std::size_t output) {
+    if (p.variable >= 0) return value(match_.values[static_cast<std::size_t>(p.variable)]);
+    auto n = static_cast<std::size_t>(p.node);
+    if (n < rule_.source_nodes) {
+      if (output < rule_.source_outputs.size() && rule_.source_outputs[output] == p) {
+        UNITY_TRY_VOID(copy(match_.nodes[n]));
+        return ValueRef{old_[match_.nodes[n].index()].id, p.output};
+      }
+      return value({match_.nodes[n], p.output});
+    }
+    UNITY_TRY_VOID(build(n));
+    return ValueRef{built_[n].id, p.output};
+  }
+
+  Result<void> build(std::size_t n) {
+    if (built_[n].open) return cyclic();
+    if (built_[n].id.valid()) return {};
+    built_[n].open = true;
+    const PatternNode& pattern = rule_.nodes[n];
+    std::vector<ValueRef> inputs;
+    for (PatternValue v : pattern.inputs) inputs.push_back(UNITY_TRY(pattern_value(v, rule_.source_outputs.size())));
+    Bindings bindings{pcg_, match_.nodes, match_.values, attributes_};
+    auto specs = pattern.op->attributes();
+    Attributes attributes;
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      attributes.push_back(pattern.attributes[i] ? UNITY_TRY(unity::evaluate(*pattern.attributes[i], rule_, bindings))
+                                                 : specs[i].fallback);
+    const Node& from = pattern.op->category() == OpCategory::parallelization ? result_[inputs[0].node] : pcg_[heir_[n]];
+    OriginId origin = from.origin;
+    std::string name = from.name;
+    auto added = result_.try_add(*pattern.op, std::move(attributes), std::move(inputs), origin, std::move(name));
+    if (!added.ok()) return fail("rule {}: {}", rule_.name, added.error().message);
+    if (static_cast<int>(result_[*added].outputs.size()) != pattern.results)
+      return fail("rule {}: {} has {} results, expected {}", rule_.name, pattern.op->name(),
+                  result_[*added].outputs.size(), pattern.results);
+    built_[n] = {*added, false};
+    return {};
+  }
+
+  // Which matched node each target node continues.
+  void inherit() {
+    std::vector<bool> taken(rule_.source_nodes, false);
+    heir_.assign(rule_.nodes.size(), match_.root());
+    for (std::size_t n = rule_.source_nodes; n < rule_.nodes.size(); ++n)
+      for (std::size_t s = 0; s < rule_.source_nodes; ++s)
+        if (!taken[s] && rule_.nodes[s].op == rule_.nodes[n].op) {
+          taken[s] = true;
+          heir_[n] = match_.nodes[s];
+          break;
+        }
+  }
+
+  const Pcg& pcg_;
+  const Rule& rule_;
+  const Match& match_;
+  const BoundAttributes& attributes_;
+  Pcg result_;
+  std::vector<Done> old_;    // by node of pcg
+  std::vector<Done> built_;  // by target node of the rule
+  std::vector<NodeId> heir_;
+};
+
+Result<void> check_conditions(const Pcg& pcg, const Rule& rule, const Match& match, const BoundAttributes& attributes) {
+  Bindings bindings{pcg, match.nodes, match.values, attributes};
+  for (const Condition& condition : rule.conditions) UNITY_TRY_VOID(check(condition, rule, bindings));
+  return {};
+}
+
+}  // namespace
+
+Result<Pcg> apply(const Pcg& pcg, const Rule& rule, const Match& match, const Parameters& parameters) {
+  BoundAttributes attributes = UNITY_TRY(bind_parameters(rule, match, parameters));
+  UNITY_TRY_VOID(check_conditions(pcg, rule, match, attributes));
+  return Applier(pcg, rule, match, attributes).run();
+}
+
+std::vector<Parameters> parameter_choices(const Pcg& pcg, const Rule& rule, const Match& match,
+                                          const std::vector<std::int64_t>& candidates) {
+  std::vector<Parameters> choices = {{}};
+  for (int p : rule.parameters) {
+    std::vector<Parameters> longer;
+    for (const Parameters& choice : choices)
+      for (std::int64_t candidate : candidates) {
+        longer.push_back(choice);
+        longer.back()[rule.attributes[static_cast<std::size_t>(p)]] = candidate;
+      }
+    choices = std::move(longer);
+  }
+  std::erase_if(choices, [&](const Parameters& choice) {
+    auto attributes = bind_parameters(rule, match, choice);
+    return !attributes.ok() || !check_conditions(pcg, rule, match, *attributes).ok();
+  });
+  return choices;
+}
+
+}  // namespace unity

@@ -1,0 +1,26 @@
+// Finding the places where a rule's source occurs.
+#pragma once
+
+#include <vector>
+
+#include "core/rewrite/rule.h"
+
+namespace unity {
+
+struct Match {
+  std::vector<NodeId> nodes;                              // by source node of the rule
+  std::vector<ValueRef> values;                           // by value variable
+  std::vector<std::optional<AttributeValue>> attributes;  // by attribute variable; parameters are empty
+  NodeId top;                                             // the node of the source's first output
+
+  NodeId root() const { return top; }
+  bool operator==(const Match&) const = default;
+};
+
+// All matches, in a fixed order: by the node of the first source output, then by those of the further ones. A variable
+// stands for one value throughout; different pattern nodes stand for different nodes; commutative operators match with
+// both operand orders; results inside the match that are not outputs of the rule are used nowhere else; all conditions
+// that do not depend on parameters hold. Whether the target is well-typed shows when it is applied.
+std::vector<Match> find_matches(const Pcg& pcg, const Rule& rule);
+
+}  // namespace unity

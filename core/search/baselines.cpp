@@ -1,0 +1,94 @@
+// Baseline strategies.
+
+#include <algorithm>
+
+#include "core/rewrite/axis_classes.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/strategy.h"
+#include "core/search/substitution.h"
+
+namespace unity {
+namespace {
+
+// The first input of the model gives the batch: its dimension 0.
+Result<ValueRef> batch_leaf(const Pcg& pcg) {
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (pcg.nodes()[i].op->name() == "input" && !pcg.nodes()[i].outputs[0].dims.empty())
+      return ValueRef{NodeId(static_cast<std::int64_t>(i)), 0};
+  return fail("the model has no input with a batch dimension");
+}
+
+Result<State> shard_batch(const State& state, int degree) {
+  if (degree == 1) return state;
+  ValueRef leaf = UNITY_TRY(batch_leaf(state.pcg));
+  std::int64_t batch = state.pcg.shape(leaf).dims[0].size;
+  if (batch % degree != 0)
+    return fail("batch of {} samples is not divisible by {} devices; choose --global-batch as a multiple of {}", batch, degree, degree);
+  std::vector<AxisClass> classes = axis_classes(state.pcg);
+  auto found = class_of_dimension(state.pcg, classes, leaf, 0);
+  if (!found) return fail("no operator can be split along the batch");
+  return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
+}
+
+int count_of(const Pcg& pcg, std::string_view op) {
+  return static_cast<int>(std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [&](const Node& n) { return n.op->name() == op; }));
+}
+
+// Megatron-LM's pattern (Shoeybi et al., 2019): a class of axes that starts as output columns of matmuls and ends as the
+// reduction of a matmul, so that sharding it needs no communication but one reduction of the result.
+Result<State> column_then_row(const State& state, int degree) {
+  State current = state;
+  int applied = 0;
+  for (std::size_t c = 0; c < axis_classes(current.pcg).size(); ++c) {
+    AxisClass members = axis_classes(current.pcg)[c];
+    bool column = false, row = false;
+    for (const AxisClassMember& m : members.members) {
+      const Node& n = current.pcg[m.node];
+      if (n.op->name() != "matmul") continue;
+      const std::string& axis = n.table->axes[static_cast<std::size_t>(m.axis)].name;
+      column = column || axis == "n";
+      row = row || axis == "k";
+    }
+    if (!column || !row) continue;
+    auto next = apply_move(current, {Move::Kind::shard_class, static_cast<int>(c), 0, degree});
+    if (!next.ok() || count_of(next->pcg, "combine") > count_of(current.pcg, "combine")) continue;
+    current = std::move(*next);
+    ++applied;
+  }
+  if (applied == 0) return fail("no pair of matmuls can be split by columns, then rows, {} ways", degree);
+  return current;
+}
+
+}  // namespace
+
+Result<Outcome> data_parallel(const StrategyInput& input) {
+  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, input.devices));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
+  return Outcome{std::move(candidate), std::move(state.steps), "one plan"};
+}
+
+Result<Outcome> expert(const StrategyInput& input) {
+  const Topology& topology = input.evaluator.cost().topology();
+  int per_node = input.devices / std::max(1, std::min(topology.nodes, input.devices));
+  Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");
+  for (int model = 2; model <= per_node; ++model) {
+    if (input.devices % model != 0 || per_node % model != 0) continue;
+    State start{normalize(input.model), {}, {}};
+    auto state = shard_batch(start, input.devices / model);
+    if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
+    if (state.ok()) state = column_then_row(*state, model);
+    if (!state.ok()) {
+      if (!best.ok()) best = Error{"strategy expert: " + state.error().message};
+      continue;
+    }
+    auto candidate = input.evaluator.evaluate(state->pcg);
+    if (!candidate.ok()) continue;
+    bool fits = input.evaluator.fits(candidate->score);
+    bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
+                  (fits == input.evaluator.fits(best->candidate.score) && candidate->score.iteration < best->candidate.score.iteration);
+    if (better) best = Outcome{std::move(*candidate), std::move(state->steps), fmt::format("{}-way model, {}-way data parallelism is the fastest that divides a node", model, input.devices / model)};
+  }
+  return best;
+}
+
+}  // namespace unity

@@ -1,0 +1,75 @@
+#include "core/search/evaluator.h"
+
+#include <algorithm>
+
+namespace unity {
+
+Bytes Score::peak() const { return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end()); }
+
+MemoryUse memory_use(const Program& program) {
+  std::vector<BufferLife> lives = buffer_lives(program);
+  TaskId turn(static_cast<std::int64_t>(program.tasks.size()));
+  for (std::size_t i = 0; i < program.tasks.size(); ++i)
+    if (program.tasks[i].phase != Phase::forward) {
+      turn = TaskId(static_cast<std::int64_t>(i));
+      break;
+    }
+  auto devices = static_cast<std::size_t>(program.devices);
+  std::vector<std::int64_t> persistent(devices, 0), used(devices, 0), peak(devices, 0);
+  std::vector<std::vector<BufferId>> starts(program.tasks.size() + 1), ends(program.tasks.size() + 1);
+  // Gradients that an update reads stay until the end of the iteration.
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    BufferId id(static_cast<std::int64_t>(b));
+    const BufferLife& life = lives[b];
+    std::int64_t bytes = program.bytes_of(id).count;
+    auto device = program.buffers[b].device.index();
+    if (life.persistent) {
+      persistent[device] += bytes, used[device] += bytes;
+    } else if (life.first.valid()) {
+      bool spans = life.first < turn && life.last >= turn;
+      bool waits = program.tasks[life.last.index()].kind == TaskKind::update;
+      if (spans || waits) persistent[device] += bytes;
+      starts[life.first.index()].push_back(id);
+      ends[life.last.index()].push_back(id);
+    }
+  }
+  peak = used;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    for (BufferId b : starts[t]) {
+      auto d = program.buffer(b).device.index();
+      used[d] += program.bytes_of(b).count;
+      peak[d] = std::max(peak[d], used[d]);
+    }
+    for (BufferId b : ends[t]) used[program.buffer(b).device.index()] -= program.bytes_of(b).count;
+  }
+  MemoryUse use;
+  for (std::size_t d = 0; d < devices; ++d) {
+    use.persistent = std::max(use.persistent, Bytes{persistent[d]});
+    use.transient = std::max(use.transient, Bytes{std::max<std::int64_t>(0, peak[d] - persistent[d])});
+  }
+  return use;
+}
+
+Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit)
+    : cost_(cost), lower_(lower), memory_limit_(memory_limit), mapping_(cost) {}
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg) {
+  MappingResult mapping = UNITY_TRY(mapping_.run(pcg));
+  Program program = UNITY_TRY(lower(pcg, mapping.mappings, cost_.topology(), lower_));
+  ++scored_;
+  Score score = cost_.score(program);
+  return Candidate{std::move(pcg), std::move(mapping.mappings), std::move(score), memory_use(program)};
+}
+
+Bytes Evaluator::memory_of(DeviceId device) const {
+  Bytes has = cost_.topology().spec(device).memory;
+  return memory_limit_.count > 0 ? std::min(has, memory_limit_) : has;
+}
+
+bool Evaluator::fits(const Score& score) const {
+  for (std::size_t d = 0; d < score.peak_memory.size(); ++d)
+    if (score.peak_memory[d] > memory_of(DeviceId(static_cast<std::int64_t>(d)))) return false;
+  return true;
+}
+
+}  // namespace unity

@@ -1,0 +1,49 @@
+// Scores candidates: mapping DP, lowering, cost model. The one way from a PCG to its cost.
+#pragma once
+
+#include <cstdint>
+
+#include "core/plan/lower.h"
+#include "core/search/cost_model.h"
+#include "core/search/mapping_search.h"
+
+namespace unity {
+
+// Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that wait
+// for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what the
+// peak has beyond it, of which only the largest part counts.
+struct MemoryUse {
+  Bytes persistent;
+  Bytes transient;
+};
+MemoryUse memory_use(const Program& program);
+
+struct Candidate {
+  Pcg pcg;
+  std::vector<MachineMapping> mappings;
+  Score score;
+  MemoryUse memory;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit);
+
+  // Error when a mapping or lowering does not exist (more tasks than devices).
+  Result<Candidate> evaluate(Pcg pcg);
+
+  // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
+  bool fits(const Score& score) const;
+  Bytes memory_of(DeviceId device) const;
+  const CostModel& cost() const { return cost_; }
+  std::int64_t scored() const { return scored_; }
+
+ private:
+  const CostModel& cost_;
+  LowerOptions lower_;
+  Bytes memory_limit_;
+  MappingSearch mapping_;
+  std::int64_t scored_ = 0;
+};
+
+}  // namespace unity

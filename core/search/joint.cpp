@@ -1,0 +1,257 @@
+// The joint search: level 1 (split) over level 2 (substitution) over level 3 (mapping).
+//
+// For each part and each pair of layouts at its two ends, level 2 finds the Pareto front of (time, memory). Dynamic
+// programming over the cuts picks layouts and solutions: times add; persistent bytes add; of transient bytes the largest
+// counts. What ranks the complete plans is the simulation of the whole iteration.
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/rewrite/axis_classes.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/split.h"
+#include "core/search/strategy.h"
+#include "core/search/substitution.h"
+
+namespace unity {
+
+Result<Outcome> data_parallel(const StrategyInput& input);
+
+namespace {
+
+constexpr std::size_t kLayoutsKept = 3;    // of the uniform ones, for which all pairs are then tried
+constexpr std::size_t kFrontKept = 6;      // partial plans per layout at a cut
+constexpr int kBudgetPerPart = 80;         // candidates per part and pair of layouts
+
+// What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
+struct Entry {
+  std::int64_t time = 0, persistent = 0, transient = 0;
+  std::vector<Move> moves;
+  Hash hash = 0;  // of the optimised graph
+};
+
+struct Partial {
+  std::int64_t time = 0, persistent = 0, transient = 0;
+  std::vector<std::pair<Layout, const Entry*>> chosen;  // per part: layout at its end, solution
+};
+
+class JointSearch {
+ public:
+  explicit JointSearch(const StrategyInput& input) : in_(input), parts_(split(input.model, input.options.minimum_part)) {}
+  Result<Outcome> run();
+
+ private:
+  Result<Outcome> whole_graph();
+  const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
+  std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
+  std::vector<Partial> chain(const std::vector<Layout>& layouts, bool uniform);
+  Result<State> assemble(const Partial& plan) const;
+  Layout end_layout(std::size_t part, const Layout& layout) const { return part + 1 == parts_.size() ? Layout{} : layout; }
+  void progress(const std::string& stage, double fraction) const;
+
+  const StrategyInput& in_;
+  std::vector<Part> parts_;
+  std::map<Hash, std::vector<Entry>> memo_;
+  std::int64_t hits_ = 0;
+  std::int64_t best_ = 0;
+};
+
+void JointSearch::progress(const std::string& stage, double fraction) const {
+  if (in_.options.progress) in_.options.progress({stage, in_.evaluator.scored(), fraction, {best_}});
+}
+
+// Shards the class of dimension `dim` of a leaf's value by `degree`, when it has one.
+Result<State> shard_dimension(const State& state, ValueRef value, std::size_t dim, int degree) {
+  std::vector<AxisClass> classes = axis_classes(state.pcg);
+  std::optional<std::size_t> found = class_of_dimension(state.pcg, classes, value, static_cast<int>(dim));
+  if (!found) return fail("dimension {} belongs to no axis class", dim);
+  return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
+}
+
+// Where level 2 starts: as the layouts suggest (their degrees applied to whole classes), and from scratch.
+std::vector<State> JointSearch::seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const {
+  State start{normalize(graph), {}, {}};
+  std::vector<State> states = {start};
+  const Layout& layout = part.in.valid() ? in : out;
+  State current = start;
+  for (std::size_t d = 0; d < layout.degrees.size(); ++d) {
+    if (layout.degrees[d] == 1) continue;
+    // The dimension of the boundary; in the first part, of what is delivered.
+    ValueRef value;
+    for (std::size_t i = 0; i < current.pcg.size(); ++i) {
+      const Node& n = current.pcg.nodes()[i];
+      if (part.in.valid() ? n.op->name() == "boundary" : n.op->name() == "deliver") value = {NodeId(static_cast<std::int64_t>(i)), 0};
+    }
+    auto sharded = shard_dimension(current, value, d, static_cast<int>(layout.degrees[d]));
+    if (!sharded.ok()) break;
+    current = std::move(*sharded);
+    states.push_back(current);
+  }
+  if (!part.in.valid() && layout.copies > 1) {
+    auto copied = apply_move(current, {Move::Kind::replicate_all, 0, 0, layout.copies});
+    if (copied.ok()) states.push_back(std::move(*copied));
+  }
+  return states;
+}
+
+const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out) {
+  static const std::vector<Entry> kNone;
+  auto graph = part_graph(in_.model, parts_[index], in, out);
+  if (!graph.ok()) return kNone;
+  Hash key = combine(canonical_hash(*graph), mix(parts_[index].in.valid()));
+  auto [it, inserted] = memo_.try_emplace(key);
+  if (!inserted) {
+    ++hits_;
+    return it->second;
+  }
+  SubstitutionOptions options;
+  options.alpha = in_.options.alpha;
+  options.devices = in_.devices;
+  options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
+  if (options.budget <= 0) return it->second;
+  SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
+  for (Found& f : result.found)
+    it->second.push_back({f.candidate.score.iteration.count, f.candidate.memory.persistent.count, f.candidate.memory.transient.count,
+                          std::move(f.state.moves), canonical_hash(f.state.pcg)});
+  return it->second;
+}
+
+void keep_front(std::vector<Partial>& plans) {
+  std::stable_sort(plans.begin(), plans.end(), [](const Partial& a, const Partial& b) { return a.time < b.time; });
+  std::vector<Partial> front;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (Partial& p : plans) {
+    if (p.persistent + p.transient >= least) continue;
+    least = p.persistent + p.transient;
+    front.push_back(std::move(p));
+    if (front.size() == kFrontKept) break;
+  }
+  plans = std::move(front);
+}
+
+// Dynamic programming over the cuts. Uniform: the same layout at every cut (one chain per layout).
+std::vector<Partial> JointSearch::chain(const std::vector<Layout>& layouts, bool uniform) {
+  std::vector<std::pair<Layout, std::vector<Partial>>> ends;  // by layout at the current cut
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    std::vector<std::pair<Layout, std::vector<Partial>>> next;
+    bool last = p + 1 == parts_.size();
+    for (const Layout& out : last ? std::vector<Layout>{{}} : layouts) {
+      std::vector<Partial> reached;
+      auto extend = [&](const Partial& before, const Layout& in) {
+        for (const Entry& e : solve(p, in, out)) {
+          Partial plan = before;
+          plan.time += e.time;
+          plan.persistent += e.persistent;
+          plan.transient = std::max(plan.transient, e.transient);
+          plan.chosen.emplace_back(out, &e);
+          reached.push_back(std::move(plan));
+        }
+      };
+      if (p == 0) {
+        extend({}, {});
+      } else {
+        for (const auto& [in, plans] : ends) {
+          if (uniform && !last && in != out) continue;
+          for (const Partial& before : plans) extend(before, in);
+        }
+      }
+      keep_front(reached);
+      if (!reached.empty()) next.emplace_back(out, std::move(reached));
+      progress(fmt::format("part {} of {}, layout {}", p + 1, parts_.size(), to_string(out)), 0.5 * static_cast<double>(in_.evaluator.scored()) / in_.options.budget);
+    }
+    ends = std::move(next);
+  }
+  std::vector<Partial> complete;
+  for (auto& [out, plans] : ends)
+    for (Partial& p : plans) complete.push_back(std::move(p));
+  return complete;
+}
+
+Result<State> JointSearch::assemble(const Partial& plan) const {
+  State whole;
+  std::vector<Pcg> graphs;
+  Layout in;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const auto& [out, entry] = plan.chosen[p];
+    State state{normalize(UNITY_TRY(part_graph(in_.model, parts_[p], in, out))), {}, {}};
+    for (const Move& m : entry->moves) state = UNITY_TRY(apply_move(state, m));
+    if (canonical_hash(state.pcg) != entry->hash) return fail("a part is not isomorphic to the one its solution was found for");
+    whole.steps.insert(whole.steps.end(), state.steps.begin(), state.steps.end());
+    if (p + 1 < parts_.size()) whole.steps.push_back({"cut " + to_string(out), in_.model[parts_[p].out].name, 0, 0});
+    graphs.push_back(std::move(state.pcg));
+    in = out;
+  }
+  whole.pcg = normalize(UNITY_TRY(stitch(in_.model, graphs)));
+  return whole;
+}
+
+Result<Outcome> JointSearch::whole_graph() {
+  SubstitutionOptions options;
+  options.alpha = in_.options.alpha;
+  options.devices = in_.devices;
+  options.budget = in_.options.budget;
+  options.keep = 16;
+  std::vector<State> start = {{normalize(in_.model), {}, {}}};
+  SubstitutionResult result = substitute(start, in_.evaluator, options);
+  for (Found& f : result.found)
+    if (in_.evaluator.fits(f.candidate.score)) return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
+  if (result.found.empty()) return fail("strategy unity: no candidate could be lowered");
+  return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
+}
+
+Result<Outcome> JointSearch::run() {
+  Result<Outcome> best = fail("strategy unity: no plan was found");
+  auto take = [&](Result<Outcome> other) {
+    if (!other.ok()) {
+      if (!best.ok()) best = other.error();
+      return;
+    }
+    if (!in_.evaluator.fits(other->candidate.score)) {
+      if (!best.ok()) best = does_not_fit("unity", other->candidate, in_.evaluator);
+      return;
+    }
+    if (!best.ok() || other->candidate.score.iteration < best->candidate.score.iteration) {
+      best = std::move(other);
+      best_ = best->candidate.score.iteration.count;
+    }
+  };
+  if (parts_.size() == 1) {
+    take(whole_graph());
+  } else {
+    std::vector<Layout> layouts = boundary_layouts(in_.model.shape({parts_[0].out, 0}).shape(), in_.devices);
+    std::vector<Partial> uniform = chain(layouts, true);
+    std::stable_sort(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) { return a.time < b.time; });
+    std::vector<Layout> kept;
+    for (const Partial& p : uniform)
+      if (kept.size() < kLayoutsKept && std::find(kept.begin(), kept.end(), p.chosen[0].first) == kept.end()) kept.push_back(p.chosen[0].first);
+    std::vector<Partial> plans = chain(kept, false);
+    plans.insert(plans.end(), uniform.begin(), uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
+    // What needs the least memory is kept too: when nothing faster fits, it may.
+    auto smallest = std::min_element(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) { return a.persistent + a.transient < b.persistent + b.transient; });
+    if (smallest != uniform.end()) plans.push_back(*smallest);
+    std::string why = in_.evaluator.scored() >= in_.options.budget ? fmt::format("budget of {} candidates", in_.options.budget)
+                                                                   : fmt::format("{} parts under {} layouts exhausted, {} solved once and reused", parts_.size(), layouts.size(), hits_);
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      progress("whole plans", 0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(plans.size()));
+      auto state = assemble(plans[i]);
+      if (!state.ok()) {
+        take(state.error());
+        continue;
+      }
+      auto candidate = in_.evaluator.evaluate(state->pcg);
+      if (candidate.ok()) take(Outcome{std::move(*candidate), std::move(state->steps), why});
+      else take(candidate.error());
+    }
+  }
+  // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it.
+  take(data_parallel(in_));
+  progress("done", 1);
+  return best;
+}
+
+}  // namespace
+
+Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
+
+}  // namespace unity

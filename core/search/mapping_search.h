@@ -1,0 +1,47 @@
+// Level 3 of the search: the machine mapping of every operator of a parallelised graph, by dynamic programming (paper,
+// section 5.2; the recursion is FlexFlow's and Unity's).
+//
+//   sequence split:  a node p that no edge jumps over: for each mapping of p, what is before and what is after it are
+//                    independent given p's mapping.
+//   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or at
+//                    the same time on disjoint shares of them: min(sum, max).
+//   otherwise:       condition on the node with the most edges, then split again (exact; exponential only in how far the
+//                    graph is from series-parallel).
+//
+// Sub-results are memoised within a call, edge costs across calls (thread-safe). The cost is a sum of piece costs without
+// overlap; ranking of candidates is left to simulation.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/graph/pcg.h"
+#include "core/machine/mapping.h"
+#include "core/search/cost_model.h"
+
+namespace unity {
+
+struct MappingResult {
+  std::vector<MachineMapping> mappings;  // by node
+  Picoseconds estimate;                  // of the DP: sum of pieces
+};
+
+class MappingSearch {
+ public:
+  explicit MappingSearch(const CostModel& cost);
+  ~MappingSearch();
+
+  // Boundary leaves and deliver nodes get their natural mapping (last grid dimension innermost, from device 0): both sides
+  // of a cut agree on it. Error when an operator has more tasks than there are devices (names it).
+  Result<MappingResult> run(const Pcg& pcg) const;
+
+ private:
+  struct Cache;
+  const CostModel& cost_;
+  std::unique_ptr<Cache> cache_;
+};
+
+// The mapping with the last grid dimension innermost, packed from `start`.
+MachineMapping natural_mapping(const TaskGrid& grid, int start = 0);
+
+}  // namespace unity

@@ -1,0 +1,28 @@
+// What a strategy is. strategies.def lists them; each is one function in a source file of its own.
+#pragma once
+
+#include "core/search/evaluator.h"
+#include "core/search/search.h"
+
+namespace unity {
+
+struct StrategyInput {
+  const Pcg& model;
+  Evaluator& evaluator;
+  const SearchOptions& options;
+  int devices = 1;
+};
+
+struct Outcome {
+  Candidate candidate;
+  std::vector<DerivationStep> derivation;
+  std::string stopped_because;
+};
+
+using Strategy = Result<Outcome> (*)(const StrategyInput&);
+
+
+// An error that says what the plan needs and what the devices have.
+Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator);
+
+}  // namespace unity

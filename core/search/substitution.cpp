@@ -1,0 +1,152 @@
+#include "core/search/substitution.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/rewrite/apply.h"
+#include "core/rewrite/axis_classes.h"
+#include "core/rewrite/derive.h"
+#include "core/rewrite/library.h"
+#include "core/rewrite/match.h"
+#include "core/rewrite/normalize.h"
+
+namespace unity {
+namespace {
+
+// Moves replication by `degree` up from every value whose users all replicate it, until nothing moves.
+Result<State> replicate_all(const State& state, int degree) {
+  State next = state;
+  bool moved_any = false, moved = true;
+  while (moved) {
+    moved = false;
+    for (std::size_t i = next.pcg.size(); i-- > 0;) {
+      NodeId id(static_cast<std::int64_t>(i));
+      if (!next.pcg[id].is_compute()) continue;
+      std::string label = next.pcg[id].name, op = next.pcg[id].op->name();
+      auto applied = apply_replicate(next.pcg, id, degree);
+      if (!applied.ok()) continue;
+      next.pcg = normalize(*applied);
+      next.steps.push_back({"replicate_" + op, label, degree, 0});
+      moved = moved_any = true;
+      break;
+    }
+  }
+  if (!moved_any) return fail("nothing replicated {} ways", degree);
+  return next;
+}
+
+struct Open {
+  std::int64_t cost;
+  Hash hash;
+  Found found;
+  bool operator<(const Open& other) const { return cost != other.cost ? cost < other.cost : hash < other.hash; }
+};
+
+std::vector<Move> moves_of(const Pcg& pcg, const SubstitutionOptions& options) {
+  std::vector<Move> moves;
+  std::vector<AxisClass> classes = axis_classes(pcg);
+  std::vector<int> degrees = degrees_of_devices(options.devices);
+  for (std::size_t c = 0; c < classes.size(); ++c)
+    for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
+  for (int d : degrees) moves.push_back({Move::Kind::replicate_all, 0, 0, d});
+  if (options.algebra) {
+    const std::vector<Rule>& library = rule_library();
+    for (std::size_t r = 0; r < library.size(); ++r) {
+      if (!library[r].algebraic()) continue;
+      std::size_t matches = find_matches(pcg, library[r]).size();
+      for (std::size_t m = 0; m < matches; ++m) moves.push_back({Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0});
+    }
+  }
+  return moves;
+}
+
+void keep_pareto(std::vector<Found>& found, std::size_t keep) {
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.candidate.score.iteration < b.candidate.score.iteration; });
+  std::vector<Found> front;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (Found& f : found) {
+    std::int64_t memory = f.candidate.memory.persistent.count + f.candidate.memory.transient.count;
+    if (memory >= least && !front.empty()) continue;
+    least = std::min(least, memory);
+    front.push_back(std::move(f));
+    if (front.size() == keep) break;
+  }
+  found = std::move(front);
+}
+
+}  // namespace
+
+std::vector<int> degrees_of_devices(int n) {
+  std::vector<int> degrees;
+  for (int d = 2; d <= n; ++d)
+    if (n % d == 0) degrees.push_back(d);
+  return degrees;
+}
+
+Result<State> apply_move(const State& state, const Move& move) {
+  State next = state;
+  switch (move.kind) {
+    case Move::Kind::shard_class: {
+      std::vector<AxisClass> classes = axis_classes(state.pcg);
+      if (move.index >= static_cast<int>(classes.size())) return fail("there is no axis class {}", move.index);
+      std::vector<DerivationEvent> log;
+      next.pcg = UNITY_TRY(shard_class(state.pcg, classes[static_cast<std::size_t>(move.index)], move.degree, &log));
+      for (const DerivationEvent& e : log) next.steps.push_back({e.rule, e.where, e.degree, 0});
+      break;
+    }
+    case Move::Kind::replicate_all: next = UNITY_TRY(replicate_all(state, move.degree)); break;
+    case Move::Kind::rule: {
+      const Rule& rule = rule_library().at(static_cast<std::size_t>(move.index));
+      std::vector<Match> matches = find_matches(state.pcg, rule);
+      if (move.match >= static_cast<int>(matches.size())) return fail("rule {} has no match {}", rule.name, move.match);
+      const Match& match = matches[static_cast<std::size_t>(move.match)];
+      next.pcg = normalize(UNITY_TRY(apply(state.pcg, rule, match, {})));
+      next.steps.push_back({rule.name, state.pcg[match.root()].name, 0, 0});
+      break;
+    }
+  }
+  next.moves.push_back(move);
+  return next;
+}
+
+SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator, const SubstitutionOptions& options) {
+  SubstitutionResult result;
+  std::set<Open> open;
+  std::set<Hash> seen;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  int scored = 0;
+  auto consider = [&](State state) {
+    Hash hash = canonical_hash(state.pcg);
+    if (!seen.insert(hash).second) return;
+    auto candidate = evaluator.evaluate(state.pcg);
+    if (!candidate.ok()) return;
+    ++scored;
+    candidate->pcg = Pcg();  // the state holds it
+    std::int64_t cost = candidate->score.iteration.count;
+    Found found{std::move(state), std::move(*candidate)};
+    result.found.push_back(found);
+    if (result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
+    if (static_cast<double>(cost) <= options.alpha * static_cast<double>(best)) open.insert({cost, hash, std::move(found)});
+    best = std::min(best, cost);
+  };
+  for (const State& s : start) consider(s);
+  result.stopped_because = "exhausted: no open candidate within alpha of the best";
+  while (!open.empty()) {
+    Open next = std::move(open.extract(open.begin()).value());
+    if (static_cast<double>(next.cost) > options.alpha * static_cast<double>(best)) break;
+    for (const Move& move : moves_of(next.found.state.pcg, options)) {
+      if (scored >= options.budget) break;
+      auto moved = apply_move(next.found.state, move);
+      if (moved.ok()) consider(std::move(*moved));
+    }
+    if (scored >= options.budget) {
+      result.stopped_because = fmt::format("budget of {} candidates", options.budget);
+      break;
+    }
+  }
+  keep_pareto(result.found, options.keep);
+  for (Found& f : result.found) f.candidate.pcg = f.state.pcg;
+  return result;
+}
+
+}  // namespace unity

@@ -1,0 +1,83 @@
+#include "runtime/cpu/blocks.h"
+
+#include <cstring>
+
+namespace unity::cpu {
+namespace {
+
+// Row-major strides of a block, in elements.
+Dims strides(const Dims& extent) {
+  Dims s(extent.size(), 1);
+  for (std::size_t d = extent.size(); d-- > 1;) s[d - 1] = s[d] * extent[d];
+  return s;
+}
+
+// Calls run(target position, source position, length) for the maximal contiguous runs of `box`, in row-major order.
+template <class Run>
+void for_each_run(const Box& target, const Box& source, const Box& box, Run&& run) {
+  UNITY_CHECK(target.contains(box) && source.contains(box), "block {} is not inside {} and {}", to_string(box),
+              to_string(target), to_string(source));
+  if (box.empty()) return;
+  Dims ts = strides(target.extent), ss = strides(source.extent);
+  std::int64_t t = 0, s = 0;
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    t += (box.offset[d] - target.offset[d]) * ts[d];
+    s += (box.offset[d] - source.offset[d]) * ss[d];
+  }
+  // Trailing dimensions that are whole in both blocks join the run.
+  std::size_t outer = box.rank();
+  std::int64_t length = 1;
+  while (outer > 0) {
+    --outer;
+    length *= box.extent[outer];
+    if (box.extent[outer] != target.extent[outer] || box.extent[outer] != source.extent[outer]) break;
+  }
+  Dims index(outer, 0);
+  for (;;) {
+    run(t, s, length);
+    std::size_t d = outer;
+    for (;;) {
+      if (d-- == 0) return;
+      t += ts[d], s += ss[d];
+      if (++index[d] < box.extent[d]) break;
+      t -= ts[d] * box.extent[d], s -= ss[d] * box.extent[d];
+      index[d] = 0;
+    }
+  }
+}
+
+template <class T>
+void accumulate(T* target, const Box& target_box, const T* source, const Box& source_box, const Box& box) {
+  for_each_run(target_box, source_box, box, [&](std::int64_t t, std::int64_t s, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) target[t + i] += source[s + i];
+  });
+}
+
+}  // namespace
+
+void copy_block(void* target, const Box& target_box, const void* source, const Box& source_box, const Box& box,
+                DType dtype) {
+  std::int64_t size = size_of(dtype);
+  for_each_run(target_box, source_box, box, [&](std::int64_t t, std::int64_t s, std::int64_t n) {
+    std::memcpy(static_cast<char*>(target) + t * size, static_cast<const char*>(source) + s * size,
+                static_cast<std::size_t>(n * size));
+  });
+}
+
+void accumulate_block(void* target, const Box& target_box, const void* source, const Box& source_box, const Box& box,
+                      DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return accumulate(static_cast<float*>(target), target_box, static_cast<const float*>(source), source_box, box);
+    case DType::f64:
+      return accumulate(static_cast<double*>(target), target_box, static_cast<const double*>(source), source_box, box);
+    default:
+      UNITY_CHECK(false, "accumulate_block: element type is {}, expected f32 or f64", to_string(dtype));
+  }
+}
+
+void zero_block(void* target, std::int64_t elements, DType dtype) {
+  if (elements > 0) std::memset(target, 0, static_cast<std::size_t>(elements * size_of(dtype)));
+}
+
+}  // namespace unity::cpu

@@ -1,0 +1,2 @@
+unity_test(test_plan SOURCES unit/plan_lower_test.cpp support/interpret.cpp DEPENDS unity_search)
+unity_test(test_search SOURCES unit/search_mapping_test.cpp DEPENDS unity_search)

@@ -1,0 +1,164 @@
+#include <catch2/catch.hpp>
+
+#include "core/graph/autodiff.h"
+#include "core/plan/lower.h"
+#include "tests/support/interpret.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/stub_cost_model.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+// The largest difference of loss and weight gradients between the program and the reference on one device, relative.
+double difference(const Pcg& serial, const Pcg& parallel, const std::vector<MachineMapping>& mappings, int devices, Program* out = nullptr) {
+  Program program = lower(parallel, mappings, uniform_topology(devices)).value();
+  check_program(program).value();
+  LeafValues leaves = random_leaves(serial);
+  Interpretation run = interpret(program, leaves);
+  Pcg training = differentiate(serial).value();
+  LeafValues with_seed = leaves;
+  for (const auto& [name, value] : random_leaves(training)) with_seed.try_emplace(name, value);
+  for (auto& [name, value] : with_seed)
+    if (value.shape().dims.empty() && value.shape().dtype == DType::f64) value.as<double>()[0] = 1;
+  std::vector<LogicalTensor> expected = evaluate_outputs(training, with_seed);
+  double worst = std::abs(output_value(program, run, 0)[0] - expected[0].number(0)) / std::abs(expected[0].number(0));
+  auto gradients = weight_gradients(program, run);
+  std::size_t next = serial.outputs().size();
+  for (const Node& n : serial.nodes()) {
+    if (n.op->name() != "weight") continue;
+    const LogicalTensor& e = expected.at(next++);
+    const std::vector<double>& g = gradients.at(n.name);
+    double error = 0, norm = 0;
+    for (std::int64_t i = 0; i < e.elements(); ++i) {
+      double d = g[static_cast<std::size_t>(i)] - e.number(i);
+      CHECK_FALSE(std::isnan(d));
+      error += d * d, norm += e.number(i) * e.number(i);
+    }
+    worst = std::max(worst, std::sqrt(error / std::max(norm, 1e-300)));
+  }
+  if (out) *out = std::move(program);
+  return worst;
+}
+
+constexpr int kBatch = 64, kIn = 784, kHidden = 512, kOut = 10;
+
+struct Mlp {
+  Builder b{"mlp"};
+  ValueRef x = b.input("x", {kBatch, kIn}), labels = b.input("labels", {kBatch}, DType::i32);
+  ValueRef w1 = b.weight("w1", {kIn, kHidden}), w2 = b.weight("w2", {kHidden, kOut});
+  ValueRef matmul(ValueRef a, ValueRef w) { return b.apply("matmul", {}, {a, w}); }
+  ValueRef relu(ValueRef a) { return b.apply("relu", {}, {a}); }
+  Pcg finish(ValueRef logits) && {
+    ValueRef loss = b.apply("cross_entropy", {}, {logits, labels});
+    return std::move(b).finish({loss});
+  }
+};
+
+Pcg serial_mlp() {
+  Mlp m;
+  return std::move(m).finish(m.matmul(m.relu(m.matmul(m.x, m.w1)), m.w2));
+}
+
+}  // namespace
+
+TEST_CASE("data parallelism of the worked example moves 813,056 elements") {
+  // 2 (c_i h + h c_o), the ring all-reduce of both weight gradients over 2 devices.
+  Builder b("mlp");
+  ValueRef x = b.input("x", {kBatch, kIn}), labels = b.input("labels", {kBatch}, DType::i32);
+  ValueRef w1 = b.weight("w1", {kIn, kHidden}), w2 = b.weight("w2", {kHidden, kOut});
+  ValueRef h = b.apply("relu", {}, {b.apply("matmul", {}, {partition(b, 0, 2, x), replicate(b, 2, w1)})});
+  ValueRef logits = b.apply("matmul", {}, {h, replicate(b, 2, w2)});
+  ValueRef loss = reduce(b, 2, b.apply("cross_entropy", {}, {logits, partition(b, 0, 2, labels)}));
+  Pcg parallel = std::move(b).finish({loss});
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 2, &program) < 1e-12);
+  CHECK(program.communicated().count == 4 * 813'056);
+}
+
+TEST_CASE("the paper's joint plan of the worked example moves 131,712 elements") {
+  // First matmul by reduction: all-reduce of its output and of the gradient, 2 * 2 b h = 131,072; logits to one device and
+  // their gradient back, 2 * b c_o / 2 = 640.
+  Mlp m;
+  ValueRef part = m.matmul(partition(m.b, 1, 2, m.x), partition(m.b, 0, 2, m.w1));
+  ValueRef h = m.relu(replicate(m.b, 2, reduce(m.b, 2, part)));
+  ValueRef logits = combine(m.b, 1, 2, m.matmul(h, partition(m.b, 1, 2, m.w2)));
+  Pcg parallel = std::move(m).finish(logits);
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 2, &program) < 1e-12);
+  CHECK(program.communicated().count == 4 * 131'712);
+}
+
+TEST_CASE("output-then-reduction of the worked example moves 1,280 elements") {
+  // Logits are summands on both devices: b c_o to one device, and their gradient back.
+  Mlp m;
+  ValueRef h = m.relu(m.matmul(replicate(m.b, 2, m.x), partition(m.b, 1, 2, m.w1)));
+  ValueRef logits = reduce(m.b, 2, m.matmul(h, partition(m.b, 0, 2, m.w2)));
+  Pcg parallel = std::move(m).finish(logits);
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 2, &program) < 1e-12);
+  CHECK(program.communicated().count == 4 * 1'280);
+}
+
+TEST_CASE("two-way data and two-way model parallelism equal one device, with redundant loss") {
+  Mlp m;
+  ValueRef h = m.relu(m.matmul(replicate(m.b, 2, partition(m.b, 0, 2, m.x)), replicate(m.b, 2, partition(m.b, 1, 2, m.w1))));
+  ValueRef logits = replicate(m.b, 2, reduce(m.b, 2, m.matmul(h, replicate(m.b, 2, partition(m.b, 0, 2, m.w2)))));
+  ValueRef loss = reduce(m.b, 2, m.b.apply("cross_entropy", {}, {logits, replicate(m.b, 2, partition(m.b, 0, 2, m.labels))}));
+  Pcg parallel = std::move(m.b).finish({loss});
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 4) < 1e-12);
+}
+
+TEST_CASE("a weight that is stored sharded and gathered before use trains like one device, with a reduce-scatter") {
+  Mlp m;
+  ValueRef w1 = replicate(m.b, 2, combine(m.b, 0, 2, partition(m.b, 0, 2, m.w1)));
+  ValueRef h = m.relu(m.matmul(partition(m.b, 0, 2, m.x), w1));
+  ValueRef logits = m.matmul(h, replicate(m.b, 2, m.w2));
+  ValueRef loss = reduce(m.b, 2, m.b.apply("cross_entropy", {}, {logits, partition(m.b, 0, 2, m.labels)}));
+  Pcg parallel = std::move(m.b).finish({loss});
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 2, &program) < 1e-12);
+  int scatters = 0, gathers = 0;
+  for (const Communication& c : program.communications) {
+    scatters += c.kind == CollectiveKind::reduce_scatter;
+    gathers += c.kind == CollectiveKind::all_gather;
+  }
+  CHECK(gathers == 1);
+  CHECK(scatters == 1);
+}
+
+TEST_CASE("micro-batches on one device equal the whole batch") {
+  Mlp m;
+  auto pipeline = [&](ValueRef v) { return m.b.apply("pipeline", {std::int64_t{0}, std::int64_t{4}}, {v}); };
+  ValueRef logits = m.matmul(m.relu(m.matmul(pipeline(m.x), m.w1)), m.w2);
+  ValueRef loss = m.b.apply("cross_entropy", {}, {logits, pipeline(m.labels)});
+  Pcg parallel = std::move(m.b).finish({loss});
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 1) < 1e-12);
+}
+
+TEST_CASE("producers and consumers on different devices exchange by all-to-all and by sends") {
+  Mlp m;
+  ValueRef h = combine(m.b, 1, 2, m.matmul(replicate(m.b, 2, m.x), partition(m.b, 1, 2, m.w1)));
+  ValueRef r = combine(m.b, 0, 2, m.relu(partition(m.b, 0, 2, h)));
+  Pcg parallel = std::move(m).finish(m.matmul(r, m.w2));
+  std::vector<MachineMapping> mappings = natural_mappings(parallel);
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, mappings, 4, &program) < 1e-12);
+  int exchanges = 0;
+  for (const Communication& c : program.communications) exchanges += c.kind == CollectiveKind::all_to_all;
+  CHECK(exchanges == 2);  // forward, and its adjoint
+  for (std::size_t i = 0; i < parallel.size(); ++i)
+    if (parallel.nodes()[i].op->name() == "relu") mappings[i].start = 2;
+  CHECK(difference(serial_mlp(), parallel, mappings, 4) < 1e-12);
+}
+
+TEST_CASE("a mapping that falls off the machine is refused by name") {
+  Mlp m;
+  Pcg g = std::move(m).finish(m.matmul(m.relu(m.matmul(m.x, m.w1)), m.w2));
+  std::vector<MachineMapping> mappings = natural_mappings(g);
+  mappings[4].start = 7;
+  auto result = lower(g, mappings, uniform_topology(2));
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().message.find("matmul") != std::string::npos);
+}

@@ -1,0 +1,90 @@
+#include <catch2/catch.hpp>
+
+#include "core/search/mapping_search.h"
+#include "core/search/split.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/stub_cost_model.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+NodeId find(const Pcg& pcg, std::string_view op, int nth = 0) {
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (pcg.nodes()[i].op->name() == op && nth-- == 0) return NodeId(static_cast<std::int64_t>(i));
+  return {};
+}
+
+Pcg chain(int layers) {
+  Builder b("chain");
+  ValueRef x = b.input("x", {32, 16});
+  for (int i = 0; i < layers; ++i) {
+    Builder::Scope scope(b, fmt::format("layer.{}", i));
+    x = b.apply("relu", {}, {b.apply("matmul", {}, {x, b.weight("w", {16, 16})})});
+  }
+  ValueRef y = b.input("y", {32, 16});
+  return std::move(b).finish({b.apply("mean_squared_error", {}, {x, y})});
+}
+
+}  // namespace
+
+TEST_CASE("a producer and its consumer with the same grid get the same devices") {
+  Builder b("g");
+  ValueRef x = partition(b, 0, 4, b.input("x", {32, 16}));
+  ValueRef h = b.apply("relu", {}, {b.apply("matmul", {}, {x, replicate(b, 4, b.weight("w", {16, 16}))})});
+  ValueRef y = partition(b, 0, 4, b.input("y", {32, 16}));
+  Pcg g = std::move(b).finish({reduce(b, 4, b.apply("mean_squared_error", {}, {h, y}))});
+  StubCostModel cost(uniform_topology(4));
+  MappingResult result = MappingSearch(cost).run(g).value();
+  CHECK(result.mappings[find(g, "matmul").index()] == result.mappings[find(g, "relu").index()]);
+  CHECK(result.mappings[find(g, "weight").index()].strides.size() == 1);
+}
+
+TEST_CASE("independent serial branches run on different halves of the machine when compute dominates") {
+  // Two matmuls of 2 * 256 * 256 * 256 flops each (times 3 with the backward pass): 100 us apart, 50 us side by side.
+  Builder b("branches");
+  ValueRef x = b.input("x", {256, 256}), y = b.input("y", {256, 256});
+  ValueRef l = b.apply("matmul", {}, {x, b.weight("w1", {256, 256})});
+  ValueRef r = b.apply("matmul", {}, {y, b.weight("w2", {256, 256})});
+  Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {l, r})});
+  StubCostModel cost(uniform_topology(2));
+  MappingResult result = MappingSearch(cost).run(g).value();
+  CHECK(result.mappings[find(g, "matmul", 0).index()].start != result.mappings[find(g, "matmul", 1).index()].start);
+}
+
+TEST_CASE("a grid larger than the machine is refused by name") {
+  Builder b("g");
+  ValueRef x = partition(b, 0, 8, b.input("x", {32, 16}));
+  Pcg g = std::move(b).finish({combine(b, 0, 8, b.apply("relu", {}, {x}, "activation"))});
+  StubCostModel cost(uniform_topology(4));
+  auto result = MappingSearch(cost).run(g);
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.error().message == "activation (relu) has 8 tasks, more than the 4 devices");
+}
+
+TEST_CASE("a chain of 24 layers splits into parts of at least 10 operators") {
+  std::vector<Part> parts = split(chain(24), 10);  // 48 operators and the loss: cuts after 10, 20, 30 operators
+  REQUIRE(parts.size() == 4);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) CHECK(parts[i].out == parts[i + 1].in);
+  CHECK_FALSE(parts[0].in.valid());
+  CHECK_FALSE(parts.back().out.valid());
+}
+
+TEST_CASE("equal parts of a split have equal canonical hashes, and stitching them gives the graph back") {
+  Pcg g = chain(24);
+  std::vector<Part> parts = split(g, 10);
+  Layout serial{{1, 1}, 1};
+  std::vector<Pcg> graphs;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    graphs.push_back(part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
+  CHECK(canonical_hash(graphs[1]) == canonical_hash(graphs[2]));
+  CHECK(canonical_hash(graphs[0]) != canonical_hash(graphs[1]));
+  CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
+}
+
+TEST_CASE("boundary layouts of a [48, 512, 1024] tensor on 12 devices") {
+  // d0 in {1,2,3,4,6,12} with 12/d0 copies; the sequence instead where 12/d0 divides 512: 4 (d0 = 3), 2 (d0 = 6); serial.
+  std::vector<Layout> layouts = boundary_layouts({{48, 512, 1024}, DType::f32}, 12);
+  CHECK(layouts.size() == 9);
+}
