@@ -31,6 +31,7 @@ struct Node {
   bool is_leaf() const { return op->category() == OpCategory::leaf; }
   bool is_parallelization() const { return op->category() == OpCategory::parallelization; }
   bool is_compute() const { return op->category() == OpCategory::compute; }
+  bool is_free() const { return is_compute() && !op->pinned(); }  // its layout may be chosen
 };
 
 // A value type. Nodes stand in topological order: a node's inputs come before it. Shapes are inferred on insertion, so every

@@ -25,6 +25,7 @@ class Boundary final : public Operator {
 class Deliver final : public Operator {
  public:
   using Operator::Operator;
+  bool pinned() const override { return true; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
 };

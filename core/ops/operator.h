@@ -146,6 +146,9 @@ class Operator {
 
   virtual std::vector<Example> examples() const { return {}; }
 
+  // Its layout is given, not chosen: rules leave it alone (the ends of a piece of a graph).
+  virtual bool pinned() const { return false; }
+
   // For random operators (dropout mask): the values depend on OpCall::random.
   virtual bool random() const { return false; }
 

@@ -44,7 +44,7 @@ class Linker {
   explicit Linker(const Pcg& pcg) : pcg_(pcg), stored_(pcg.size(), false), first_(pcg.size(), -1) {
     for (std::size_t i = 0; i < pcg.size(); ++i) {
       const Node& node = pcg.nodes()[i];
-      if (!node.is_compute()) continue;
+      if (!node.is_free()) continue;
       first_[i] = static_cast<int>(axes_.size());
       for (std::size_t a = 0; a < node.table->axes.size(); ++a)
         axes_.push_back({NodeId(static_cast<std::int64_t>(i)), static_cast<int>(a)});
@@ -56,7 +56,7 @@ class Linker {
     // The dimension of a leaf, as the first axis that walks it.
     std::map<std::pair<ValueRef, std::size_t>, int> leaf_dims;
     for (const Node& node : pcg_.nodes()) {
-      if (!node.is_compute()) continue;
+      if (!node.is_free()) continue;
       auto n = static_cast<std::size_t>(&node - pcg_.nodes().data());
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         ValueRef source = chain_source(pcg_, stored_, node.inputs[i]);
@@ -81,7 +81,7 @@ class Linker {
 
   int index_of_result(ValueRef v, std::size_t dim) const {
     const Node& node = pcg_[v.node];
-    if (!node.is_compute()) return -1;
+    if (!node.is_free()) return -1;
     return index(v.node.index(),
                  split_axis(*node.table, node.table->outputs[static_cast<std::size_t>(v.output)].dims[dim]));
   }

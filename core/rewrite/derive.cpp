@@ -14,7 +14,7 @@ OperandShapes operand_shapes(const Pcg& pcg, const Node& node) {
 }
 
 Result<const AxisTable*> table_of(const std::string& rule, const Node& node, int degree) {
-  if (!node.is_compute()) return fail("{}: {} is not a computation", rule, label(node));
+  if (!node.is_free()) return fail("{}: {} is not a computation", rule, label(node));
   if (degree < 2) return fail("{}: {}: degree is {}, expected at least 2", rule, label(node), degree);
   return node.table.get();
 }
@@ -174,7 +174,7 @@ Result<Pcg> apply_replicate_everywhere(const Pcg& pcg, int degree, std::vector<D
   std::vector<DerivationEvent> events;
   for (std::size_t i = pcg.size(); i-- > 0;) {
     NodeId id(static_cast<std::int64_t>(i));
-    if (!pcg[id].is_compute() || !can_replicate(pcg, uses[i], id, degree, replicated).ok()) continue;
+    if (!pcg[id].is_free() || !can_replicate(pcg, uses[i], id, degree, replicated).ok()) continue;
     replicated[i] = true;
     layouts[i].push_back(replicated_operands(pcg, pcg[id], degree));
     events.push_back({"replicate_" + pcg[id].op->name(), label(pcg[id]), degree});

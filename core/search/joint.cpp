@@ -81,7 +81,8 @@ std::vector<State> JointSearch::seeds(const Pcg& graph, const Part& part, const 
     ValueRef value;
     for (std::size_t i = 0; i < current.pcg.size(); ++i) {
       const Node& n = current.pcg.nodes()[i];
-      if (part.in.valid() ? n.op->name() == "boundary" : n.op->name() == "deliver") value = {NodeId(static_cast<std::int64_t>(i)), 0};
+      if (part.in.valid() && n.op->name() == "boundary") value = {NodeId(static_cast<std::int64_t>(i)), 0};
+      if (!part.in.valid() && n.op->name() == "deliver") value = n.inputs[0];
     }
     auto sharded = shard_dimension(current, value, d, static_cast<int>(layout.degrees[d]));
     if (!sharded.ok()) break;

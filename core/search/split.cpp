@@ -164,6 +164,7 @@ Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts) {
     }
     for (ValueRef v : part.outputs())
       if (v.node != deliver) outputs.push_back({moved[v.node.index()].node, v.output});
+    UNITY_CHECK(deliver.valid() || &part == &parts.back(), "a part before the last delivers nothing");
     carried = delivered;
   }
   whole.set_outputs(outputs);

@@ -27,9 +27,9 @@ struct MemorySample {
 
 struct Trace {
   static constexpr int kVersion = 1;
-  std::string source;    // "simulated" or "measured"
-  Hash program = 0;      // program_hash of the Program
-  Picoseconds iteration; // from the first start to the last end
+  std::string source;       // "simulated" or "measured"
+  Hash program = 0;         // program_hash of the Program
+  Picoseconds iteration;    // from the first start to the last end
   std::vector<Span> spans;  // sorted by (start, task, device)
   std::vector<MemorySample> memory;
 };

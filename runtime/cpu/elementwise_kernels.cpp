@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "core/ops/dropout_mask.h"
+#include "runtime/cpu/exponential.h"
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
@@ -85,21 +86,21 @@ void relu_gradient_kernel(const OpCall& call) {
 void gelu_kernel(const OpCall& call) {
   unary(call, [](auto x) {
     using T = decltype(x);
-    return T(0.5) * x * (1 + std::erf(x * static_cast<T>(M_SQRT1_2)));
+    return T(0.5) * x * (1 + error_function(x * static_cast<T>(M_SQRT1_2)));
   });
 }
 
 void gelu_gradient_kernel(const OpCall& call) {
   unary_gradient(call, [](auto x, auto dy) {
     using T = decltype(x);
-    T cumulative = T(0.5) * (1 + std::erf(x * static_cast<T>(M_SQRT1_2)));
-    T density = std::exp(T(-0.5) * x * x) * static_cast<T>(0.5 * M_SQRT1_2 * M_2_SQRTPI);
+    T cumulative = T(0.5) * (1 + error_function(x * static_cast<T>(M_SQRT1_2)));
+    T density = exponential(T(-0.5) * x * x) * static_cast<T>(0.5 * M_SQRT1_2 * M_2_SQRTPI);
     return (cumulative + x * density) * dy;
   });
 }
 
 void tanh_kernel(const OpCall& call) {
-  unary(call, [](auto x) { return std::tanh(x); });
+  unary(call, [](auto x) { return hyperbolic_tangent(x); });
 }
 
 void tanh_gradient_kernel(const OpCall& call) {
@@ -107,7 +108,7 @@ void tanh_gradient_kernel(const OpCall& call) {
 }
 
 void sigmoid_kernel(const OpCall& call) {
-  unary(call, [](auto x) { return 1 / (1 + std::exp(-x)); });
+  unary(call, [](auto x) { return 1 / (1 + exponential(-x)); });
 }
 
 void sigmoid_gradient_kernel(const OpCall& call) {

@@ -2,6 +2,7 @@
 
 #include "core/ops/cross_entropy.h"
 #include "core/ops/rows.h"
+#include "runtime/cpu/exponential.h"
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
@@ -17,7 +18,7 @@ T row_max(const T* x, std::int64_t c) {
 // e[j] = exp(x[j] - max) and their sum.
 template <class T>
 T exponential_row(const T* x, std::int64_t c, T max, T* e) {
-  for (std::int64_t j = 0; j < c; ++j) e[j] = std::exp(x[j] - max);
+  for (std::int64_t j = 0; j < c; ++j) e[j] = exponential(x[j] - max);
   return lane_sum<T>(c, [&](std::int64_t j) { return e[j]; });
 }
 
@@ -75,12 +76,12 @@ void layer_norm_gradient_kernel(const OpCall& call) {
   std::int64_t c = call.inputs[0].extent.back();
   dispatch(call, [&]<class T>() {
     const T* gamma = call.inputs[1].as<T>();
-    T *dgamma = call.outputs[1].as<T>(), *dbeta = call.outputs[2].as<T>();
+    T* __restrict dgamma = call.outputs[1].as<T>(), * __restrict dbeta = call.outputs[2].as<T>();
     std::fill_n(dgamma, c, T(0));
     std::fill_n(dbeta, c, T(0));
     for (std::int64_t r = 0; r < row_count(call.inputs[0]); ++r) {
       const T *x = call.inputs[0].as<T>() + r * c, *dy = call.inputs[2].as<T>() + r * c;
-      T* dx = call.outputs[0].as<T>() + r * c;
+      T* __restrict dx = call.outputs[0].as<T>() + r * c;
       auto [mean, inverse] = row_moments(x, c, real_attribute(call.attributes, 0));
       T mean_q = lane_sum<T>(c, [&](std::int64_t j) { return gamma[j] * dy[j]; }) / static_cast<T>(c);
       T mean_qh = lane_sum<T>(c, [&, mean = mean, inverse = inverse](

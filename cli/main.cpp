@@ -1,0 +1,101 @@
+// The `unity` command. Exit codes: 0 done, 1 failed, 2 wrong usage or input. Errors are one line on stderr.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace unity::cli {
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* description, const char* examples) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer(std::string("Examples:\n") + examples);
+  return command;
+}
+
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongInput = 2;
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+int report(int code, const std::string& message) {
+  fmt::print(stderr, "unity: error: {}\n", one_line(message));
+  return code;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// CLI11's message, preceded by the command and followed by the nearest valid name where a name was not known.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+  std::vector<CLI::App*> called = app.get_subcommands();
+  std::vector<std::string> unknown = app.remaining(true);
+  if (called.empty()) {
+    if (unknown.empty()) return fmt::format("no command given, expected one of {}", join(command_names(app)));
+    bool option = unknown.front().rfind('-', 0) == 0;
+    return fmt::format("unknown {} '{}'{}", option ? "option" : "command", unknown.front(),
+                       suggestion(unknown.front(), option ? option_names(app) : command_names(app)));
+  }
+  const CLI::App& command = *called.front();
+  if (!unknown.empty()) {
+    std::string name = unknown.front().substr(0, unknown.front().find('='));
+    if (name.rfind('-', 0) == 0)
+      return fmt::format("{}: unknown option '{}'{}", command.get_name(), name,
+                         suggestion(name, option_names(command)));
+    return fmt::format("{}: unexpected argument '{}'; see unity {} --help", command.get_name(), name,
+                       command.get_name());
+  }
+  return fmt::format("{}: {}", command.get_name(), error.what());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Unity finds, explains, predicts and runs parallel plans for training neural networks.", "unity");
+  app.set_version_flag("--version", "unity " UNITY_VERSION, "Print the version and exit");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer("Every command has its own --help with examples. Exit codes: 0 done, 1 failed, 2 wrong usage or input.");
+#define UNITY_COMMAND(name) add_##name(app);
+#include "cli/commands.def"
+#undef UNITY_COMMAND
+  try {
+    app.parse(argc, argv);
+    if (std::fflush(stdout) != 0) return report(kFailed, "standard output cannot be written");
+    return kDone;
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    return report(kWrongInput, usage_message(app, error));
+  } catch (const InputError& error) {
+    return report(kWrongInput, error.what());
+  } catch (const InternalError& error) {
+    return report(kFailed, fmt::format("internal: {}", error.what()));
+  } catch (const std::bad_alloc&) {
+    return report(kFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return report(kFailed, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace unity::cli
+
+int main(int argc, char** argv) { return unity::cli::run(argc, argv); }

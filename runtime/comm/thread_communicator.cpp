@@ -1,0 +1,75 @@
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+
+namespace unity {
+namespace {
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  explicit ThreadCommunicator(int devices) : boxes_(static_cast<std::size_t>(devices)) {}
+
+  void send(DeviceId from, DeviceId to, std::int64_t tag, std::span<const std::byte> data) override {
+    Mailbox& box = boxes_.at(to.index());
+    std::vector<std::byte> message(data.begin(), data.end());
+    {
+      std::lock_guard lock(box.mutex);
+      box.messages[{from, tag}].push_back(std::move(message));
+    }
+    box.arrived.notify_all();
+  }
+
+  void receive(DeviceId from, DeviceId to, std::int64_t tag, std::span<std::byte> data) override {
+    Mailbox& box = boxes_.at(to.index());
+    std::unique_lock lock(box.mutex);
+    auto key = std::make_pair(from, tag);
+    box.arrived.wait(lock, [&] { return box.cancelled || box.messages.contains(key); });
+    if (box.cancelled) throw Cancelled();
+    auto it = box.messages.find(key);
+    std::vector<std::byte> message = std::move(it->second.front());
+    it->second.pop_front();
+    if (it->second.empty()) box.messages.erase(it);
+    lock.unlock();
+    UNITY_CHECK(message.size() == data.size(), "message of {} bytes from device {} to {}, expected {}", message.size(), from, to, data.size());
+    if (!data.empty()) std::memcpy(data.data(), message.data(), data.size());
+  }
+
+  void cancel() override {
+    for (Mailbox& box : boxes_) {
+      {
+        std::lock_guard lock(box.mutex);
+        box.cancelled = true;
+      }
+      box.arrived.notify_all();
+    }
+  }
+
+  void reset() override {
+    for (Mailbox& box : boxes_) {
+      std::lock_guard lock(box.mutex);
+      box.cancelled = false;
+      box.messages.clear();
+    }
+  }
+
+ private:
+  struct Mailbox {
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::map<std::pair<DeviceId, std::int64_t>, std::deque<std::vector<std::byte>>> messages;
+    bool cancelled = false;
+  };
+  std::deque<Mailbox> boxes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_thread_communicator(int devices) { return std::make_unique<ThreadCommunicator>(devices); }
+
+}  // namespace unity

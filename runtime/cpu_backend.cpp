@@ -1,0 +1,98 @@
+// Logical devices as host memory; kernels of runtime/cpu on the calling thread.
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/text.h"
+#include "runtime/backend.h"
+#include "runtime/cpu/blocks.h"
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/optimizers.h"
+
+namespace unity {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const Program& program, Precision precision) : program_(program), precision_(precision) {
+    storage_.resize(program.buffers.size());
+    for (std::size_t b = 0; b < storage_.size(); ++b) {
+      BufferId id(static_cast<std::int64_t>(b));
+      std::int64_t bytes = program.buffers[b].box.elements() * size_of(type_of(id));
+      storage_[b].reset(new (std::align_val_t(64)) std::byte[static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))]());
+    }
+    calls_.resize(program.tasks.size());
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      const Task& task = program.tasks[t];
+      if (task.kind != TaskKind::compute) continue;
+      const ProgramOp& op = program.ops[static_cast<std::size_t>(task.op)];
+      calls_[t].kernel = cpu::find_kernel(*op.op);
+      UNITY_CHECK(calls_[t].kernel, "the cpu backend has no kernel for {}", op.op->name());
+      auto operands = program.operands_of(task);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        bool read = i >= op.inputs || !op.shape_only[i];
+        const Buffer& buffer = program.buffer(operands[i]);
+        calls_[t].operands.push_back({read ? data(operands[i]) : nullptr, type_of(operands[i]), buffer.box.extent, buffer.box.offset, program.tensor_of(operands[i]).dims});
+      }
+    }
+  }
+
+  void* data(BufferId buffer) override { return storage_[buffer.index()].get(); }
+
+  void run(TaskId id, std::uint64_t seed, std::int64_t step) override {
+    const Task& task = program_.tasks[id.index()];
+    auto operands = program_.operands_of(task);
+    auto box = [&](std::size_t i) -> const Box& { return program_.buffer(operands[i]).box; };
+    switch (task.kind) {
+      case TaskKind::compute: {
+        const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
+        std::span<const Operand> all(calls_[id.index()].operands);
+        RandomKey key = RandomKey(seed).with(static_cast<std::uint64_t>(op.origin.value)).with(static_cast<std::uint64_t>(step));
+        calls_[id.index()].kernel({op.attributes, all.first(op.inputs), all.subspan(op.inputs), key});
+        break;
+      }
+      case TaskKind::copy:
+        cpu::copy_block(data(operands[1]), box(1), data(operands[0]), box(0), program_.boxes[static_cast<std::size_t>(task.op)], type_of(operands[1]));
+        break;
+      case TaskKind::accumulate:
+        cpu::accumulate_block(data(operands[1]), box(1), data(operands[0]), box(0), program_.boxes[static_cast<std::size_t>(task.op)], type_of(operands[1]));
+        break;
+      case TaskKind::zero: cpu::zero_block(data(operands[0]), box(0).elements(), type_of(operands[0])); break;
+      case TaskKind::update: {
+        const OptimizerSpec& o = program_.optimizer;
+        auto state = [&](std::size_t i) { return operands.size() > 2 + i ? data(operands[2 + i]) : nullptr; };
+        if (o.name == "adam")
+          cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(), o.learning_rate, o.beta1, o.beta2, o.epsilon, step + 1, type_of(operands[0]));
+        else
+          cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(), o.learning_rate, o.momentum, type_of(operands[0]));
+        break;
+      }
+      case TaskKind::communicate: UNITY_CHECK(false, "communication is not the backend's");
+    }
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(64)); }
+  };
+  struct Call {
+    cpu::Kernel kernel = nullptr;
+    std::vector<Operand> operands;
+  };
+  DType type_of(BufferId id) const { return held_type(program_.tensor_of(id).dtype, precision_); }
+
+  const Program& program_;
+  Precision precision_;
+  std::vector<std::unique_ptr<std::byte[], Free>> storage_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision) {
+  if (name == "cpu") return std::make_unique<CpuBackend>(program, precision);
+  if (name == "cuda") throw_input_error("backend cuda: not in this build; it comes as a plug-in built with the CUDA toolkit (preset cuda)");
+  throw_input_error("backend '{}' is not known{}", name, suggestion(name, {"cpu", "cuda"}));
+}
+
+}  // namespace unity

@@ -1,0 +1,339 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "core/base/text.h"
+#include "core/ops/leaves.h"
+#include "runtime/comm/collectives.h"
+#include "runtime/cpu/blocks.h"
+
+namespace unity {
+
+HostTensor real_tensor(Dims dims) {
+  HostTensor t{std::move(dims), DType::f64, {}, {}};
+  t.reals.assign(static_cast<std::size_t>(t.elements()), 0.0);
+  return t;
+}
+
+HostTensor index_tensor(Dims dims) {
+  HostTensor t{std::move(dims), DType::i32, {}, {}};
+  t.indices.assign(static_cast<std::size_t>(t.elements()), 0);
+  return t;
+}
+
+struct Executor::Implementation {
+  // The tasks of one stream of one device, run by one thread.
+  struct Lane {
+    DeviceId device;
+    Stream stream = Stream::compute;
+    std::vector<TaskId> tasks;
+    std::vector<std::size_t> participant;  // of communications: which one this device is
+    std::vector<Span> spans;
+  };
+
+  Implementation(const Program& p, const ExecutorOptions& o)
+      : program(p), options(o), backend(make_backend(o.backend, p, o.precision)), communicator(make_thread_communicator(p.devices)), done(p.tasks.size()) {
+    build_lanes();
+    for (std::size_t b = 0; b < p.buffers.size(); ++b) {
+      BufferId id(static_cast<std::int64_t>(b));
+      const ProgramTensor& tensor = p.tensor_of(id);
+      if (p.buffers[b].category == BufferCategory::weight && tensor.leaf >= 0) weight_buffers[tensor.name].push_back(id);
+      if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
+    }
+    for (auto& [name, buffers] : weight_buffers) initialize(buffers);
+    for (const Task& t : p.tasks)
+      if (t.kind == TaskKind::update) gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
+    threads.reserve(lanes.size());
+    for (Lane& lane : lanes) threads.emplace_back([this, &lane] { serve(lane); });
+  }
+
+  ~Implementation() {
+    {
+      std::lock_guard lock(mutex);
+      quit = true;
+    }
+    changed.notify_all();
+    for (std::thread& t : threads) t.join();
+  }
+
+  void build_lanes() {
+    std::map<std::pair<int, bool>, std::size_t> index;
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      TaskId id(static_cast<std::int64_t>(t));
+      bool communicates = program.tasks[t].kind == TaskKind::communicate;
+      std::vector<DeviceId> devices = program.devices_of(id);
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        auto [it, inserted] = index.try_emplace({devices[i].value, communicates}, lanes.size());
+        if (inserted) lanes.push_back({devices[i], communicates ? Stream::communication : Stream::compute, {}, {}, {}});
+        lanes[it->second].tasks.push_back(id);
+        lanes[it->second].participant.push_back(i);
+      }
+    }
+    waits.resize(program.tasks.size());
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) waits[t] = static_cast<int>(program.devices_of(TaskId(static_cast<std::int64_t>(t))).size());
+  }
+
+  DType type_of(BufferId id) const { return held_type(program.tensor_of(id).dtype, options.precision); }
+
+  void initialize(const std::vector<BufferId>& buffers) {
+    for (BufferId id : buffers) {
+      const ProgramTensor& tensor = program.tensor_of(id);
+      const ProgramLeaf& leaf = program.leaves[static_cast<std::size_t>(tensor.leaf)];
+      RandomKey key = RandomKey(options.seed).with(static_cast<std::uint64_t>(leaf.origin.value));
+      visit(id, [&](std::int64_t logical, std::int64_t local) { write(id, local, initial_weight(leaf.attributes, key, logical)); });
+    }
+  }
+
+  // Calls f(row-major position in the logical tensor, position in the buffer) for every element.
+  template <class F>
+  void visit(BufferId id, F&& f) const {
+    const Box& box = program.buffer(id).box;
+    const Dims& dims = program.tensor_of(id).dims;
+    std::int64_t n = box.elements(), row = box.rank() ? box.extent.back() : 1;
+    Dims index(box.rank(), 0);
+    for (std::int64_t begin = 0; begin < n; begin += row) {
+      std::int64_t logical = 0;
+      for (std::size_t d = 0; d < box.rank(); ++d) logical = logical * dims[d] + box.offset[d] + (d + 1 == box.rank() ? 0 : index[d]);
+      for (std::int64_t i = 0; i < row; ++i) f(logical + i, begin + i);
+      for (std::size_t d = box.rank() < 2 ? 0 : box.rank() - 1; d-- > 0;) {
+        if (++index[d] < box.extent[d]) break;
+        index[d] = 0;
+      }
+    }
+  }
+
+  void write(BufferId id, std::int64_t i, double value) const {
+    void* data = backend->data(id);
+    if (type_of(id) == DType::f64) static_cast<double*>(data)[i] = value;
+    else static_cast<float*>(data)[i] = static_cast<float>(value);
+  }
+  double read(BufferId id, std::int64_t i) const {
+    const void* data = backend->data(id);
+    switch (type_of(id)) {
+      case DType::f64: return static_cast<const double*>(data)[i];
+      case DType::i32: return static_cast<const std::int32_t*>(data)[i];
+      default: return static_cast<double>(static_cast<const float*>(data)[i]);
+    }
+  }
+
+  // Puts a logical tensor together; buffers of the same box are copies (take) or summands (add).
+  HostTensor assemble(const Dims& dims, const std::vector<BufferId>& buffers, bool add) const {
+    HostTensor t = real_tensor(dims);
+    for (BufferId id : buffers)
+      visit(id, [&](std::int64_t logical, std::int64_t local) {
+        double x = read(id, local);
+        double& to = t.reals[static_cast<std::size_t>(logical)];
+        to = add ? to + x : x;
+      });
+    return t;
+  }
+
+  void fill(const std::vector<BufferId>& buffers, const HostTensor& value) const {
+    for (BufferId id : buffers) {
+      if (type_of(id) == DType::i32) {
+        auto* data = static_cast<std::int32_t*>(backend->data(id));
+        visit(id, [&](std::int64_t logical, std::int64_t local) { data[local] = value.indices[static_cast<std::size_t>(logical)]; });
+      } else {
+        visit(id, [&](std::int64_t logical, std::int64_t local) { write(id, local, value.reals[static_cast<std::size_t>(logical)]); });
+      }
+    }
+  }
+
+  std::int64_t now() const { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - epoch).count() * 1000; }
+
+  // A lane's thread: waits for a step, runs its tasks, reports.
+  void serve(Lane& lane) {
+    std::int64_t served = 0;
+    while (true) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return quit || started > served; });
+        if (quit) return;
+        served = started;
+      }
+      lane.spans.clear();
+      for (std::size_t i = 0; i < lane.tasks.size() && !failed.load(); ++i)
+        if (!run(lane, i)) break;
+      {
+        std::lock_guard lock(mutex);
+        if (++finished == lanes.size()) changed.notify_all();
+      }
+    }
+  }
+
+  bool run(Lane& lane, std::size_t i) {
+    TaskId id = lane.tasks[i];
+    const Task& task = program.tasks[id.index()];
+    try {
+      for (TaskId d : program.dependencies_of(task)) wait_for(d);
+      std::int64_t start = tracing ? now() : 0;
+      if (task.kind == TaskKind::communicate) {
+        const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+        const Participant& p = c.participants[lane.participant[i]];
+        CollectiveBuffers buffers;
+        if (p.send.valid()) buffers.send = backend->data(p.send), buffers.send_box = program.buffer(p.send).box;
+        if (p.receive.valid()) buffers.receive = backend->data(p.receive), buffers.receive_box = program.buffer(p.receive).box;
+        run_collective(c, lane.participant[i], buffers, held_type(c.dtype, options.precision), *communicator, static_cast<std::int64_t>(id.value) << 12);
+      } else {
+        backend->run(id, options.seed, step);
+      }
+      if (tracing) lane.spans.push_back({id, lane.device, static_cast<std::uint8_t>(lane.stream), {start}, {now()}});
+      if (done[id.index()].fetch_sub(1) == 1) announce();
+      return true;
+    } catch (const Cancelled&) {
+    } catch (const std::exception& e) {
+      std::lock_guard lock(mutex);
+      if (!failed.exchange(true)) failure = fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lane.device, e.what());
+      communicator->cancel();
+      announce();
+    }
+    return false;
+  }
+
+  void wait_for(TaskId id) {
+    if (done[id.index()].load() == 0) return;
+    std::unique_lock lock(done_mutex);
+    waiting.fetch_add(1);
+    done_changed.wait(lock, [&] { return done[id.index()].load() == 0 || failed.load(); });
+    waiting.fetch_sub(1);
+    if (done[id.index()].load() != 0) throw Cancelled();
+  }
+
+  void announce() {
+    if (waiting.load() == 0) return;
+    { std::lock_guard lock(done_mutex); }
+    done_changed.notify_all();
+  }
+
+  StepResult run_step(bool trace) {
+    tracing = trace;
+    failed = false;
+    epoch = std::chrono::steady_clock::now();
+    for (std::size_t t = 0; t < done.size(); ++t) done[t].store(waits[t]);
+    {
+      std::lock_guard lock(mutex);
+      finished = 0;
+      ++started;
+    }
+    changed.notify_all();
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return finished == lanes.size(); });
+    }
+    if (failed.load()) {
+      communicator->reset();
+      throw std::runtime_error(failure);
+    }
+    ++step;
+    StepResult result;
+    if (!program.outputs.empty() && program.outputs[0].dims.empty()) result.loss = assemble({}, program.outputs[0].buffers, true).reals[0];
+    if (trace) {
+      Trace t;
+      t.source = "measured";
+      t.program = program_hash(program);
+      for (const Lane& lane : lanes) t.spans.insert(t.spans.end(), lane.spans.begin(), lane.spans.end());
+      std::sort(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) { return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device); });
+      if (!t.spans.empty()) {
+        Picoseconds first = t.spans[0].start;
+        for (Span& s : t.spans) {
+          s.start = s.start - first, s.end = s.end - first;
+          t.iteration = std::max(t.iteration, s.end);
+        }
+      }
+      result.trace = std::move(t);
+    }
+    return result;
+  }
+
+  const std::vector<BufferId>& find(const std::map<std::string, std::vector<BufferId>>& buffers, const std::string& name, const char* what) const {
+    auto it = buffers.find(name);
+    if (it != buffers.end()) return it->second;
+    std::vector<std::string> names;
+    for (const auto& [key, value] : buffers) names.push_back(key);
+    throw_input_error("program {} has no {} '{}'{}", program.name, what, name, suggestion(name, names));
+  }
+
+  const Program& program;
+  ExecutorOptions options;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Communicator> communicator;
+  std::vector<Lane> lanes;
+  std::vector<int> waits;                // by task: how many lanes run it
+  std::vector<std::atomic<int>> done;    // by task: lanes that have not run it yet in this step
+  std::map<std::string, std::vector<BufferId>> weight_buffers, input_buffers, gradient_buffers;
+  std::int64_t step = 0;
+
+  std::mutex mutex;
+  std::condition_variable changed;       // a step starts or ends
+  std::int64_t started = 0;
+  std::size_t finished = 0;
+  bool quit = false;
+  std::mutex done_mutex;
+  std::condition_variable done_changed;  // a task is done
+  std::atomic<int> waiting{0};
+  std::atomic<bool> failed{false};
+  std::string failure;
+  bool tracing = false;
+  std::chrono::steady_clock::time_point epoch;
+  std::vector<std::thread> threads;
+};
+
+Executor::Executor(const Program& program, const ExecutorOptions& options) : implementation_(std::make_unique<Implementation>(program, options)) {}
+Executor::~Executor() = default;
+
+void Executor::set_input(const std::string& name, const HostTensor& value) {
+  const auto& buffers = implementation_->find(implementation_->input_buffers, name, "input");
+  const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
+  bool indices = tensor.dtype == DType::i32;
+  if (value.dims != tensor.dims || indices != (value.dtype == DType::i32))
+    throw_input_error("input '{}': found {}[{}], expected {}", name, to_string(value.dtype), fmt::join(value.dims, ", "), to_string(Shape{tensor.dims, tensor.dtype}));
+  implementation_->fill(buffers, value);
+}
+
+std::vector<ProgramLeaf> Executor::inputs() const {
+  std::vector<ProgramLeaf> list;
+  for (const ProgramLeaf& leaf : implementation_->program.leaves)
+    if (implementation_->input_buffers.contains(leaf.name)) list.push_back(leaf);
+  return list;
+}
+
+StepResult Executor::step(bool trace) { return implementation_->run_step(trace); }
+std::int64_t Executor::steps_done() const { return implementation_->step; }
+
+HostTensor Executor::output(std::size_t index) const {
+  const ProgramOutput& out = implementation_->program.outputs.at(index);
+  return implementation_->assemble(out.dims, out.buffers, true);
+}
+
+HostTensor Executor::weight(const std::string& name) const {
+  const auto& buffers = implementation_->find(implementation_->weight_buffers, name, "weight");
+  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
+}
+
+HostTensor Executor::gradient(const std::string& name) const {
+  const auto& buffers = implementation_->find(implementation_->gradient_buffers, name, "gradient of a weight");
+  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
+}
+
+void Executor::set_weight(const std::string& name, const HostTensor& value) {
+  const auto& buffers = implementation_->find(implementation_->weight_buffers, name, "weight");
+  const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
+  if (value.dims != tensor.dims) throw_input_error("weight '{}': found [{}], expected [{}]", name, fmt::join(value.dims, ", "), fmt::join(tensor.dims, ", "));
+  implementation_->fill(buffers, value);
+}
+
+std::vector<std::string> Executor::weight_names() const {
+  std::vector<std::string> names;
+  for (const ProgramLeaf& leaf : implementation_->program.leaves)
+    if (implementation_->gradient_buffers.contains(leaf.name)) names.push_back(leaf.name);
+  return names;
+}
+
+}  // namespace unity

@@ -1,0 +1,56 @@
+// Runs a Program on this process's logical devices. Each device has a compute and a communication thread; each runs the
+// tasks of its stream in the Program's order, when their dependencies are done.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/plan/program.h"
+#include "core/trace/trace.h"
+#include "runtime/backend.h"
+#include "runtime/host_tensor.h"
+
+namespace unity {
+
+struct ExecutorOptions {
+  std::string backend = "cpu";
+  Precision precision = Precision::f32;
+  std::uint64_t seed = 1;
+};
+
+struct StepResult {
+  double loss = 0;
+  std::optional<Trace> trace;
+};
+
+class Executor {
+ public:
+  // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every plan),
+  // optimizer states zero.
+  explicit Executor(const Program& program, const ExecutorOptions& options = {});
+  ~Executor();
+
+  // The next batch: a whole logical tensor by the name of the input. InputError on an unknown name or another shape.
+  void set_input(const std::string& name, const HostTensor& value);
+  std::vector<ProgramLeaf> inputs() const;
+
+  // One iteration. A task that throws stops all; its exception is rethrown with the task's name.
+  StepResult step(bool trace = false);
+  std::int64_t steps_done() const;
+
+  // An output of the graph (0: the loss), summed over its summands and put together from its shards.
+  HostTensor output(std::size_t index) const;
+  HostTensor weight(const std::string& name) const;
+  // As the optimizer read it in the last step.
+  HostTensor gradient(const std::string& name) const;
+  void set_weight(const std::string& name, const HostTensor& value);
+  std::vector<std::string> weight_names() const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace unity

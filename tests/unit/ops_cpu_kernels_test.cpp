@@ -1,0 +1,83 @@
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/cpu/exponential.h"
+#include "runtime/cpu/kernels.h"
+
+using namespace unity;
+
+TEST_CASE("the vectorisable exponential is within two units in the last place of exp") {
+  float worst = 0;
+  for (double x = -87; x <= 88; x += 0.00137) {
+    double exact = std::exp(static_cast<double>(static_cast<float>(x)));
+    worst = std::max(worst, static_cast<float>(std::abs(cpu::exponential(static_cast<float>(x)) / exact - 1)));
+  }
+  CHECK(worst < 2e-7f);
+  CHECK(cpu::exponential(0.0f) == 1.0f);
+  CHECK(cpu::exponential(-std::numeric_limits<float>::infinity()) < 1e-37f);
+  CHECK(std::isnan(cpu::exponential(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST_CASE("the vectorisable tanh keeps its sign, its slope at 0 and its limits") {
+  float worst = 0;
+  for (float x = -12; x <= 12; x += 0.00113f)
+    worst = std::max(worst, std::abs(cpu::hyperbolic_tangent(x) - std::tanh(x)));
+  CHECK(worst < 2e-7f);
+  CHECK(cpu::hyperbolic_tangent(1e-20f) == 1e-20f);
+  CHECK(cpu::hyperbolic_tangent(-50.0f) == -1.0f);
+}
+
+TEST_CASE("the vectorisable erf is odd and has erf's limits") {
+  float worst = 0;
+  for (float x = -6; x <= 6; x += 0.00113f) worst = std::max(worst, std::abs(cpu::error_function(x) - std::erf(x)));
+  CHECK(worst < 5e-7f);
+  CHECK(cpu::error_function(-9.0f) == -1.0f);
+}
+
+TEST_CASE("leaves and parallelization operators have no kernel") {
+  for (const char* name : {"input", "weight", "partition", "reduce", "stack_partials"})
+    CHECK(cpu::find_kernel(get_operator(name)) == nullptr);
+}
+
+TEMPLATE_TEST_CASE("a product computed by four devices at once is bit for bit the one computed alone", "", float,
+                   double) {
+  constexpr std::int64_t kSize = 160;
+  DType type = std::is_same_v<TestType, float> ? DType::f32 : DType::f64;
+  std::vector<TestType> x(kSize * kSize), w(kSize * kSize);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<TestType>(random_uniform(RandomKey(1), i));
+    w[i] = static_cast<TestType>(random_uniform(RandomKey(2), i));
+  }
+  Attributes attributes = {std::string("none"), std::int64_t{0}};
+  auto product = [&] {
+    std::vector<TestType> y(x.size());
+    Dims dims = {kSize, kSize}, zero = {0, 0};
+    std::vector<Operand> in = {{x.data(), type, dims, zero, dims}, {w.data(), type, dims, zero, dims}};
+    std::vector<Operand> out = {{y.data(), type, dims, zero, dims}};
+    cpu::find_kernel(get_operator("matmul"))({attributes, in, out, {}});
+    return y;
+  };
+  std::vector<TestType> alone = product();
+  std::vector<std::vector<TestType>> found(4);
+  std::vector<std::thread> devices;
+  for (auto& y : found)
+    devices.emplace_back([&] {
+      for (int repeat = 0; repeat < 5; ++repeat) y = product();
+    });
+  for (std::thread& d : devices) d.join();
+  for (const auto& y : found) CHECK(y == alone);
+}
+
+TEST_CASE("embedding kernels refuse an index outside the table") {
+  std::vector<std::int32_t> ids = {0, 12};
+  std::vector<float> table(12 * 2), y(4);
+  Attributes none;
+  std::vector<Operand> in = {{ids.data(), DType::i32, {2}, {0}, {2}},
+                             {table.data(), DType::f32, {12, 2}, {0, 0}, {12, 2}}};
+  std::vector<Operand> out = {{y.data(), DType::f32, {2, 2}, {0, 0}, {2, 2}}};
+  CHECK_THROWS_WITH(cpu::find_kernel(get_operator("embedding"))({none, in, out, {}}),
+                    "embedding: index is 12, expected 0 to 11");
+}
