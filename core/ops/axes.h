@@ -3,15 +3,12 @@
 // one table: result shape, parallel shapes, task grid, shard regions, FLOPs, and the sharding rules.
 //
 // The table on the hardest operators (worked out before any was written):
-//  * attention heads in a reshape [b, s, h*e] -> [b, s, h, e]: axes b, s, h, e (all parallel); dimension 2 of the
-//  operand
-//    walks (h, e), major to minor, so splitting it splits h; e cannot be split, because it is minor there.
+//  * attention heads in a reshape [b, s, h*e] -> [b, s, h, e]: axes b, s, h (parallel) and e; dimension 2 of the
+//    operand walks (h, e), major to minor, so splitting it splits h; e is minor there, hence whole.
 //  * grouped convolution: channels of x walk (g, ci), of w (g, co), ci; of the result (g, co): splitting channels
-//  splits
-//    groups; with g = 1 the major axis of size above 1 is ci or co, hence reduction or output-channel parallelism.
+//    splits groups; with g = 1 the major axis of size above 1 is ci or co: reduction or output-channel parallelism.
 //  * halo: a spatial dimension of x walks `oh` through a Window (stride, dilation, padding, kernel): the region read
-//  for
-//    [a, b) of oh is [a*stride - pad, (b-1)*stride + (kernel-1)*dilation - pad + 1), clipped. Overlaps are the halo.
+//    for [a, b) of oh is [a*stride - pad, (b-1)*stride + (kernel-1)*dilation - pad + 1), clipped. Overlaps: the halo.
 //  * embedding(ids, table[v, h]): v is a reduction (rows outside a shard contribute zero), ids does not walk it.
 //  * batch norm: a composite (moments: reduction over the batch; combine; normalise), no axis of its own.
 //  * concat: every operand walks an axis of its own size, role `whole`; with g interleaved groups the dimension walks
@@ -28,8 +25,7 @@
 namespace unity {
 
 enum class AxisRole : std::uint8_t {
-  parallel,   // appears in a result: splitting it shards the result (an output that does not walk it becomes partial
-              // sums)
+  parallel,   // appears in a result: splitting it shards the result (one that does not walk it gets partial sums)
   reduction,  // summed away: splitting it makes the result partial sums
   window,     // parallel in the result, reads a neighbourhood of the input: shards, with a halo
   whole,      // must not be split

@@ -1,13 +1,14 @@
-// The two ends of a piece of a graph that search costs by itself (core/search): values that come from the part before it and
-// go to the part after it, in a given layout. They compute nothing and have no kernels; whole plans never hold them.
+// The two ends of a piece of a graph that search costs by itself (core/search): values that come from the part before
+// it and go to the part after it, in a given layout. They compute nothing and have no kernels; whole plans never hold
+// them.
 #pragma once
 
 #include "core/ops/operator.h"
 
 namespace unity {
 
-// boundary(shape, degrees, copies, dtype="f32"): an activation that is already there in the given layout (a degree for each
-// dimension); its gradient is wanted.
+// boundary(shape, degrees, copies, dtype="f32"): an activation that is already there in the given layout (a degree for
+// each dimension); its gradient is wanted.
 class Boundary final : public Operator {
  public:
   using Operator::Operator;
@@ -20,8 +21,8 @@ class Boundary final : public Operator {
   void reference(const OpCall& call) const override;
 };
 
-// deliver(x): the consumer of x on the other side; its operand's parallel shape is the layout to deliver, and the gradient
-// of x arrives in that layout.
+// deliver(x): the consumer of x on the other side; its operand's parallel shape is the layout to deliver, and the
+// gradient of x arrives in that layout.
 class Deliver final : public Operator {
  public:
   using Operator::Operator;

@@ -1,9 +1,7 @@
 // embedding(ids, table):  y[.., h] = table[ids[..], h]    ids: i32, each in [0, v); table: [v, h]
-//   v is a reduction axis: a shard of the table contributes zero for the rows it does not hold. Linear in the table
-//   only.
-// embedding_gradient(ids, dy, table) -> [v, h]: adds each row of dy to row ids[..]; the table's data are not read.
-// Dimensions of
-//   ids are reduction axes; rows outside the block of the result are skipped. Linear in dy.
+//   v is a reduction axis: a shard of the table contributes zero for the rows it does not hold. Linear in the table.
+// embedding_gradient(ids, dy, table) -> [v, h]: adds each row of dy to row ids[..]; only the table's shape is used.
+//   Dimensions of ids are reduction axes; rows outside the block of the result are skipped. Linear in dy.
 // InputError when an id is outside [0, v).
 #pragma once
 

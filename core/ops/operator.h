@@ -15,8 +15,7 @@
 
 namespace unity {
 
-// ---- Calls: the one kernel signature, shared by the reference evaluator and every backend
-// --------------------------------
+// Calls: the one kernel signature, shared by the reference evaluator and every backend.
 
 // A dense row-major block of a logical tensor. `offset` and `global` place it: embedding rows, causal masks, random
 // numbers and means (which divide by the *global* extent) need them.
@@ -39,9 +38,6 @@ struct OpCall {
   std::span<const Operand> outputs;
   RandomKey random;  // (seed, origin id, step), for operators that draw random numbers
 };
-
-// ---- Gradients
-// ------------------------------------------------------------------------------------------------------------
 
 class Operator;
 
@@ -96,9 +92,6 @@ class GradientBuilder {
   std::vector<std::vector<Shape>> step_shapes_;
   GradientProgram program_;
 };
-
-// ---- Operators
-// --------------------------------------------------------------------------------------------------------------
 
 // A small instance, from which tests, the rule generator and the derived-rule listing start.
 struct Example {

@@ -1,10 +1,8 @@
-// reduce_sum(dims, x), reduce_mean(dims, x): sum or mean over the given dimensions (in increasing order), which are
-// removed.
-//   Linear; the reduced dimensions are reduction axes. A mean divides by the sizes of the whole tensor, so the partial
-//   results of its shards add up.
+// reduce_sum(dims, x), reduce_mean(dims, x): sum or mean over the given dimensions (in increasing order), which the
+//   result lacks. Linear; the reduced dimensions are reduction axes. A mean divides by the sizes of the whole tensor,
+//   so the partial results of its shards add up.
 // broadcast_like(dims, x, like): the adjoint of reduce_sum: x repeated along `dims` to the shape of `like`, whose data
-// are not
-//   read. Linear in x.
+//   are not read. Linear in x.
 #pragma once
 
 #include "core/ops/operator.h"

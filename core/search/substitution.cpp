@@ -54,6 +54,8 @@ void keep_pareto(std::vector<Found>& found, std::size_t keep) {
 
 }  // namespace
 
+std::size_t library_size() { return rule_library().size(); }
+
 std::vector<int> degrees_of_devices(int n) {
   std::vector<int> degrees;
   for (int d = 2; d <= n; ++d)

@@ -53,6 +53,9 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
 // Divisors of n above 1, ascending.
 std::vector<int> degrees_of_devices(int n);
 
+// Rules that a Move of kind `rule` can name.
+std::size_t library_size();
+
 // Applies a move; error when it does not apply.
 Result<State> apply_move(const State& state, const Move& move);
 

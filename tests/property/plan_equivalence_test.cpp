@@ -1,0 +1,148 @@
+// Every plan trains like one device: random rule sequences and mappings, run by the executor in f32 and f64, against the
+// serial program.
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <random>
+
+#include "core/graph/evaluate.h"
+#include "core/graph/text.h"
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/mapping_search.h"
+#include "core/search/substitution.h"
+#include "runtime/executor.h"
+#include "tests/support/stub_cost_model.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+std::uint64_t seed_of_run() {
+  const char* given = std::getenv("UNITY_TEST_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 20240817;
+}
+
+std::map<std::string, HostTensor> random_inputs(const Pcg& pcg, std::uint64_t seed) {
+  std::map<std::string, HostTensor> inputs;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    if (n.op->name() != "input") continue;
+    RandomKey key = RandomKey(seed).with(i);
+    Shape shape = n.outputs[0].shape();
+    HostTensor t = shape.dtype == DType::i32 ? index_tensor(shape.dims) : real_tensor(shape.dims);
+    if (shape.dtype == DType::i32) {
+      auto bound = static_cast<std::uint64_t>(index_bound(pcg, NodeId(static_cast<std::int64_t>(i))));
+      for (std::size_t k = 0; k < t.indices.size(); ++k) t.indices[k] = static_cast<std::int32_t>(random_below(key, k, bound));
+    } else {
+      for (std::size_t k = 0; k < t.reals.size(); ++k) t.reals[k] = random_normal(key, k);
+    }
+    inputs.emplace(n.name, std::move(t));
+  }
+  return inputs;
+}
+
+struct Run {
+  double loss = 0;
+  std::map<std::string, HostTensor> gradients;
+};
+
+Run run(const Program& program, const std::map<std::string, HostTensor>& inputs, Precision precision) {
+  Executor executor(program, {"cpu", precision, 7});
+  for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+  Run r;
+  r.loss = executor.step().loss;
+  for (const std::string& name : executor.weight_names()) r.gradients.emplace(name, executor.gradient(name));
+  return r;
+}
+
+// max over tensors of |a - b| / |b|
+double distance(const Run& a, const Run& b) {
+  double worst = std::abs(a.loss - b.loss) / std::abs(b.loss);
+  REQUIRE(a.gradients.size() == b.gradients.size());
+  for (const auto& [name, expected] : b.gradients) {
+    const HostTensor& got = a.gradients.at(name);
+    double error = 0, norm = 0;
+    for (std::size_t i = 0; i < expected.reals.size(); ++i) {
+      double d = got.reals[i] - expected.reals[i];
+      error += d * d, norm += expected.reals[i] * expected.reals[i];
+    }
+    double relative = norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
+    worst = std::isnan(relative) ? relative : std::max(worst, relative);
+  }
+  return worst;
+}
+
+Pcg model(const std::string& name) {
+  if (name == "two-tower") return build_model({std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}});
+  return build_model({name, {{"batch", 12}}});
+}
+
+std::vector<MachineMapping> random_mappings(const Pcg& pcg, const Topology& topology, std::mt19937_64& random) {
+  int devices = static_cast<int>(topology.device_count());
+  std::vector<MachineMapping> result(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    TaskGrid grid = node_grid(pcg, NodeId(static_cast<std::int64_t>(i)));
+    std::vector<MachineMapping> choices = mappings(grid, topology, {0, devices});
+    int tasks = task_count(grid);
+    if (choices.empty() || random() % 3 == 0) choices = {natural_mapping(grid, static_cast<int>(random() % static_cast<std::uint64_t>(devices - tasks + 1)))};
+    result[i] = choices[random() % choices.size()];
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("random rule sequences and mappings keep loss and all gradients") {
+  std::uint64_t seed = seed_of_run();
+  INFO("UNITY_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  int tried = 0, sequences = 0;
+  std::map<std::string, int> rules;
+  for (const std::string& name : {std::string("mlp-tiny"), std::string("bert-tiny"), std::string("two-tower")}) {
+    Pcg serial = model(name);
+    auto inputs = random_inputs(serial, seed);
+    Topology one = uniform_topology(1);
+    std::vector<MachineMapping> trivial(serial.size());
+    Program reference = lower(serial, trivial, one).value();
+    Run exact = run(reference, inputs, Precision::f64), rounded = run(reference, inputs, Precision::f32);
+    int wanted = sequences + (name == "mlp-tiny" ? 70 : 65);
+    while (sequences < wanted && ++tried < 20000) {
+      int devices = 2 + static_cast<int>(random() % 7);
+      Topology topology = uniform_topology(devices);
+      State state{normalize(serial), {}, {}};
+      std::size_t length = 1 + random() % 5;
+      for (int attempt = 0; attempt < 40 && state.moves.size() < length; ++attempt) {
+        Move move;
+        switch (random() % 4) {
+          case 0: move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)}; break;
+          case 1: move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0}; break;
+          default: move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
+        }
+        auto next = apply_move(state, move);
+        if (!next.ok()) continue;
+        bool fits = true;
+        for (std::size_t i = 0; i < next->pcg.size(); ++i)
+          fits = fits && task_count(node_grid(next->pcg, NodeId(static_cast<std::int64_t>(i)))) <= devices;
+        if (fits) state = std::move(*next);
+      }
+      if (state.moves.empty()) continue;
+      ++sequences;
+      for (const DerivationStep& s : state.steps) ++rules[s.rule];
+      auto where = random_mappings(state.pcg, topology, random);
+      std::string story;
+      for (const DerivationStep& s : state.steps) story += fmt::format("{} {} at {}\n", s.rule, s.degree, s.where);
+      INFO(name << ", sequence " << sequences << " on " << devices << " devices:\n" << story << print(state.pcg));
+      check_well_formed(state.pcg).value();
+      Program program = lower(state.pcg, where, topology).value();
+      check_program(program).value();
+      REQUIRE(distance(run(program, inputs, Precision::f64), exact) <= 1e-12);
+      REQUIRE(distance(run(program, inputs, Precision::f32), rounded) <= 1e-5);
+    }
+  }
+  CHECK(sequences == 200);
+  CHECK(rules.size() >= 20);  // the sequences do not all use the same few rules
+}
