@@ -104,5 +104,24 @@ TEST_CASE("wrong rules are refused with place, found and expected") {
         "r.rules:1:47: unbound name 'z' (did you mean 'x'?)");
 }
 
+TEST_CASE("damaged rule files are refused as input errors, or are rules that print and parse") {
+  std::string text;
+  for (const Rule& rule : rule_library()) text += print(rule);
+  int refused = 0;
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    std::string cut = text.substr(0, at), without = cut + text.substr(at + 1), swapped = text;
+    std::swap(swapped[at], swapped[(at * 7 + 1) % text.size()]);
+    for (const std::string& damaged : {cut, without, swapped}) {
+      try {
+        std::string once = printed(damaged);
+        if (once != printed(once)) FAIL("prints otherwise when parsed again: " << once);
+      } catch (const InputError&) {
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 1000);
+}
+
 }  // namespace
 }  // namespace unity
