@@ -148,7 +148,8 @@ class Writer {
     for (std::size_t i = 0; i < table_.inputs.size(); ++i)
       for (std::size_t j = 0; j < table_.inputs[i].dims.size(); ++j)
         if (split_axis(table_, table_.inputs[i].dims[j]) == axis)
-          return fmt::format("  where divides(d, dim({}, {}))\n", variable(i), j);
+          return fmt::format("  where rank({0}) == {1}, divides(d, dim({0}, {2}))\n", variable(i),
+                             table_.inputs[i].dims.size(), j);
     return "";
   }
 

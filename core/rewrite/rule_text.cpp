@@ -91,7 +91,12 @@ class RuleParser {
 
   PatternValue term(int depth) {
     if (tokens_.is("(", 1)) return {-1, call(depth), 0};
-    Token at = name("the name of a value or a call");
+    return named_value("the name of a value or a call");
+  }
+
+  // A result that `let` names, or a variable; whether the source binds the variable shows at the end.
+  PatternValue named_value(std::string_view what) {
+    Token at = name(what);
     auto let = lets_.find(at.text);
     if (let != lets_.end()) return let->second;
     if (attribute_index_.contains(at.text))
@@ -249,18 +254,8 @@ class RuleParser {
     e.kind = Kind::shape;
     e.query = static_cast<Expression::Query>(found - kQueries.begin());
     tokens_.expect("(");
-    Token value_at = name("the name of a value");
-    auto let = lets_.find(value_at.text);
-    auto value = value_index_.find(value_at.text);
-    if (let != lets_.end()) {
-      e.value = let->second;
-    } else if (value != value_index_.end()) {
-      e.value = {value->second, -1, 0};
-    } else {
-      std::vector<std::string> known = rule_.values;
-      for (const auto& [text, unused] : lets_) known.push_back(text);
-      tokens_.fail(value_at, fmt::format("unbound name '{}'{}", value_at.text, suggestion(value_at.text, known)));
-    }
+    Token value_at = tokens_.peek();
+    e.value = named_value("the name of a value");
     queries_.emplace_back(e.value, value_at);
     if (e.query == Expression::Query::dim || e.query == Expression::Query::degree) {
       tokens_.expect(",");
