@@ -146,25 +146,34 @@ void Topology::finish() {
   }
 }
 
-std::vector<LinkId> Topology::route(DeviceId from, DeviceId to) const {
+template <class Use>
+void Topology::walk_back(DeviceId from, DeviceId to, Use use) const {
   UNITY_CHECK(arriving_.size() >= devices.size() * vertices.size(), "topology '{}' is not finished", name);
-  std::vector<LinkId> links_back;
   VertexId source = device(from).vertex;
-  for (VertexId v = device(to).vertex; v != source; v = links[links_back.back().index()].from)
-    links_back.push_back(arriving_[from.index() * vertices.size() + v.index()]);
-  std::reverse(links_back.begin(), links_back.end());
-  return links_back;
+  const LinkId* arriving = arriving_.data() + from.index() * vertices.size();
+  for (VertexId v = device(to).vertex; v != source;) {
+    LinkId link = arriving[v.index()];
+    use(link);
+    v = links[link.index()].from;
+  }
+}
+
+std::vector<LinkId> Topology::route(DeviceId from, DeviceId to) const {
+  std::vector<LinkId> route;
+  walk_back(from, to, [&](LinkId l) { route.push_back(l); });
+  std::reverse(route.begin(), route.end());
+  return route;
 }
 
 Picoseconds Topology::latency(DeviceId from, DeviceId to) const {
   Picoseconds sum;
-  for (LinkId l : route(from, to)) sum += links[l.index()].latency;
+  walk_back(from, to, [&](LinkId l) { sum += links[l.index()].latency; });
   return sum;
 }
 
 BytesPerSecond Topology::bandwidth(DeviceId from, DeviceId to) const {
   BytesPerSecond least{std::numeric_limits<double>::infinity()};
-  for (LinkId l : route(from, to)) least = std::min(least, links[l.index()].bandwidth);
+  walk_back(from, to, [&](LinkId l) { least = std::min(least, links[l.index()].bandwidth); });
   return least;
 }
 

@@ -100,6 +100,10 @@ class Topology {
   Hash hash() const;
 
  private:
+  // Gives the links of the route to `use`, the last one first.
+  template <class Use>
+  void walk_back(DeviceId from, DeviceId to, Use use) const;
+
   std::vector<LinkId> arriving_;  // [source device * vertices + vertex]: last link of the route; invalid at the source
 };
 

@@ -1,0 +1,26 @@
+// The cost of a plan, by simulation.
+#pragma once
+
+#include "core/search/cost_model.h"
+#include "simulator/collectives/patterns.h"
+
+namespace unity {
+
+class SimulatedCostModel : public CostModel {
+ public:
+  explicit SimulatedCostModel(Topology topology);
+  SimulatedCostModel(const SimulatedCostModel&) = delete;
+  SimulatedCostModel& operator=(const SimulatedCostModel&) = delete;
+
+  Score score(const Program& program) const override;
+  Picoseconds task_time(const Task& task, const ProgramOp* op, DeviceId device) const override;
+  // Closed form on the idle machine, with the links that the edges of the ring share. `group` as in transfers().
+  Picoseconds collective_time(CollectiveKind kind, const std::vector<DeviceId>& group, Bytes bytes) const override;
+  const Topology& topology() const override { return topology_; }
+
+ private:
+  Topology topology_;
+  PatternCache patterns_;
+};
+
+}  // namespace unity

@@ -1,0 +1,81 @@
+#include "simulator/memory_tracker.h"
+
+#include <algorithm>
+
+namespace unity {
+namespace {
+
+// The buffers a task reads or writes, with repetition.
+template <class Use>
+void for_each_buffer(const Program& program, const Task& task, Use use) {
+  if (task.kind == TaskKind::communicate) {
+    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
+      if (p.send.valid()) use(p.send);
+      if (p.receive.valid()) use(p.receive);
+    }
+    return;
+  }
+  auto operands = program.operands_of(task);
+  const ProgramOp* op = task.kind == TaskKind::compute ? &program.ops[static_cast<std::size_t>(task.op)] : nullptr;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    if (operands[k].valid() && !(op && k < op->inputs && op->shape_only[k])) use(operands[k]);
+}
+
+}  // namespace
+
+MemoryTracker::MemoryTracker(const Program& program, bool keep_samples)
+    : program_(program),
+      keep_samples_(keep_samples),
+      buffers_(program.buffers.size()),
+      used_(static_cast<std::size_t>(program.devices)),
+      peaks_(used_.size()),
+      sampled_(used_.size()) {
+  std::vector<BufferLife> lives = buffer_lives(program);
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    buffers_[b].persistent = lives[b].persistent;
+    if (lives[b].persistent) allocate(BufferId(static_cast<std::int64_t>(b)));
+  }
+  for (const Task& task : program.tasks)
+    for_each_buffer(program, task, [&](BufferId b) { ++buffers_[b.index()].uses; });
+}
+
+void MemoryTracker::allocate(BufferId id) {
+  buffers_[id.index()].allocated = true;
+  DeviceId device = program_.buffer(id).device;
+  Bytes& used = used_[device.index()];
+  used += program_.bytes_of(id);
+  peaks_[device.index()] = std::max(peaks_[device.index()], used);
+  if (keep_samples_) changed_.push_back(device);
+}
+
+void MemoryTracker::release(BufferId id) {
+  DeviceId device = program_.buffer(id).device;
+  used_[device.index()] -= program_.bytes_of(id);
+  if (keep_samples_) changed_.push_back(device);
+}
+
+void MemoryTracker::start(const Task& task) {
+  for_each_buffer(program_, task, [&](BufferId b) {
+    if (!buffers_[b.index()].allocated) allocate(b);
+  });
+}
+
+void MemoryTracker::finish(const Task& task) {
+  for_each_buffer(program_, task, [&](BufferId b) {
+    BufferState& state = buffers_[b.index()];
+    if (--state.uses == 0 && !state.persistent) release(b);
+  });
+}
+
+void MemoryTracker::sample(Picoseconds now) {
+  std::sort(changed_.begin(), changed_.end());
+  changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
+  for (DeviceId d : changed_) {
+    if (used_[d.index()] == sampled_[d.index()]) continue;
+    sampled_[d.index()] = used_[d.index()];
+    samples_.push_back({d, now, used_[d.index()]});
+  }
+  changed_.clear();
+}
+
+}  // namespace unity

@@ -1,0 +1,41 @@
+// Bytes in use on each device as tasks start and end.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/program.h"
+#include "core/trace/trace.h"
+
+namespace unity {
+
+// A buffer takes memory from the start of its first user to the end of its last one; persistent buffers throughout.
+class MemoryTracker {
+ public:
+  MemoryTracker(const Program& program, bool keep_samples);
+
+  void start(const Task& task);
+  void finish(const Task& task);
+  // Notes the devices whose use has changed since the last call. Only with samples.
+  void sample(Picoseconds now);
+
+  const std::vector<Bytes>& peaks() const { return peaks_; }
+  std::vector<MemorySample> take_samples() { return std::move(samples_); }
+
+ private:
+  struct BufferState {
+    std::uint32_t uses = 0;  // of tasks that have not ended
+    bool allocated = false;
+    bool persistent = false;
+  };
+  void allocate(BufferId id);
+  void release(BufferId id);
+
+  const Program& program_;
+  bool keep_samples_;
+  std::vector<BufferState> buffers_;
+  std::vector<Bytes> used_, peaks_, sampled_;
+  std::vector<DeviceId> changed_;
+  std::vector<MemorySample> samples_;
+};
+
+}  // namespace unity

@@ -1,0 +1,45 @@
+// Predicts one iteration of a Program by discrete-event simulation.
+//
+// Each device has a compute, a communication and a copy stream, which overlap; a stream runs its tasks in the order of
+// the Program, one at a time, each when what it depends on has ended. A communication starts when it is next on the
+// communication streams of all participants. Compute takes the roofline's time (devices/roofline.h), stretched where
+// logical devices share a physical one; communications share links max-min fairly (network/network.h,
+// collectives/patterns.h). Deterministic: equal inputs give byte-identical results.
+#pragma once
+
+#include <vector>
+
+#include "core/machine/topology.h"
+#include "core/plan/program.h"
+#include "core/trace/trace.h"
+
+namespace unity {
+
+class PatternCache;
+
+enum class RingModel : std::uint8_t {
+  lockstep,  // one flow for the whole ring
+  steps,  // each edge of each step a flow of its own that waits for the step before; slow, shows stragglers in a ring
+};
+
+struct SimulationOptions {
+  bool trace = true;  // spans and memory samples; off for scoring
+  RingModel ring = RingModel::lockstep;
+};
+
+struct SimulationResult {
+  Picoseconds iteration;
+  // Per device. A buffer takes memory from the start of its first user to the end of its last; weights, optimizer
+  // states, inputs and outputs throughout.
+  std::vector<Bytes> peak_memory;
+  Trace trace;  // source "simulated"; empty without SimulationOptions::trace
+};
+
+SimulationResult simulate(const Program& program, const Topology& topology, const SimulationOptions& options = {});
+// With patterns kept from earlier simulations on the same topology.
+SimulationResult simulate(const Program& program, const PatternCache& patterns, const SimulationOptions& options);
+
+// The time of a task (not a communication) alone on its device.
+Picoseconds task_duration(const Program& program, const Task& task, const Topology& topology);
+
+}  // namespace unity

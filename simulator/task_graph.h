@@ -1,0 +1,26 @@
+// What must end before a task may start: its dependencies, and the task before it on each of its streams.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/plan/program.h"
+
+namespace unity {
+
+class TaskGraph {
+ public:
+  explicit TaskGraph(const Program& program);
+
+  // By task: how many tasks it waits for (with repetition, as in followers()).
+  const std::vector<std::uint32_t>& waits_for() const { return waits_for_; }
+  std::span<const std::uint32_t> followers(std::size_t task) const {
+    return {followers_.data() + begin_[task], followers_.data() + begin_[task + 1]};
+  }
+
+ private:
+  std::vector<std::uint32_t> waits_for_, begin_, followers_;
+};
+
+}  // namespace unity

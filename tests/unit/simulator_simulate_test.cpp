@@ -1,0 +1,189 @@
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "core/trace/trace_json.h"
+#include "simulator/cost_model.h"
+#include "simulator/devices/roofline.h"
+#include "simulator/simulate.h"
+#include "tests/support/simulator_build.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+double microseconds(Picoseconds t) { return static_cast<double>(t.count) * 1e-6; }
+
+// Two devices, 1 GB/s: 1000 f32 elements take 4 us.
+Topology pair() { return all_pairs(2, 1); }
+
+// Four logical devices on one physical device with two units of compute.
+Topology four_on_two() {
+  MachineBuilder m(4);
+  m.topology.physical_devices = {{2}};
+  for (Device& d : m.topology.devices) d.physical = 0;
+  for (int d = 1; d < 4; ++d) m.link(m.device(0), m.device(d), 1);
+  return m.finish();
+}
+
+}  // namespace
+
+TEST_CASE("tasks of one stream run one after the other, in the order of the program") {
+  ProgramBuilder b(2);
+  TaskId late = b.compute(1, 5);
+  b.compute(0, 1, {late});  // waits for the other device, and holds up the next one
+  b.compute(0, 2);
+  SimulationResult r = simulate(b.program, pair());
+  CHECK(microseconds(r.iteration) == 8);
+  REQUIRE(r.trace.spans.size() == 3);
+  CHECK(r.trace.spans[2].task == TaskId(2));
+  CHECK(microseconds(r.trace.spans[2].start) == 6);
+}
+
+TEST_CASE("compute, communication and copies of a device overlap") {
+  ProgramBuilder b(2);
+  b.compute(0, 10);
+  b.communicate(CollectiveKind::send, {0, 1}, 1000);
+  b.compute(0, 7, {}, {}, Stream::copy);
+  SimulationResult r = simulate(b.program, pair());
+  CHECK(microseconds(r.iteration) == 10);
+  CHECK(r.trace.spans.size() == 4);  // the communication has a span on each participant
+}
+
+TEST_CASE("a communication waits for what it depends on and for the streams of all participants") {
+  ProgramBuilder b(3);
+  TaskId c = b.compute(0, 3);
+  b.communicate(CollectiveKind::send, {0, 1}, 1000, {c});  // 3 to 7
+  b.communicate(CollectiveKind::send, {2, 1}, 1000);       // device 1 is busy until 7
+  CHECK(microseconds(simulate(b.program, all_pairs(3, 1)).iteration) == 11);
+}
+
+TEST_CASE("communications that share a link slow one another") {
+  MachineBuilder m(4);
+  VertexId left = m.add_switch("left"), right = m.add_switch("right");
+  m.link(m.device(0), left, 10), m.link(m.device(1), left, 10);
+  m.link(m.device(2), right, 10), m.link(m.device(3), right, 10);
+  m.link(left, right, 1);
+  ProgramBuilder b(4);
+  b.communicate(CollectiveKind::send, {0, 2}, 1000);
+  b.communicate(CollectiveKind::send, {1, 3}, 500);
+  // half of 1 GB/s each: 2 kB in 4 us; then 2 kB are left at 1 GB/s
+  CHECK(microseconds(simulate(b.program, m.finish()).iteration) == 6);
+}
+
+TEST_CASE("three busy devices on two units of compute run at two thirds of their speed") {
+  ProgramBuilder b(4);
+  for (int d = 0; d < 3; ++d) b.compute(d, 6);
+  CHECK(microseconds(simulate(b.program, four_on_two()).iteration) == 9);
+}
+
+TEST_CASE("shared compute is dealt out anew when tasks start and end") {
+  ProgramBuilder b(4);
+  b.compute(0, 4);  // four at rate 1/2 until 4, when device 3 has done its 2 and starts no more
+  b.compute(1, 4);
+  b.compute(2, 4);
+  b.compute(3, 2);
+  // from 4 on three at rate 2/3 with 2 left each: 3 more
+  SimulationResult r = simulate(b.program, four_on_two());
+  CHECK(microseconds(r.iteration) == 7);
+  CHECK(microseconds(r.trace.spans[3].end) == 4);
+}
+
+TEST_CASE("one or two busy devices on two units do not slow one another") {
+  ProgramBuilder b(4);
+  b.compute(0, 4);
+  b.compute(1, 6);
+  CHECK(microseconds(simulate(b.program, four_on_two()).iteration) == 6);
+}
+
+TEST_CASE("the memory peak is the largest sum of the buffers in use") {
+  ProgramBuilder b(2);
+  BufferId w = b.buffer(0, 100, BufferCategory::weight);  // 400 bytes throughout
+  BufferId x = b.buffer(0, 1000), y = b.buffer(0, 500), z = b.buffer(0, 2000);
+  TaskId t = b.compute(0, 1, {}, {w, x});  // w + x: 4400
+  t = b.compute(0, 1, {t}, {x, y});        // w + x + y: 6400; x ends here
+  b.compute(0, 1, {t}, {y, z});            // w + y + z: 10400
+  SimulationResult r = simulate(b.program, pair());
+  CHECK(r.peak_memory == std::vector<Bytes>{{10400}, {0}});
+  std::vector<std::int64_t> samples;
+  for (const MemorySample& s : r.trace.memory) samples.push_back(s.used.count);
+  CHECK(samples == std::vector<std::int64_t>{4400, 6400, 10400, 400});
+}
+
+TEST_CASE("a buffer that another stream still reads keeps its memory") {
+  ProgramBuilder b(2);
+  BufferId x = b.buffer(0, 1000), y = b.buffer(0, 3000);
+  TaskId made = b.compute(0, 1, {}, {x});
+  b.compute(0, 9, {made}, {x}, Stream::copy);  // reads x until 10
+  TaskId last = b.compute(0, 1, {made}, {x});
+  b.compute(0, 1, {last}, {y});  // from 2 to 3, together with x
+  CHECK(simulate(b.program, pair()).peak_memory[0].count == 16000);
+}
+
+TEST_CASE("a simulation repeats byte for byte, with and without a trace, and on several threads") {
+  Topology t = load_topology("summit", {.nodes = 2});
+  ProgramBuilder b(12);
+  RandomKey key(7);
+  std::vector<TaskId> last(12);
+  for (int i = 0; i < 400; ++i) {
+    int d = static_cast<int>(random_below(key, 3 * i, 12)), other = static_cast<int>(random_below(key, 3 * i + 1, 11));
+    other += other >= d;
+    double work = 1 + static_cast<double>(random_below(key, 3 * i + 2, 1000));
+    std::vector<TaskId> after;
+    for (int k : {d, other})
+      if (last[k].valid()) after.push_back(last[k]);
+    TaskId id = i % 3 == 0 ? b.communicate(i % 2 ? CollectiveKind::all_reduce : CollectiveKind::send, {d, other},
+                                           static_cast<std::int64_t>(work) * 100, after)
+                           : b.compute(d, work, after);
+    last[d] = id;
+    if (i % 3 == 0) last[other] = id;
+  }
+  std::string once = trace_to_json(simulate(b.program, t).trace);
+  CHECK(once == trace_to_json(simulate(b.program, t).trace));
+  SimulatedCostModel cost(t);
+  std::vector<Score> scores(4);
+  std::vector<std::thread> threads;
+  for (Score& s : scores) threads.emplace_back([&] { s = cost.score(b.program); });
+  for (std::thread& thread : threads) thread.join();
+  Picoseconds iteration = simulate(b.program, t).iteration;
+  for (const Score& s : scores) CHECK(s.iteration == iteration);
+}
+
+TEST_CASE("no task starts before those it depends on have ended, and streams run one task at a time") {
+  Topology t = load_topology("laptop");
+  ProgramBuilder b(4);
+  std::vector<TaskId> all;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<TaskId> after;
+    if (i > 4) after = {all[i - 3], all[i - 5]};
+    all.push_back(i % 4 == 3 ? b.communicate(CollectiveKind::all_reduce, {0, 1, 2, 3}, 1000 * (i + 1), after)
+                             : b.compute(i % 4, 30.0 * (i % 7), after));
+  }
+  Trace trace = simulate(b.program, t).trace;
+  std::vector<Picoseconds> starts(all.size()), ends(all.size());
+  std::map<std::pair<DeviceId, int>, Picoseconds> free_at;
+  std::sort(trace.spans.begin(), trace.spans.end(), [](const Span& a, const Span& b) { return a.task < b.task; });
+  for (const Span& s : trace.spans) {
+    starts[s.task.index()] = s.start, ends[s.task.index()] = s.end;
+    Picoseconds& free = free_at[{s.device, s.stream}];
+    CHECK(s.start >= free);
+    free = s.end;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (TaskId d : b.program.dependencies_of(b.program.tasks[i])) CHECK(starts[i] >= ends[d.index()]);
+}
+
+TEST_CASE("the roofline is the slower of compute and memory, after the launch") {
+  DeviceSpec d;
+  d.peak[DType::f32] = {1e12};
+  d.peak[DType::f64] = {5e11};
+  d.memory_bandwidth = {1e11};
+  d.launch_overhead = {4'000'000};
+  d.matmul_efficiency = {{1, 0.5}};
+  d.memory_efficiency = {{1, 0.8}};
+  CHECK(roofline_time(d, 1e9, 8e6).count == 4'000'000 + 2'000'000'000);  // 1e9 / (1e12 * 0.5) = 2 ms
+  CHECK(roofline_time(d, 1e6, 8e6).count == 4'000'000 + 100'000'000);    // 8e6 / (1e11 * 0.8) = 0.1 ms
+  CHECK(roofline_time(d, 1e9, 0, DType::f64).count == 4'000'000 + 4'000'000'000);
+  CHECK(roofline_time(d, 0, 0).count == 4'000'000);
+}
