@@ -164,7 +164,7 @@ void Lowering::lower_leaf(NodeId id) {
     DeviceId device = mappings_[id.index()].device(c);
     BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, device, box, weight ? BufferCategory::weight : BufferCategory::activation);
     PieceIndex piece = movements_.add_piece({device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
-    movements_.placement(value).pieces.push_back({piece, 0});
+    movements_.placement(value).pieces.push_back({piece, 0, copy});
   }
   if (needs_[id.index()]) untaped_.emplace(value, id);
 }
@@ -176,21 +176,49 @@ void Lowering::lower_parallelization(NodeId id) {
   if (n.op->name() == "reduce") {
     view.sum *= static_cast<int>(int_attribute(n.attributes, 0));
   } else if (n.op->name() == "stack_partials") {
-    // The operands become summands of one value; operands that are sums themselves are added up where they are held.
+    // The operands become summands of one value, all in the layout of its type: where the first operand that is held so has
+    // its shards and copies, else in the natural order of devices.
     Shape shape = n.outputs[0].shape();
     Placement stacked{n.name, shape.dims, shape.dtype, -1, -1, needs_[id.index()], {}};
+    const ParallelShape& type = pcg_.shape(n.inputs[0]);
+    Dims part = type.piece();
+    auto held_so = [&](const View& v) {
+      if (v.anywhere || v.sum != 1) return false;
+      const std::vector<PieceRef>& pieces = movements_.placement(v.placement).pieces;
+      return static_cast<int>(pieces.size()) == type.shards() * type.copies &&
+             std::all_of(pieces.begin(), pieces.end(), [&](const PieceRef& r) { return movements_.piece(r.piece).box.extent == part; });
+    };
+    std::vector<Requirement> wanted;
+    std::vector<int> copies;
+    for (ValueRef in : n.inputs) {
+      if (!wanted.empty() || !held_so(view_of(in))) continue;
+      for (const PieceRef& r : movements_.placement(view_of(in).placement).pieces) {
+        wanted.push_back({movements_.piece(r.piece).device, movements_.piece(r.piece).box, 0});
+        copies.push_back(r.copy);
+      }
+    }
+    if (wanted.empty()) {
+      TaskGrid grid = storage_grid(type);
+      for (int t = 0; t < task_count(grid); ++t) {
+        std::vector<int> c = grid_coordinates(grid, t);
+        Requirement r{DeviceId(t), {Dims(part.size(), 0), part}, 0};
+        copies.push_back(0);
+        for (std::size_t g = 0; g < grid.size(); ++g) {
+          auto axis = static_cast<std::size_t>(grid[g].axis);
+          if (grid[g].kind == GridDim::Kind::copies) copies.back() = c[g];
+          else r.box.offset[axis] = part[axis] * c[g];
+        }
+        wanted.push_back(std::move(r));
+      }
+    }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       View v = view_of(n.inputs[i]);
-      std::vector<PieceRef> pieces;
-      if (v.sum == 1) {
-        pieces = movements_.placement(v.placement).pieces;
+      if (held_so(v)) {
+        for (const PieceRef& r : movements_.placement(v.placement).pieces) stacked.pieces.push_back({r.piece, static_cast<int>(i), r.copy});
       } else {
-        std::vector<Requirement> wanted;
-        for (const PieceRef& ref : movements_.placement(v.placement).pieces)
-          if (ref.partial % v.sum == 0) wanted.push_back({movements_.piece(ref.piece).device, movements_.piece(ref.piece).box, ref.partial / v.sum});
-        for (PieceIndex p : provide(v, wanted)) pieces.push_back({p, 0});
+        std::vector<PieceIndex> pieces = provide(v, wanted);
+        for (std::size_t k = 0; k < pieces.size(); ++k) stacked.pieces.push_back({pieces[k], static_cast<int>(i), copies[k]});
       }
-      for (const PieceRef& ref : pieces) stacked.pieces.push_back({ref.piece, static_cast<int>(i)});
     }
     stacked.tensor = emitter_.tensor({n.name, shape.dims, shape.dtype, n.origin, -1});
     view = {movements_.add_placement(std::move(stacked)), 1, false};
@@ -296,7 +324,7 @@ void Lowering::lower_compute(NodeId id) {
       Placement& value = movements_.placement(views[o].placement);
       BufferId buffer = emitter_.buffer(value.tensor, tasks[t].device, box, BufferCategory::activation, partial);
       PieceIndex piece = movements_.add_piece({tasks[t].device, box, partial, output_copy(grid, coordinates[t]), buffer, {}, needs_[id.index()], {}});
-      movements_.placement(views[o].placement).pieces.push_back({piece, partial});
+      movements_.placement(views[o].placement).pieces.push_back({piece, partial, output_copy(grid, coordinates[t])});
       tasks[t].outputs.push_back(piece);
       outputs.push_back(buffer);
     }
@@ -337,8 +365,7 @@ void Lowering::collect_outputs() {
     const Placement& value = movements_.placement(view.placement);
     ProgramOutput out{value.name, value.dims, {}};
     for (const PieceRef& ref : value.pieces) {
-      const Piece& p = movements_.piece(ref.piece);
-      if (p.copy == 0) out.buffers.push_back(p.buffer);
+      if (ref.copy == 0) out.buffers.push_back(movements_.piece(ref.piece).buffer);
     }
     program_.outputs.push_back(std::move(out));
   }
@@ -355,8 +382,8 @@ void Lowering::seed_loss() {
   program_.leaves.push_back({"loss.gradient", &weight, {Dims{}, std::string("ones"), 0.0}, {}});
   std::int32_t tensor = emitter_.tensor({"loss.gradient", {}, DType::f32, {}, leaf});
   for (const PieceRef& ref : movements_.placement(view.placement).pieces) {
+    if (ref.copy != 0) continue;
     Piece& p = movements_.piece(ref.piece);
-    if (p.copy != 0) continue;
     BufferId seed = emitter_.buffer(tensor, p.device, p.box, BufferCategory::weight);
     p.contributions.push_back({seed, p.box, {}, true});
   }

@@ -83,7 +83,7 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
       groups;
   for (const PieceRef& ref : placement(value).pieces) {
     const Piece& p = piece(ref.piece);
-    groups[{ref.partial / sum, p.box}].by_copy[p.copy].push_back(ref.piece);
+    groups[{ref.partial / sum, p.box}].by_copy[ref.copy].push_back(ref.piece);
   }
   for (auto& [key, group] : groups) {
     const auto& [partial, box] = key;
@@ -131,7 +131,7 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
       const std::vector<PieceIndex>& members = members_of_copy[c];
       int copy = piece(members[0]).copy;
       if (members.size() == 1) {
-        summed.push_back({members[0], partial});
+        summed.push_back({members[0], partial, copy});
         continue;
       }
       std::map<DeviceId, std::vector<Box>> inside;  // what members need of this box
@@ -166,7 +166,7 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
         emit_collective(value, CollectiveKind::reduce, ordered, targets, pieces);
       }
       for (PieceIndex t : targets)
-        if (t >= 0) summed.push_back({t, partial});
+        if (t >= 0) summed.push_back({t, partial, copy});
     }
   }
 }

@@ -38,10 +38,12 @@ struct Piece {
 };
 using PieceIndex = std::int32_t;
 
-// A piece within a value; `partial` may differ from the piece's own (stack_partials renumbers).
+// A piece within a value; summand and copy may differ from the piece's own (stack_partials renumbers them). For each box
+// and summand of a value, every copy has another number.
 struct PieceRef {
   PieceIndex piece = -1;
   int partial = 0;
+  int copy = 0;
 };
 
 // A value of the PCG and where it is held.
