@@ -31,7 +31,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
+  std::size_t best_distance = std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     std::size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) best_distance = distance, best = candidate;

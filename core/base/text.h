@@ -10,7 +10,8 @@
 
 namespace unity {
 
-// The candidate with the smallest edit distance, if that is at most a third of the name's length (at least 1); else empty.
+// The candidate with the smallest edit distance, if that is at most a third of the name's length (at least
+// 2; 1 for names below 4 letters); else empty.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 // " (did you mean 'x'?)" or, when nothing is near, " (known: a, b, c)".

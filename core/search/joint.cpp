@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/parallelism.h"
 #include "core/search/split.h"
 #include "core/search/strategy.h"
 #include "core/search/substitution.h"
@@ -109,6 +111,7 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   SubstitutionOptions options;
   options.alpha = in_.options.alpha;
   options.devices = in_.devices;
+  options.parallelism = in_.options.parallelism;
   options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
@@ -192,6 +195,7 @@ Result<Outcome> JointSearch::whole_graph() {
   options.alpha = in_.options.alpha;
   options.devices = in_.devices;
   options.budget = in_.options.budget;
+  options.parallelism = in_.options.parallelism;
   options.keep = 16;
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
@@ -221,6 +225,12 @@ Result<Outcome> JointSearch::run() {
     take(whole_graph());
   } else {
     std::vector<Layout> layouts = boundary_layouts(in_.model.shape({parts_[0].out, 0}).shape(), in_.devices);
+    std::erase_if(layouts, [&](const Layout& l) {
+      std::set<std::string> kinds;
+      for (std::size_t d = 0; d < l.degrees.size(); ++d)
+        if (l.degrees[d] > 1) kinds.insert(d == 0 ? "data" : "spatial");
+      return !is_allowed(kinds, in_.options.parallelism);
+    });
     std::vector<Partial> uniform = chain(layouts, true);
     std::stable_sort(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) { return a.time < b.time; });
     std::vector<Layout> kept;
@@ -246,7 +256,7 @@ Result<Outcome> JointSearch::run() {
     }
   }
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it.
-  take(data_parallel(in_));
+  if (is_allowed({"data"}, in_.options.parallelism)) take(data_parallel(in_));
   progress("done", 1);
   return best;
 }

@@ -1,8 +1,10 @@
 #include "core/search/search.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/base/text.h"
+#include "core/search/parallelism.h"
 #include "core/search/strategy.h"
 
 namespace unity {
@@ -53,6 +55,9 @@ Error does_not_fit(const std::string& strategy, const Candidate& candidate, cons
 Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel& cost, const SearchOptions& options) {
   if (options.budget < 1) throw_input_error("budget is {}, expected at least 1 candidate", options.budget);
   if (!(options.alpha >= 1)) throw_input_error("alpha is {}, expected at least 1", options.alpha);
+  for (const std::string& kind : options.parallelism)
+    if (std::find(parallelism_kinds().begin(), parallelism_kinds().end(), kind) == parallelism_kinds().end())
+      throw_input_error("parallelism '{}' is not known{}", kind, suggestion(kind, parallelism_kinds()));
   const Entry* entry = nullptr;
   for (const Entry& e : entries())
     if (e.info.name == options.strategy) entry = &e;

@@ -1,7 +1,7 @@
 #include "core/search/substitution.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 
 #include "core/rewrite/apply.h"
 #include "core/rewrite/axis_classes.h"
@@ -9,6 +9,7 @@
 #include "core/rewrite/library.h"
 #include "core/rewrite/match.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/parallelism.h"
 
 namespace unity {
 namespace {
@@ -25,7 +26,8 @@ std::vector<Move> moves_of(const Pcg& pcg, const SubstitutionOptions& options) {
   std::vector<AxisClass> classes = axis_classes(pcg);
   std::vector<int> degrees = degrees_of_devices(options.devices);
   for (std::size_t c = 0; c < classes.size(); ++c)
-    for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
+    if (options.parallelism.empty() || is_allowed(kinds_of_class(pcg, classes, c), options.parallelism))
+      for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
   for (int d : degrees) moves.push_back({Move::Kind::replicate_all, 0, 0, d});
   if (options.algebra) {
     const std::vector<Rule>& library = rule_library();

@@ -39,6 +39,7 @@ struct SubstitutionOptions {
   double alpha = 1.05;
   int budget = 100;       // candidates scored by this call
   int devices = 1;        // degrees are divisors of this
+  std::vector<std::string> parallelism;  // allowed kinds (parallelism.h); empty: all
   bool algebra = true;    // rules of the library, beside sharding
   std::size_t keep = 4;   // results
 };

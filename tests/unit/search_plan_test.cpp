@@ -1,0 +1,116 @@
+#include <catch2/catch.hpp>
+
+#include "core/models/models.h"
+#include "core/search/explain.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
+
+using namespace unity;
+
+namespace {
+
+Result<Plan> find(const ModelSpec& spec, const CostModel& cost, SearchOptions options = {}) {
+  return find_plan(spec, build_model(spec), cost, options);
+}
+
+}  // namespace
+
+TEST_CASE("the joint search is never slower than a baseline on bert-tiny") {
+  for (int devices : {1, 2, 4}) {
+    ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+    SimulatedCostModel cost(load_topology("summit", {1, devices}));
+    SearchOptions options;
+    Plan unity = find(spec, cost, options).value();
+    for (const char* baseline : {"data-parallel", "expert"}) {
+      options.strategy = baseline;
+      auto plan = find(spec, cost, options);
+      if (plan.ok()) CHECK(unity.prediction.iteration <= plan->prediction.iteration);
+    }
+  }
+}
+
+TEST_CASE("the same search gives the same plan") {
+  ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  Plan a = find(spec, cost).value(), b = find(spec, cost).value();
+  CHECK(canonical_hash(a.pcg) == canonical_hash(b.pcg));
+  CHECK(a.mappings == b.mappings);
+  CHECK(a.search.candidates == b.search.candidates);
+}
+
+TEST_CASE("a budget counts candidates and is named as the reason to stop") {
+  ModelSpec spec{"mlp-mnist", {{"batch", 64}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  SearchOptions options;
+  options.budget = 3;
+  Plan plan = find(spec, cost, options).value();
+  CHECK(plan.search.candidates <= 5);  // data parallelism is scored beside the budget
+  options.budget = 0;
+  CHECK_THROWS_WITH(find(spec, cost, options), Catch::Contains("budget is 0"));
+}
+
+TEST_CASE("a batch that does not divide is refused with the number that would") {
+  ModelSpec spec{"mlp-mnist", {{"batch", 64}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 3}));
+  SearchOptions options;
+  options.strategy = "data-parallel";
+  auto plan = find(spec, cost, options);
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().message == "batch of 64 samples is not divisible by 3 devices; choose --global-batch as a multiple of 3");
+}
+
+TEST_CASE("a plan that does not fit in memory is refused with what it needs and what there is") {
+  ModelSpec spec{"mlp-mnist", {{"batch", 64}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  SearchOptions options;
+  options.memory_limit = {1'000'000};
+  auto plan = find(spec, cost, options);
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().message.find("which has 1 MB") != std::string::npos);
+}
+
+TEST_CASE("only the allowed kinds of parallelism are used") {
+  ModelSpec spec{"mlp-mnist", {{"batch", 64}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  SearchOptions options;
+  options.parallelism = {"data"};
+  Plan plan = find(spec, cost, options).value();
+  for (const DerivationStep& s : plan.derivation) CHECK(s.rule.find("matmul_n") == std::string::npos);
+  options.parallelism = {"modle"};
+  CHECK_THROWS_WITH(find(spec, cost, options), Catch::Contains("did you mean 'model'?"));
+}
+
+TEST_CASE("an unknown strategy is refused with the nearest name") {
+  ModelSpec spec{"mlp-mnist", {{"batch", 64}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  SearchOptions options;
+  options.strategy = "data-paralel";
+  CHECK_THROWS_WITH(find(spec, cost, options), Catch::Contains("did you mean 'data-parallel'?"));
+}
+
+TEST_CASE("a plan file gives the plan back") {
+  ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  SearchOptions options;
+  options.strategy = "expert";
+  Plan plan = find(spec, cost, options).value();
+  Plan again = plan_from_json(plan_to_json(plan), "plan.json");
+  CHECK(canonical_hash(again.pcg) == canonical_hash(plan.pcg));
+  CHECK(again.mappings == plan.mappings);
+  CHECK(plan_to_json(again) == plan_to_json(plan));
+  CHECK(check_plan(again, cost.topology()).ok());
+  CHECK(check_plan(again, load_topology("dgx-a100", {1, 4})).error().message.find("another machine") != std::string::npos);
+  std::string text = plan_to_json(plan);
+  for (std::size_t length : {std::size_t{0}, text.size() / 3, text.size() / 2, text.size() - 3})
+    CHECK_THROWS_AS(plan_from_json(text.substr(0, length), "cut.json"), InputError);
+}
+
+TEST_CASE("the expert plan of a transformer reads as Megatron's") {
+  ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 6}));
+  SearchOptions options;
+  options.strategy = "expert";
+  std::string text = explain_plan(find(spec, cost, options).value());
+  CHECK(text.find("scores, scale, softmax, context: 3-way data, 2-way by head") != std::string::npos);
+  CHECK(text.find("2-way by reduction") != std::string::npos);
+}
