@@ -17,7 +17,8 @@ inline DType held_type(DType dtype, Precision precision) {
   return dtype == DType::f32 && precision == Precision::f64 ? DType::f64 : dtype;
 }
 
-// Buffers of all logical devices of this process, and the tasks on them. Tasks of different devices may run concurrently.
+// Buffers of all logical devices of this process, and the tasks on them. Tasks of different devices may run
+// concurrently.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -19,7 +19,8 @@ class CpuBackend final : public Backend {
     for (std::size_t b = 0; b < storage_.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
       std::int64_t bytes = program.buffers[b].box.elements() * size_of(type_of(id));
-      storage_[b].reset(new (std::align_val_t(64)) std::byte[static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))]());
+      storage_[b].reset(new (std::align_val_t(64))
+                            std::byte[static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))]());
     }
     calls_.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
@@ -32,7 +33,8 @@ class CpuBackend final : public Backend {
       for (std::size_t i = 0; i < operands.size(); ++i) {
         bool read = i >= op.inputs || !op.shape_only[i];
         const Buffer& buffer = program.buffer(operands[i]);
-        calls_[t].operands.push_back({read ? data(operands[i]) : nullptr, type_of(operands[i]), buffer.box.extent, buffer.box.offset, program.tensor_of(operands[i]).dims});
+        calls_[t].operands.push_back({read ? data(operands[i]) : nullptr, type_of(operands[i]), buffer.box.extent,
+                                      buffer.box.offset, program.tensor_of(operands[i]).dims});
       }
     }
   }
@@ -47,27 +49,35 @@ class CpuBackend final : public Backend {
       case TaskKind::compute: {
         const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
         std::span<const Operand> all(calls_[id.index()].operands);
-        RandomKey key = RandomKey(seed).with(static_cast<std::uint64_t>(op.origin.value)).with(static_cast<std::uint64_t>(step));
+        RandomKey key =
+            RandomKey(seed).with(static_cast<std::uint64_t>(op.origin.value)).with(static_cast<std::uint64_t>(step));
         calls_[id.index()].kernel({op.attributes, all.first(op.inputs), all.subspan(op.inputs), key});
         break;
       }
       case TaskKind::copy:
-        cpu::copy_block(data(operands[1]), box(1), data(operands[0]), box(0), program_.boxes[static_cast<std::size_t>(task.op)], type_of(operands[1]));
+        cpu::copy_block(data(operands[1]), box(1), data(operands[0]), box(0),
+                        program_.boxes[static_cast<std::size_t>(task.op)], type_of(operands[1]));
         break;
       case TaskKind::accumulate:
-        cpu::accumulate_block(data(operands[1]), box(1), data(operands[0]), box(0), program_.boxes[static_cast<std::size_t>(task.op)], type_of(operands[1]));
+        cpu::accumulate_block(data(operands[1]), box(1), data(operands[0]), box(0),
+                              program_.boxes[static_cast<std::size_t>(task.op)], type_of(operands[1]));
         break;
-      case TaskKind::zero: cpu::zero_block(data(operands[0]), box(0).elements(), type_of(operands[0])); break;
+      case TaskKind::zero:
+        cpu::zero_block(data(operands[0]), box(0).elements(), type_of(operands[0]));
+        break;
       case TaskKind::update: {
         const OptimizerSpec& o = program_.optimizer;
         auto state = [&](std::size_t i) { return operands.size() > 2 + i ? data(operands[2 + i]) : nullptr; };
         if (o.name == "adam")
-          cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(), o.learning_rate, o.beta1, o.beta2, o.epsilon, step + 1, type_of(operands[0]));
+          cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(), o.learning_rate,
+                         o.beta1, o.beta2, o.epsilon, step + 1, type_of(operands[0]));
         else
-          cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(), o.learning_rate, o.momentum, type_of(operands[0]));
+          cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(), o.learning_rate, o.momentum,
+                        type_of(operands[0]));
         break;
       }
-      case TaskKind::communicate: UNITY_CHECK(false, "communication is not the backend's");
+      case TaskKind::communicate:
+        UNITY_CHECK(false, "communication is not the backend's");
     }
   }
 
@@ -91,7 +101,9 @@ class CpuBackend final : public Backend {
 
 std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision) {
   if (name == "cpu") return std::make_unique<CpuBackend>(program, precision);
-  if (name == "cuda") throw_input_error("backend cuda: not in this build; it comes as a plug-in built with the CUDA toolkit (preset cuda)");
+  if (name == "cuda")
+    throw_input_error(
+        "backend cuda: not in this build; it comes as a plug-in built with the CUDA toolkit (preset cuda)");
   throw_input_error("backend '{}' is not known{}", name, suggestion(name, {"cpu", "cuda"}));
 }
 

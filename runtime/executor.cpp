@@ -39,17 +39,23 @@ struct Executor::Implementation {
   };
 
   Implementation(const Program& p, const ExecutorOptions& o)
-      : program(p), options(o), backend(make_backend(o.backend, p, o.precision)), communicator(make_thread_communicator(p.devices)), done(p.tasks.size()) {
+      : program(p),
+        options(o),
+        backend(make_backend(o.backend, p, o.precision)),
+        communicator(make_thread_communicator(p.devices)),
+        done(p.tasks.size()) {
     build_lanes();
     for (std::size_t b = 0; b < p.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
       const ProgramTensor& tensor = p.tensor_of(id);
-      if (p.buffers[b].category == BufferCategory::weight && tensor.leaf >= 0) weight_buffers[tensor.name].push_back(id);
+      if (p.buffers[b].category == BufferCategory::weight && tensor.leaf >= 0)
+        weight_buffers[tensor.name].push_back(id);
       if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
     }
     for (auto& [name, buffers] : weight_buffers) initialize(buffers);
     for (const Task& t : p.tasks)
-      if (t.kind == TaskKind::update) gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
+      if (t.kind == TaskKind::update)
+        gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
     threads.reserve(lanes.size());
     for (Lane& lane : lanes) threads.emplace_back([this, &lane] { serve(lane); });
   }
@@ -77,7 +83,8 @@ struct Executor::Implementation {
       }
     }
     waits.resize(program.tasks.size());
-    for (std::size_t t = 0; t < program.tasks.size(); ++t) waits[t] = static_cast<int>(program.devices_of(TaskId(static_cast<std::int64_t>(t))).size());
+    for (std::size_t t = 0; t < program.tasks.size(); ++t)
+      waits[t] = static_cast<int>(program.devices_of(TaskId(static_cast<std::int64_t>(t))).size());
   }
 
   DType type_of(BufferId id) const { return held_type(program.tensor_of(id).dtype, options.precision); }
@@ -87,7 +94,9 @@ struct Executor::Implementation {
       const ProgramTensor& tensor = program.tensor_of(id);
       const ProgramLeaf& leaf = program.leaves[static_cast<std::size_t>(tensor.leaf)];
       RandomKey key = RandomKey(options.seed).with(static_cast<std::uint64_t>(leaf.origin.value));
-      visit(id, [&](std::int64_t logical, std::int64_t local) { write(id, local, initial_weight(leaf.attributes, key, logical)); });
+      visit(id, [&](std::int64_t logical, std::int64_t local) {
+        write(id, local, initial_weight(leaf.attributes, key, logical));
+      });
     }
   }
 
@@ -100,7 +109,8 @@ struct Executor::Implementation {
     Dims index(box.rank(), 0);
     for (std::int64_t begin = 0; begin < n; begin += row) {
       std::int64_t logical = 0;
-      for (std::size_t d = 0; d < box.rank(); ++d) logical = logical * dims[d] + box.offset[d] + (d + 1 == box.rank() ? 0 : index[d]);
+      for (std::size_t d = 0; d < box.rank(); ++d)
+        logical = logical * dims[d] + box.offset[d] + (d + 1 == box.rank() ? 0 : index[d]);
       for (std::int64_t i = 0; i < row; ++i) f(logical + i, begin + i);
       for (std::size_t d = box.rank() < 2 ? 0 : box.rank() - 1; d-- > 0;) {
         if (++index[d] < box.extent[d]) break;
@@ -111,15 +121,20 @@ struct Executor::Implementation {
 
   void write(BufferId id, std::int64_t i, double value) const {
     void* data = backend->data(id);
-    if (type_of(id) == DType::f64) static_cast<double*>(data)[i] = value;
-    else static_cast<float*>(data)[i] = static_cast<float>(value);
+    if (type_of(id) == DType::f64)
+      static_cast<double*>(data)[i] = value;
+    else
+      static_cast<float*>(data)[i] = static_cast<float>(value);
   }
   double read(BufferId id, std::int64_t i) const {
     const void* data = backend->data(id);
     switch (type_of(id)) {
-      case DType::f64: return static_cast<const double*>(data)[i];
-      case DType::i32: return static_cast<const std::int32_t*>(data)[i];
-      default: return static_cast<double>(static_cast<const float*>(data)[i]);
+      case DType::f64:
+        return static_cast<const double*>(data)[i];
+      case DType::i32:
+        return static_cast<const std::int32_t*>(data)[i];
+      default:
+        return static_cast<double>(static_cast<const float*>(data)[i]);
     }
   }
 
@@ -139,14 +154,21 @@ struct Executor::Implementation {
     for (BufferId id : buffers) {
       if (type_of(id) == DType::i32) {
         auto* data = static_cast<std::int32_t*>(backend->data(id));
-        visit(id, [&](std::int64_t logical, std::int64_t local) { data[local] = value.indices[static_cast<std::size_t>(logical)]; });
+        visit(id, [&](std::int64_t logical, std::int64_t local) {
+          data[local] = value.indices[static_cast<std::size_t>(logical)];
+        });
       } else {
-        visit(id, [&](std::int64_t logical, std::int64_t local) { write(id, local, value.reals[static_cast<std::size_t>(logical)]); });
+        visit(id, [&](std::int64_t logical, std::int64_t local) {
+          write(id, local, value.reals[static_cast<std::size_t>(logical)]);
+        });
       }
     }
   }
 
-  std::int64_t now() const { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - epoch).count() * 1000; }
+  std::int64_t now() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - epoch).count() *
+           1000;
+  }
 
   // A lane's thread: waits for a step, runs its tasks, reports.
   void serve(Lane& lane) {
@@ -179,8 +201,10 @@ struct Executor::Implementation {
         const Participant& p = c.participants[lane.participant[i]];
         CollectiveBuffers buffers;
         if (p.send.valid()) buffers.send = backend->data(p.send), buffers.send_box = program.buffer(p.send).box;
-        if (p.receive.valid()) buffers.receive = backend->data(p.receive), buffers.receive_box = program.buffer(p.receive).box;
-        run_collective(c, lane.participant[i], buffers, held_type(c.dtype, options.precision), *communicator, static_cast<std::int64_t>(id.value) << 12);
+        if (p.receive.valid())
+          buffers.receive = backend->data(p.receive), buffers.receive_box = program.buffer(p.receive).box;
+        run_collective(c, lane.participant[i], buffers, held_type(c.dtype, options.precision), *communicator,
+                       static_cast<std::int64_t>(id.value) << 12);
       } else {
         backend->run(id, options.seed, step);
       }
@@ -190,7 +214,8 @@ struct Executor::Implementation {
     } catch (const Cancelled&) {
     } catch (const std::exception& e) {
       std::lock_guard lock(mutex);
-      if (!failed.exchange(true)) failure = fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lane.device, e.what());
+      if (!failed.exchange(true))
+        failure = fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lane.device, e.what());
       communicator->cancel();
       announce();
     }
@@ -233,13 +258,16 @@ struct Executor::Implementation {
     }
     ++step;
     StepResult result;
-    if (!program.outputs.empty() && program.outputs[0].dims.empty()) result.loss = assemble({}, program.outputs[0].buffers, true).reals[0];
+    if (!program.outputs.empty() && program.outputs[0].dims.empty())
+      result.loss = assemble({}, program.outputs[0].buffers, true).reals[0];
     if (trace) {
       Trace t;
       t.source = "measured";
       t.program = program_hash(program);
       for (const Lane& lane : lanes) t.spans.insert(t.spans.end(), lane.spans.begin(), lane.spans.end());
-      std::sort(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) { return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device); });
+      std::sort(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) {
+        return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device);
+      });
       if (!t.spans.empty()) {
         Picoseconds first = t.spans[0].start;
         for (Span& s : t.spans) {
@@ -252,7 +280,8 @@ struct Executor::Implementation {
     return result;
   }
 
-  const std::vector<BufferId>& find(const std::map<std::string, std::vector<BufferId>>& buffers, const std::string& name, const char* what) const {
+  const std::vector<BufferId>& find(const std::map<std::string, std::vector<BufferId>>& buffers,
+                                    const std::string& name, const char* what) const {
     auto it = buffers.find(name);
     if (it != buffers.end()) return it->second;
     std::vector<std::string> names;
@@ -265,13 +294,13 @@ struct Executor::Implementation {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Communicator> communicator;
   std::vector<Lane> lanes;
-  std::vector<int> waits;                // by task: how many lanes run it
-  std::vector<std::atomic<int>> done;    // by task: lanes that have not run it yet in this step
+  std::vector<int> waits;              // by task: how many lanes run it
+  std::vector<std::atomic<int>> done;  // by task: lanes that have not run it yet in this step
   std::map<std::string, std::vector<BufferId>> weight_buffers, input_buffers, gradient_buffers;
   std::int64_t step = 0;
 
   std::mutex mutex;
-  std::condition_variable changed;       // a step starts or ends
+  std::condition_variable changed;  // a step starts or ends
   std::int64_t started = 0;
   std::size_t finished = 0;
   bool quit = false;
@@ -285,7 +314,8 @@ struct Executor::Implementation {
   std::vector<std::thread> threads;
 };
 
-Executor::Executor(const Program& program, const ExecutorOptions& options) : implementation_(std::make_unique<Implementation>(program, options)) {}
+Executor::Executor(const Program& program, const ExecutorOptions& options)
+    : implementation_(std::make_unique<Implementation>(program, options)) {}
 Executor::~Executor() = default;
 
 void Executor::set_input(const std::string& name, const HostTensor& value) {
@@ -293,7 +323,8 @@ void Executor::set_input(const std::string& name, const HostTensor& value) {
   const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
   bool indices = tensor.dtype == DType::i32;
   if (value.dims != tensor.dims || indices != (value.dtype == DType::i32))
-    throw_input_error("input '{}': found {}[{}], expected {}", name, to_string(value.dtype), fmt::join(value.dims, ", "), to_string(Shape{tensor.dims, tensor.dtype}));
+    throw_input_error("input '{}': found {}[{}], expected {}", name, to_string(value.dtype),
+                      fmt::join(value.dims, ", "), to_string(Shape{tensor.dims, tensor.dtype}));
   implementation_->fill(buffers, value);
 }
 
@@ -325,7 +356,9 @@ HostTensor Executor::gradient(const std::string& name) const {
 void Executor::set_weight(const std::string& name, const HostTensor& value) {
   const auto& buffers = implementation_->find(implementation_->weight_buffers, name, "weight");
   const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
-  if (value.dims != tensor.dims) throw_input_error("weight '{}': found [{}], expected [{}]", name, fmt::join(value.dims, ", "), fmt::join(tensor.dims, ", "));
+  if (value.dims != tensor.dims)
+    throw_input_error("weight '{}': found [{}], expected [{}]", name, fmt::join(value.dims, ", "),
+                      fmt::join(tensor.dims, ", "));
   implementation_->fill(buffers, value);
 }
 

@@ -27,8 +27,8 @@ struct StepResult {
 
 class Executor {
  public:
-  // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every plan),
-  // optimizer states zero.
+  // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every
+  // plan), optimizer states zero.
   explicit Executor(const Program& program, const ExecutorOptions& options = {});
   ~Executor();
 

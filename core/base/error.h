@@ -1,4 +1,5 @@
-// Errors: `Result<T>` where failing is ordinary, `InputError` where a user's input is wrong, `CHECK` for our own mistakes.
+// Errors: `Result<T>` where failing is ordinary, `InputError` where a user's input is wrong, `CHECK` for our own
+// mistakes.
 #pragma once
 
 #include <stdexcept>
@@ -89,22 +90,22 @@ class [[nodiscard]] Result<void> {
 
 }  // namespace unity
 
-#define UNITY_CHECK(condition, ...)                                                                        \
-  do {                                                                                                     \
+#define UNITY_CHECK(condition, ...)                                                                            \
+  do {                                                                                                         \
     if (!(condition)) ::unity::detail::check_failed(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)
 
 // Evaluates to the value of a Result, or returns its error from the enclosing function.
-#define UNITY_TRY(expression)                          \
-  ({                                                   \
-    auto unity_result = (expression);                  \
+#define UNITY_TRY(expression)                            \
+  ({                                                     \
+    auto unity_result = (expression);                    \
     if (!unity_result.ok()) return unity_result.error(); \
-    std::move(unity_result).value();                   \
+    std::move(unity_result).value();                     \
   })
 
 // Returns the error of a Result<void> from the enclosing function.
-#define UNITY_TRY_VOID(expression)                         \
-  do {                                                     \
-    auto unity_result = (expression);                      \
-    if (!unity_result.ok()) return unity_result.error();   \
+#define UNITY_TRY_VOID(expression)                       \
+  do {                                                   \
+    auto unity_result = (expression);                    \
+    if (!unity_result.ok()) return unity_result.error(); \
   } while (false)

@@ -1,4 +1,5 @@
-// 64-bit hashing that is the same on every machine and in every run (unlike std::hash), for canonical hashes and file keys.
+// 64-bit hashing that is the same on every machine and in every run (unlike std::hash), for canonical hashes and file
+// keys.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,6 @@
-// Counter-based random numbers: the value at (key, index) depends on nothing else, so that initialisation and dropout are
-// the same under every plan, thread count and order (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Counter-based random numbers: the value at (key, index) depends on nothing else, so that initialisation and dropout
+// are the same under every plan, thread count and order (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011).
 #pragma once
 
 #include <cmath>
@@ -21,7 +22,9 @@ struct RandomKey {
   }
 };
 
-constexpr std::uint64_t random_bits(RandomKey key, std::uint64_t index) { return mix(mix(key.key ^ mix(index)) + index); }
+constexpr std::uint64_t random_bits(RandomKey key, std::uint64_t index) {
+  return mix(mix(key.key ^ mix(index)) + index);
+}
 
 // Uniform in [0, 1), 53 bits.
 constexpr double random_uniform(RandomKey key, std::uint64_t index) {

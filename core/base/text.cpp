@@ -7,6 +7,7 @@
 #include <fstream>
 #include <numeric>
 #include <sstream>
+
 #include <unistd.h>
 
 namespace unity {

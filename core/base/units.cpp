@@ -12,21 +12,30 @@ struct Unit {
   double factor;
 };
 
-constexpr std::array kByteUnits = {Unit{"B", 1},      Unit{"kB", 1e3},     Unit{"KB", 1e3},        Unit{"MB", 1e6},
-                                   Unit{"GB", 1e9},   Unit{"TB", 1e12},    Unit{"KiB", 1024.0},    Unit{"MiB", 1048576.0},
-                                   Unit{"GiB", 1073741824.0}, Unit{"TiB", 1099511627776.0}};
+constexpr std::array kByteUnits = {Unit{"B", 1},
+                                   Unit{"kB", 1e3},
+                                   Unit{"KB", 1e3},
+                                   Unit{"MB", 1e6},
+                                   Unit{"GB", 1e9},
+                                   Unit{"TB", 1e12},
+                                   Unit{"KiB", 1024.0},
+                                   Unit{"MiB", 1048576.0},
+                                   Unit{"GiB", 1073741824.0},
+                                   Unit{"TiB", 1099511627776.0}};
 constexpr std::array kTimeUnits = {Unit{"ps", 1}, Unit{"ns", 1e3}, Unit{"us", 1e6}, Unit{"ms", 1e9}, Unit{"s", 1e12}};
-constexpr std::array kBandwidthUnits = {Unit{"B/s", 1},        Unit{"kB/s", 1e3},    Unit{"MB/s", 1e6},
-                                        Unit{"GB/s", 1e9},     Unit{"TB/s", 1e12},   Unit{"Mbit/s", 1.25e5},
+constexpr std::array kBandwidthUnits = {Unit{"B/s", 1},        Unit{"kB/s", 1e3},  Unit{"MB/s", 1e6},
+                                        Unit{"GB/s", 1e9},     Unit{"TB/s", 1e12}, Unit{"Mbit/s", 1.25e5},
                                         Unit{"Gbit/s", 1.25e8}};
-constexpr std::array kComputeUnits = {Unit{"MFLOPS", 1e6}, Unit{"GFLOPS", 1e9}, Unit{"TFLOPS", 1e12}, Unit{"PFLOPS", 1e15}};
+constexpr std::array kComputeUnits = {Unit{"MFLOPS", 1e6}, Unit{"GFLOPS", 1e9}, Unit{"TFLOPS", 1e12},
+                                      Unit{"PFLOPS", 1e15}};
 
 template <std::size_t N>
 Result<double> parse_quantity(std::string_view text, const std::array<Unit, N>& units, std::string_view kind) {
   double number = 0;
   const char* end = text.data() + text.size();
   auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || !std::isfinite(number)) return fail("{}: found '{}', expected a number with a unit", kind, text);
+  if (error != std::errc() || !std::isfinite(number))
+    return fail("{}: found '{}', expected a number with a unit", kind, text);
   while (rest != end && *rest == ' ') ++rest;
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   for (const Unit& u : units)

@@ -44,15 +44,15 @@ struct FlopsPerSecond {
 };
 
 // A number with a unit, as in "12.5 GB/s". Error when the unit is missing, unknown or of another kind.
-Result<Bytes> parse_bytes(std::string_view text);                       // B kB MB GB TB KiB MiB GiB TiB
-Result<Picoseconds> parse_time(std::string_view text);                  // ps ns us ms s
-Result<BytesPerSecond> parse_bandwidth(std::string_view text);          // B/s .. TB/s, Mbit/s, Gbit/s
-Result<FlopsPerSecond> parse_compute_rate(std::string_view text);       // GFLOPS TFLOPS PFLOPS
+Result<Bytes> parse_bytes(std::string_view text);                  // B kB MB GB TB KiB MiB GiB TiB
+Result<Picoseconds> parse_time(std::string_view text);             // ps ns us ms s
+Result<BytesPerSecond> parse_bandwidth(std::string_view text);     // B/s .. TB/s, Mbit/s, Gbit/s
+Result<FlopsPerSecond> parse_compute_rate(std::string_view text);  // GFLOPS TFLOPS PFLOPS
 
-std::string to_string(Bytes bytes);            // "3.25 MB"
-std::string to_string(Picoseconds time);       // "1.25 ms"
-std::string to_string(BytesPerSecond rate);    // "12.5 GB/s"
-std::string to_string(FlopsPerSecond rate);    // "15.7 TFLOPS"
-std::string count_to_string(double count);     // "335.1 M"
+std::string to_string(Bytes bytes);          // "3.25 MB"
+std::string to_string(Picoseconds time);     // "1.25 ms"
+std::string to_string(BytesPerSecond rate);  // "12.5 GB/s"
+std::string to_string(FlopsPerSecond rate);  // "15.7 TFLOPS"
+std::string count_to_string(double count);   // "335.1 M"
 
 }  // namespace unity

@@ -17,7 +17,8 @@ ValueRef Builder::weight(const std::string& name, Dims shape, const std::string&
   return apply("weight", {std::move(shape), init, scale}, {}, name);
 }
 
-ValueRef Builder::apply(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs, const std::string& name) {
+ValueRef Builder::apply(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs,
+                        const std::string& name) {
   return results(op, std::move(attributes), std::move(inputs), name)[0];
 }
 
@@ -26,7 +27,8 @@ std::vector<ValueRef> Builder::results(std::string_view op, Attributes attribute
   std::string label = prefix_ + (name.empty() ? std::string(op) : name);
   int count = used_[label]++;
   if (count > 0) label += fmt::format("_{}", count + 1);
-  auto added = pcg_.try_add(get_operator(op), std::move(attributes), std::move(inputs), OriginId(next_origin_++), label);
+  auto added =
+      pcg_.try_add(get_operator(op), std::move(attributes), std::move(inputs), OriginId(next_origin_++), label);
   if (!added.ok()) throw InputError(fmt::format("model {}: {}: {}", pcg_.name(), label, added.error().message));
   std::vector<ValueRef> values;
   for (std::size_t i = 0; i < pcg_[*added].outputs.size(); ++i) values.push_back({*added, static_cast<int>(i)});

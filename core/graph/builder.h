@@ -29,7 +29,8 @@ class Builder {
   ValueRef input(const std::string& name, Dims shape, DType dtype = DType::f32);
   ValueRef weight(const std::string& name, Dims shape, const std::string& init = "uniform", double scale = 0);
   // Any operator: missing optional attributes take their defaults. Multi-result operators: results(..).
-  ValueRef apply(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs, const std::string& name = {});
+  ValueRef apply(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs,
+                 const std::string& name = {});
   std::vector<ValueRef> results(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs,
                                 const std::string& name = {});
 

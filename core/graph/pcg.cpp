@@ -106,9 +106,11 @@ Result<void> check_well_formed(const Pcg& pcg) {
       shapes.push_back(pcg.shape(v));
     }
     auto inferred = UNITY_TRY(infer_parallel_shapes(*node.op, node.attributes, shapes));
-    if (inferred != node.outputs) return fail("node {} ({}) has shapes that its operands do not give", i, node.op->name());
+    if (inferred != node.outputs)
+      return fail("node {} ({}) has shapes that its operands do not give", i, node.op->name());
     if (node.is_leaf() && !leaf_names.insert(node.name).second) return fail("two leaves are named '{}'", node.name);
-    if (node.is_leaf() && node.name.empty()) return fail("node {} ({}) has no name, expected one for a leaf", i, node.op->name());
+    if (node.is_leaf() && node.name.empty())
+      return fail("node {} ({}) has no name, expected one for a leaf", i, node.op->name());
   }
   if (pcg.outputs().empty()) return fail("graph '{}' has no output", pcg.name());
   for (ValueRef v : pcg.outputs()) {

@@ -26,7 +26,7 @@ struct Node {
   std::vector<ParallelShape> outputs;      // inferred, never set by hand
   std::shared_ptr<const AxisTable> table;  // of compute operators and leaves
   OriginId origin;                         // which operator of the model this stems from; stable through rewriting
-  std::string name;                        // label; "encoder.3.attention.query". Leaves: unique, names the weight or input
+  std::string name;  // label; "encoder.3.attention.query". Leaves: unique, names the weight or input
 
   bool is_leaf() const { return op->category() == OpCategory::leaf; }
   bool is_parallelization() const { return op->category() == OpCategory::parallelization; }
@@ -34,8 +34,8 @@ struct Node {
   bool is_free() const { return is_compute() && !op->pinned(); }  // its layout may be chosen
 };
 
-// A value type. Nodes stand in topological order: a node's inputs come before it. Shapes are inferred on insertion, so every
-// Pcg is well-typed; check_well_formed() verifies the rest.
+// A value type. Nodes stand in topological order: a node's inputs come before it. Shapes are inferred on insertion, so
+// every Pcg is well-typed; check_well_formed() verifies the rest.
 class Pcg {
  public:
   // Appends a node. Error when the operands do not fit (names operator, operand, dimension, found, expected).
@@ -46,7 +46,9 @@ class Pcg {
   const Node& operator[](NodeId id) const { return nodes_[id.index()]; }
   const std::vector<Node>& nodes() const { return nodes_; }
   std::size_t size() const { return nodes_.size(); }
-  const ParallelShape& shape(ValueRef v) const { return nodes_[v.node.index()].outputs[static_cast<std::size_t>(v.output)]; }
+  const ParallelShape& shape(ValueRef v) const {
+    return nodes_[v.node.index()].outputs[static_cast<std::size_t>(v.output)];
+  }
 
   // The first output of a training graph is the loss (a scalar); further ones are kept for metrics.
   const std::vector<ValueRef>& outputs() const { return outputs_; }
@@ -78,14 +80,16 @@ Sharding node_sharding(const Pcg& pcg, NodeId id);
 // The task grid of a compute node, or the storage grid of a leaf (see storage_shape).
 TaskGrid node_grid(const Pcg& pcg, NodeId id);
 
-// A leaf's storage: the shape after the maximal chain of partitions and replicates before the first fan-out (design, 5).
+// A leaf's storage: the shape after the maximal chain of partitions and replicates before the first fan-out (design,
+// 5).
 ParallelShape storage_shape(const Pcg& pcg, NodeId leaf);
 
-// Everything the type system does not already ensure: order, arities, unique leaf names, re-inferred shapes, outputs exist.
+// Everything the type system does not already ensure: order, arities, unique leaf names, re-inferred shapes, outputs
+// exist.
 Result<void> check_well_formed(const Pcg& pcg);
 
-// Equal for graphs that differ only in node order, labels, origins and leaf names (operands and outputs are ordered, so a
-// depth-first numbering from the outputs is canonical). Weight ties, attributes and parallel shapes count.
+// Equal for graphs that differ only in node order, labels, origins and leaf names (operands and outputs are ordered, so
+// a depth-first numbering from the outputs is canonical). Weight ties, attributes and parallel shapes count.
 Hash canonical_hash(const Pcg& pcg);
 
 }  // namespace unity

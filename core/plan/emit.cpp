@@ -78,7 +78,8 @@ TaskId Emitter::update(const std::vector<BufferId>& operands, TaskList after) {
 }
 
 TaskId Emitter::communicate(Communication communication, TaskList after) {
-  Task task{.kind = TaskKind::communicate, .stream = Stream::communication, .device = communication.participants[0].device};
+  Task task{
+      .kind = TaskKind::communicate, .stream = Stream::communication, .device = communication.participants[0].device};
   task.op = static_cast<std::int32_t>(program_.communications.size());
   task.bytes = static_cast<double>(communication_bytes(communication).count);
   program_.communications.push_back(std::move(communication));

@@ -17,8 +17,8 @@ class Emitter {
 
   std::int32_t tensor(ProgramTensor t);
   BufferId buffer(std::int32_t tensor, DeviceId device, Box box, BufferCategory category, int partial = 0);
-  TaskId compute(std::int32_t op, DeviceId device, const std::vector<BufferId>& inputs, const std::vector<BufferId>& outputs,
-                 TaskList after, double flops, int micro = 0);
+  TaskId compute(std::int32_t op, DeviceId device, const std::vector<BufferId>& inputs,
+                 const std::vector<BufferId>& outputs, TaskList after, double flops, int micro = 0);
   TaskId copy(BufferId from, BufferId to, const Box& box, TaskList after);
   TaskId accumulate(BufferId from, BufferId to, const Box& box, TaskList after);
   TaskId zero(BufferId buffer, TaskList after);

@@ -11,8 +11,8 @@ namespace {
 
 void append(TaskList& to, const TaskList& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-// Where a value of the PCG is found: a placement, of whose summands every `sum` are to be added up before use. Partition,
-// combine, replicate, pipeline and batch change nothing here: layouts follow from who requires what.
+// Where a value of the PCG is found: a placement, of whose summands every `sum` are to be added up before use.
+// Partition, combine, replicate, pipeline and batch change nothing here: layouts follow from who requires what.
 struct View {
   PlacementIndex placement = -1;
   int sum = 1;
@@ -27,15 +27,21 @@ struct TaskPieces {
 
 class Lowering {
  public:
-  Lowering(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology, const LowerOptions& options)
-      : pcg_(pcg), mappings_(mappings), topology_(topology), options_(options), emitter_(program_), movements_(emitter_, topology) {}
+  Lowering(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
+           const LowerOptions& options)
+      : pcg_(pcg),
+        mappings_(mappings),
+        topology_(topology),
+        options_(options),
+        emitter_(program_),
+        movements_(emitter_, topology) {}
 
   Result<Program> run();
 
  private:
   struct TapeEntry {
-    NodeId node;                // valid: the tasks of a compute node, or the storage of a weight
-    std::size_t movement = 0;   // else a movement
+    NodeId node;               // valid: the tasks of a compute node, or the storage of a weight
+    std::size_t movement = 0;  // else a movement
   };
 
   void find_needs();
@@ -53,7 +59,8 @@ class Lowering {
   void synchronise_weight(NodeId id);
   void emit_updates();
   void collect_outputs();
-  std::int32_t program_op(const Operator& op, const Attributes& attributes, const AxisTable& table, OriginId origin, const std::string& name);
+  std::int32_t program_op(const Operator& op, const Attributes& attributes, const AxisTable& table, OriginId origin,
+                          const std::string& name);
 
   const Pcg& pcg_;
   const std::vector<MachineMapping>& mappings_;
@@ -62,13 +69,13 @@ class Lowering {
   Program program_;
   Emitter emitter_;
   Movements movements_;
-  std::vector<bool> needs_;                               // by node: does a gradient flow through it?
-  std::vector<std::vector<View>> views_;                  // by node and output
-  std::vector<std::vector<TaskPieces>> tasks_;            // by compute node
+  std::vector<bool> needs_;                     // by node: does a gradient flow through it?
+  std::vector<std::vector<View>> views_;        // by node and output
+  std::vector<std::vector<TaskPieces>> tasks_;  // by compute node
   std::vector<TapeEntry> tape_;
   std::size_t recorded_ = 0;
-  std::map<PlacementIndex, NodeId> anywhere_;             // placements of inputs and masks
-  std::map<PlacementIndex, NodeId> untaped_;              // stored leaves not used yet
+  std::map<PlacementIndex, NodeId> anywhere_;  // placements of inputs and masks
+  std::map<PlacementIndex, NodeId> untaped_;   // stored leaves not used yet
   std::map<std::pair<PlacementIndex, std::vector<std::int64_t>>, PieceIndex> anywhere_pieces_;
   struct PendingUpdate {
     BufferId weight;
@@ -93,12 +100,14 @@ void Lowering::find_needs() {
 }
 
 Result<void> Lowering::check_mappings() const {
-  if (mappings_.size() != pcg_.size()) return fail("plan has {} mappings, expected one for each of {} nodes", mappings_.size(), pcg_.size());
+  if (mappings_.size() != pcg_.size())
+    return fail("plan has {} mappings, expected one for each of {} nodes", mappings_.size(), pcg_.size());
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
     const Node& n = pcg_.nodes()[i];
     if (n.is_parallelization()) continue;
     if (n.is_leaf() && n.op->name() != "weight" && n.op->name() != "boundary") continue;
-    auto ok = check_mapping(mappings_[i], node_grid(pcg_, NodeId(static_cast<std::int64_t>(i))), static_cast<int>(topology_.device_count()));
+    auto ok = check_mapping(mappings_[i], node_grid(pcg_, NodeId(static_cast<std::int64_t>(i))),
+                            static_cast<int>(topology_.device_count()));
     if (!ok.ok()) return fail("mapping of {} ({}): {}", n.name, n.op->name(), ok.error().message);
   }
   return {};
@@ -158,11 +167,14 @@ void Lowering::lower_leaf(NodeId id) {
     int copy = 0;
     for (std::size_t g = 0; g < grid.size(); ++g) {
       auto axis = static_cast<std::size_t>(grid[g].axis);
-      if (grid[g].kind == GridDim::Kind::copies) copy = c[g];
-      else box.offset[axis] = part[axis] * c[g];
+      if (grid[g].kind == GridDim::Kind::copies)
+        copy = c[g];
+      else
+        box.offset[axis] = part[axis] * c[g];
     }
     DeviceId device = mappings_[id.index()].device(c);
-    BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, device, box, weight ? BufferCategory::weight : BufferCategory::activation);
+    BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, device, box,
+                                      weight ? BufferCategory::weight : BufferCategory::activation);
     PieceIndex piece = movements_.add_piece({device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
     movements_.placement(value).pieces.push_back({piece, 0, copy});
   }
@@ -176,8 +188,8 @@ void Lowering::lower_parallelization(NodeId id) {
   if (n.op->name() == "reduce") {
     view.sum *= static_cast<int>(int_attribute(n.attributes, 0));
   } else if (n.op->name() == "stack_partials") {
-    // The operands become summands of one value, all in the layout of its type: where the first operand that is held so has
-    // its shards and copies, else in the natural order of devices.
+    // The operands become summands of one value, all in the layout of its type: where the first operand that is held so
+    // has its shards and copies, else in the natural order of devices.
     Shape shape = n.outputs[0].shape();
     Placement stacked{n.name, shape.dims, shape.dtype, -1, -1, needs_[id.index()], {}};
     const ParallelShape& type = pcg_.shape(n.inputs[0]);
@@ -186,7 +198,8 @@ void Lowering::lower_parallelization(NodeId id) {
       if (v.anywhere || v.sum != 1) return false;
       const std::vector<PieceRef>& pieces = movements_.placement(v.placement).pieces;
       return static_cast<int>(pieces.size()) == type.shards() * type.copies &&
-             std::all_of(pieces.begin(), pieces.end(), [&](const PieceRef& r) { return movements_.piece(r.piece).box.extent == part; });
+             std::all_of(pieces.begin(), pieces.end(),
+                         [&](const PieceRef& r) { return movements_.piece(r.piece).box.extent == part; });
     };
     std::vector<Requirement> wanted;
     std::vector<int> copies;
@@ -205,8 +218,10 @@ void Lowering::lower_parallelization(NodeId id) {
         copies.push_back(0);
         for (std::size_t g = 0; g < grid.size(); ++g) {
           auto axis = static_cast<std::size_t>(grid[g].axis);
-          if (grid[g].kind == GridDim::Kind::copies) copies.back() = c[g];
-          else r.box.offset[axis] = part[axis] * c[g];
+          if (grid[g].kind == GridDim::Kind::copies)
+            copies.back() = c[g];
+          else
+            r.box.offset[axis] = part[axis] * c[g];
         }
         wanted.push_back(std::move(r));
       }
@@ -214,10 +229,12 @@ void Lowering::lower_parallelization(NodeId id) {
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       View v = view_of(n.inputs[i]);
       if (held_so(v)) {
-        for (const PieceRef& r : movements_.placement(v.placement).pieces) stacked.pieces.push_back({r.piece, static_cast<int>(i), r.copy});
+        for (const PieceRef& r : movements_.placement(v.placement).pieces)
+          stacked.pieces.push_back({r.piece, static_cast<int>(i), r.copy});
       } else {
         std::vector<PieceIndex> pieces = provide(v, wanted);
-        for (std::size_t k = 0; k < pieces.size(); ++k) stacked.pieces.push_back({pieces[k], static_cast<int>(i), copies[k]});
+        for (std::size_t k = 0; k < pieces.size(); ++k)
+          stacked.pieces.push_back({pieces[k], static_cast<int>(i), copies[k]});
       }
     }
     stacked.tensor = emitter_.tensor({n.name, shape.dims, shape.dtype, n.origin, -1});
@@ -235,7 +252,8 @@ PieceIndex Lowering::piece_anywhere(NodeId leaf, const Requirement& r) {
   auto [it, inserted] = anywhere_pieces_.try_emplace({value, key}, -1);
   if (!inserted) return it->second;
   bool input = n.op->name() == "input";
-  BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, r.device, r.box, input ? BufferCategory::input : BufferCategory::activation);
+  BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, r.device, r.box,
+                                    input ? BufferCategory::input : BufferCategory::activation);
   TaskList writers;
   if (!input) {  // generated on the spot, the same wherever it is generated
     std::int32_t op = program_op(*n.op, n.attributes, *n.table, n.origin, n.name);
@@ -264,7 +282,8 @@ void Lowering::record_movements() {
   for (; recorded_ < movements_.movement_count(); ++recorded_) tape_.push_back({{}, recorded_});
 }
 
-std::int32_t Lowering::program_op(const Operator& op, const Attributes& attributes, const AxisTable& table, OriginId origin, const std::string& name) {
+std::int32_t Lowering::program_op(const Operator& op, const Attributes& attributes, const AxisTable& table,
+                                  OriginId origin, const std::string& name) {
   ProgramOp p{&op, attributes, origin, name, static_cast<std::uint32_t>(table.inputs.size()), {}};
   for (const OperandAxes& in : table.inputs) p.shape_only.push_back(in.shape_only);
   program_.ops.push_back(std::move(p));
@@ -293,8 +312,10 @@ void Lowering::lower_compute(NodeId id) {
     bool partial = sharding.passing > 1 && pcg_.shape(n.inputs[i]).partials > 1;
     std::vector<Requirement> requirements;
     for (std::size_t t = 0; t < tasks.size(); ++t)
-      requirements.push_back({tasks[t].device, operand_box(table, table.inputs[i], ranges[t]), partial ? passing_partial(grid, coordinates[t]) : 0});
-    std::vector<PieceIndex> pieces = provide(views_[n.inputs[i].node.index()][static_cast<std::size_t>(n.inputs[i].output)], requirements);
+      requirements.push_back({tasks[t].device, operand_box(table, table.inputs[i], ranges[t]),
+                              partial ? passing_partial(grid, coordinates[t]) : 0});
+    std::vector<PieceIndex> pieces =
+        provide(views_[n.inputs[i].node.index()][static_cast<std::size_t>(n.inputs[i].output)], requirements);
     for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].inputs.push_back(pieces[t]);
   }
   if (deliver) {
@@ -307,7 +328,8 @@ void Lowering::lower_compute(NodeId id) {
     Shape shape = n.outputs[o].shape();
     std::string name = table.outputs.size() > 1 ? fmt::format("{}.{}", n.name, o) : n.name;
     std::int32_t tensor = emitter_.tensor({name, shape.dims, shape.dtype, n.origin, -1});
-    views.push_back({movements_.add_placement({name, shape.dims, shape.dtype, tensor, -1, needs_[id.index()], {}}), 1, false});
+    views.push_back(
+        {movements_.add_placement({name, shape.dims, shape.dtype, tensor, -1, needs_[id.index()], {}}), 1, false});
   }
   std::int32_t op = program_op(*n.op, n.attributes, table, n.origin, n.name);
   for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -323,12 +345,14 @@ void Lowering::lower_compute(NodeId id) {
       Box box = operand_box(table, table.outputs[o], ranges[t]);
       Placement& value = movements_.placement(views[o].placement);
       BufferId buffer = emitter_.buffer(value.tensor, tasks[t].device, box, BufferCategory::activation, partial);
-      PieceIndex piece = movements_.add_piece({tasks[t].device, box, partial, output_copy(grid, coordinates[t]), buffer, {}, needs_[id.index()], {}});
+      PieceIndex piece = movements_.add_piece(
+          {tasks[t].device, box, partial, output_copy(grid, coordinates[t]), buffer, {}, needs_[id.index()], {}});
       movements_.placement(views[o].placement).pieces.push_back({piece, partial, output_copy(grid, coordinates[t])});
       tasks[t].outputs.push_back(piece);
       outputs.push_back(buffer);
     }
-    TaskId task = emitter_.compute(op, tasks[t].device, inputs, outputs, std::move(after), flops(table, ranges[t]), tasks[t].micro);
+    TaskId task = emitter_.compute(op, tasks[t].device, inputs, outputs, std::move(after), flops(table, ranges[t]),
+                                   tasks[t].micro);
     for (PieceIndex o : tasks[t].outputs) movements_.piece(o).writers = {task};
   }
   if (needs_[id.index()]) tape_.push_back({id, 0});
@@ -336,8 +360,8 @@ void Lowering::lower_compute(NodeId id) {
     for (std::size_t o = 0; o < table.outputs.size(); ++o) add_up_micro_batches(id, o, sharding);
 }
 
-// An output that does not walk a micro-batched axis is a sum over micro-batches; they share their device, so the sum is an
-// ordinary addition of summands there.
+// An output that does not walk a micro-batched axis is a sum over micro-batches; they share their device, so the sum is
+// an ordinary addition of summands there.
 void Lowering::add_up_micro_batches(NodeId id, std::size_t output, const Sharding& sharding) {
   const AxisTable& table = *pcg_[id].table;
   int summed = 1;
@@ -407,7 +431,8 @@ void Lowering::backward_compute(NodeId id) {
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   if (n.op->name() == "deliver") {
     // The gradient arrives from the part after this one, in the same layout.
-    std::int32_t tensor = emitter_.tensor({n.name + ".gradient", n.outputs[0].shape().dims, n.outputs[0].dtype, {}, -1});
+    std::int32_t tensor =
+        emitter_.tensor({n.name + ".gradient", n.outputs[0].shape().dims, n.outputs[0].dtype, {}, -1});
     for (TaskPieces& t : tasks) {
       Piece& p = movements_.piece(t.inputs[0]);
       p.contributions.push_back({emitter_.buffer(tensor, p.device, p.box, BufferCategory::gradient), p.box, {}, false});
@@ -415,7 +440,9 @@ void Lowering::backward_compute(NodeId id) {
     return;
   }
   GradientProgram program = gradient_program(pcg_, id, needs_);
-  if (program.steps.empty() && std::none_of(program.input_gradients.begin(), program.input_gradients.end(), [](const auto& g) { return g.has_value(); })) return;
+  if (program.steps.empty() && std::none_of(program.input_gradients.begin(), program.input_gradients.end(),
+                                            [](const auto& g) { return g.has_value(); }))
+    return;
 
   // Tables of the steps, on logical shapes; shared by all tasks.
   struct Step {
@@ -440,7 +467,8 @@ void Lowering::backward_compute(NodeId id) {
     step_shapes.emplace_back();
     for (const OperandAxes& out : step.table->outputs) {
       step_shapes.back().push_back(operand_shape(*step.table, out));
-      step.tensors.push_back(emitter_.tensor({n.name + ".gradient", step_shapes.back().back().dims, step_shapes.back().back().dtype, n.origin, -1}));
+      step.tensors.push_back(emitter_.tensor(
+          {n.name + ".gradient", step_shapes.back().back().dims, step_shapes.back().back().dtype, n.origin, -1}));
     }
     steps.push_back(std::move(step));
   }
@@ -464,10 +492,16 @@ void Lowering::backward_compute(NodeId id) {
     auto local_of = [&](GradientValue v) -> Local {
       auto i = static_cast<std::size_t>(v.index);
       switch (v.kind) {
-        case GradientValue::Kind::input: return {movements_.piece(task.inputs[i]).buffer, movements_.piece(task.inputs[i]).box, movements_.piece(task.inputs[i]).writers, true};
-        case GradientValue::Kind::output: return {movements_.piece(task.outputs[i]).buffer, movements_.piece(task.outputs[i]).box, movements_.piece(task.outputs[i]).writers, true};
-        case GradientValue::Kind::output_gradient: return dy[i];
-        case GradientValue::Kind::step: break;
+        case GradientValue::Kind::input:
+          return {movements_.piece(task.inputs[i]).buffer, movements_.piece(task.inputs[i]).box,
+                  movements_.piece(task.inputs[i]).writers, true};
+        case GradientValue::Kind::output:
+          return {movements_.piece(task.outputs[i]).buffer, movements_.piece(task.outputs[i]).box,
+                  movements_.piece(task.outputs[i]).writers, true};
+        case GradientValue::Kind::output_gradient:
+          return dy[i];
+        case GradientValue::Kind::step:
+          break;
       }
       return results[i][static_cast<std::size_t>(v.result)];
     };
@@ -488,7 +522,8 @@ void Lowering::backward_compute(NodeId id) {
         outputs.push_back(emitter_.buffer(steps[s].tensors[o], task.device, box, BufferCategory::gradient));
         results[s].push_back({outputs.back(), box, {}, false});
       }
-      TaskId step = emitter_.compute(steps[s].op, task.device, inputs, outputs, std::move(after), flops(table, ranges), task.micro);
+      TaskId step = emitter_.compute(steps[s].op, task.device, inputs, outputs, std::move(after), flops(table, ranges),
+                                     task.micro);
       for (Local& r : results[s]) r.writers = {step};
     }
     for (std::size_t i = 0; i < task.inputs.size(); ++i) {
@@ -496,8 +531,10 @@ void Lowering::backward_compute(NodeId id) {
       GradientValue v = *program.input_gradients[i];
       Local g = local_of(v);
       Piece& p = movements_.piece(task.inputs[i]);
-      UNITY_CHECK(g.box.extent == p.box.extent, "{}: gradient of operand {} covers {}, expected {}", n.name, i, to_string(g.box), to_string(p.box));
-      bool twice = std::count(program.input_gradients.begin(), program.input_gradients.end(), program.input_gradients[i]) > 1;
+      UNITY_CHECK(g.box.extent == p.box.extent, "{}: gradient of operand {} covers {}, expected {}", n.name, i,
+                  to_string(g.box), to_string(p.box));
+      bool twice =
+          std::count(program.input_gradients.begin(), program.input_gradients.end(), program.input_gradients[i]) > 1;
       p.contributions.push_back({g.buffer, p.box, g.writers, g.shared || twice || v.kind != GradientValue::Kind::step});
     }
   }
@@ -517,12 +554,15 @@ void Lowering::synchronise_weight(NodeId id) {
     std::vector<Movements::Gradient> gradients;
     for (PieceIndex p : pieces) gradients.push_back(movements_.gradient_or_zero(value, p));
     if (pieces.size() > 1) {
-      Communication c{.kind = CollectiveKind::all_reduce, .dtype = movements_.placement(value).dtype, .name = movements_.placement(value).name + ".gradient"};
+      Communication c{.kind = CollectiveKind::all_reduce,
+                      .dtype = movements_.placement(value).dtype,
+                      .name = movements_.placement(value).name + ".gradient"};
       TaskList after;
       for (std::size_t i = 0; i < pieces.size(); ++i) {
         const Piece& p = movements_.piece(pieces[i]);
         BufferId receive = gradients[i].buffer;
-        if (gradients[i].shared) receive = emitter_.buffer(movements_.gradient_tensor(value), p.device, p.box, BufferCategory::gradient);
+        if (gradients[i].shared)
+          receive = emitter_.buffer(movements_.gradient_tensor(value), p.device, p.box, BufferCategory::gradient);
         c.participants.push_back({p.device, gradients[i].buffer, receive, p.box});
         append(after, gradients[i].writers);
         gradients[i].buffer = receive;
@@ -531,7 +571,8 @@ void Lowering::synchronise_weight(NodeId id) {
       for (Movements::Gradient& g : gradients) g.writers = {task};
     }
     for (std::size_t i = 0; i < pieces.size(); ++i)
-      updates_.push_back({movements_.piece(pieces[i]).buffer, gradients[i], movements_.placement(value).name, movements_.placement(value).dims});
+      updates_.push_back({movements_.piece(pieces[i]).buffer, gradients[i], movements_.placement(value).name,
+                          movements_.placement(value).dims});
   }
 }
 
@@ -552,7 +593,8 @@ void Lowering::emit_updates() {
 
 }  // namespace
 
-Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology, const LowerOptions& options) {
+Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
+                      const LowerOptions& options) {
   return Lowering(pcg, mappings, topology, options).run();
 }
 

@@ -46,7 +46,8 @@ PieceIndex Movements::new_piece(PlacementIndex value, DeviceId device, const Box
   return add_piece({device, box, partial, copy, buffer, {}, p.needs_gradient, {}});
 }
 
-std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum, const std::vector<Requirement>& requirements) {
+std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
+                                           const std::vector<Requirement>& requirements) {
   Met& known = met(value, sum);
   std::vector<PieceIndex> result(requirements.size(), -1);
   std::vector<Requirement> open;
@@ -106,8 +107,9 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
         for (std::size_t i = 0; i < local.size(); ++i) {
           TaskList after = piece(local[i]).writers;
           append(after, piece(target).writers);
-          piece(target).writers = {i == 0 ? emitter_.copy(piece(local[i]).buffer, piece(target).buffer, box, after)
-                                          : emitter_.accumulate(piece(local[i]).buffer, piece(target).buffer, box, after)};
+          piece(target).writers = {i == 0
+                                       ? emitter_.copy(piece(local[i]).buffer, piece(target).buffer, box, after)
+                                       : emitter_.accumulate(piece(local[i]).buffer, piece(target).buffer, box, after)};
         }
         movements_.push_back({Movement::Kind::add_up, {}, local, {target}, {box}, {}, value});
         members.push_back(target);
@@ -156,12 +158,14 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
         }
         emit_collective(value, CollectiveKind::reduce_scatter, members, targets, pieces);
       } else if (inside.size() >= 2) {
-        for (std::size_t i = 0; i < members.size(); ++i) targets[i] = new_piece(value, piece(members[i]).device, box, partial, copy);
+        for (std::size_t i = 0; i < members.size(); ++i)
+          targets[i] = new_piece(value, piece(members[i]).device, box, partial, copy);
         emit_collective(value, CollectiveKind::all_reduce, members, targets, pieces);
       } else {
         std::vector<PieceIndex> ordered = members;  // the root comes first
         if (!inside.empty())
-          std::stable_partition(ordered.begin(), ordered.end(), [&](PieceIndex m) { return piece(m).device == inside.begin()->first; });
+          std::stable_partition(ordered.begin(), ordered.end(),
+                                [&](PieceIndex m) { return piece(m).device == inside.begin()->first; });
         targets[0] = new_piece(value, piece(ordered[0]).device, box, partial, copy);
         emit_collective(value, CollectiveKind::reduce, ordered, targets, pieces);
       }
@@ -171,8 +175,8 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
   }
 }
 
-void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
-                             std::vector<PieceIndex>& result) {
+void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& sources,
+                             const std::vector<Requirement>& open, std::vector<PieceIndex>& result) {
   std::unordered_map<std::int64_t, std::vector<PieceIndex>> local;  // by (device, partial)
   auto place = [](DeviceId device, int partial) { return static_cast<std::int64_t>(device.value) << 32 | partial; };
   for (const PieceRef& ref : sources) local[place(piece(ref.piece).device, ref.partial)].push_back(ref.piece);
@@ -195,8 +199,8 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
       if (result[i] >= 0) continue;
     }
     result[i] = new_piece(value, r.device, r.box, r.partial, std::max(own_copy, 0));
-    // For every distinct box of the sources that meets the requirement, the best of its copies: on the same device, else
-    // of the same copy as what this device holds, else nearest, else spread by device number.
+    // For every distinct box of the sources that meets the requirement, the best of its copies: on the same device,
+    // else of the same copy as what this device holds, else nearest, else spread by device number.
     std::map<Box, std::pair<std::array<int, 4>, PieceIndex>, BoxLess> best;
     for (const PieceRef& ref : sources) {
       const Piece& s = piece(ref.piece);
@@ -213,8 +217,8 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
       covered += part.elements();
       transfers.push_back({choice.second, i, part});
     }
-    UNITY_CHECK(covered == r.box.elements(), "{}: {} of {} required elements of {} are held", placement(value).name, covered,
-                r.box.elements(), to_string(r.box));
+    UNITY_CHECK(covered == r.box.elements(), "{}: {} of {} required elements of {} are held", placement(value).name,
+                covered, r.box.elements(), to_string(r.box));
   }
   if (transfers.empty()) return;
 
@@ -245,14 +249,17 @@ void Movements::emit_component(PlacementIndex value, const std::vector<Requireme
     devices.insert(from), devices.insert(to);
     if (from != to) senders.insert(from), receivers.insert(to);
   }
-  bool one_each = std::all_of(sources_at.begin(), sources_at.end(), [](const auto& s) { return s.second.size() == 1; }) &&
-                  std::all_of(requirements_at.begin(), requirements_at.end(), [](const auto& r) { return r.second.size() == 1; });
+  bool one_each =
+      std::all_of(sources_at.begin(), sources_at.end(), [](const auto& s) { return s.second.size() == 1; }) &&
+      std::all_of(requirements_at.begin(), requirements_at.end(), [](const auto& r) { return r.second.size() == 1; });
   const Box& wanted = open[transfers[0].requirement].box;
-  bool same_box = std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& t) { return open[t.requirement].box == wanted; });
+  bool same_box = std::all_of(transfers.begin(), transfers.end(),
+                              [&](const Transfer& t) { return open[t.requirement].box == wanted; });
 
   if (one_each && sources_at.size() == devices.size() && requirements_at.size() == devices.size()) {
     bool gather = same_box && transfers.size() == devices.size() * devices.size() &&
-                  std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& t) { return piece(t.source).box == t.box; });
+                  std::all_of(transfers.begin(), transfers.end(),
+                              [&](const Transfer& t) { return piece(t.source).box == t.box; });
     std::vector<PieceIndex> from, to;
     std::map<DeviceId, std::int32_t> number;
     for (DeviceId d : devices) {
@@ -275,7 +282,8 @@ void Movements::emit_component(PlacementIndex value, const std::vector<Requireme
   }
   // One source to several devices that all want the same of it.
   if (same_box && transfers.size() >= 2 && requirements_at.size() == transfers.size() &&
-      std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& t) { return t.source == transfers[0].source; })) {
+      std::all_of(transfers.begin(), transfers.end(),
+                  [&](const Transfer& t) { return t.source == transfers[0].source; })) {
     std::vector<PieceIndex> from(transfers.size() + 1, -1), to = {-1};
     from[0] = transfers[0].source;
     for (const Transfer& t : transfers) to.push_back(targets[t.requirement]);
@@ -292,12 +300,14 @@ void Movements::emit_component(PlacementIndex value, const std::vector<Requireme
 }
 
 void Movements::emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box) {
-  piece(target).writers.push_back(emitter_.copy(piece(source).buffer, piece(target).buffer, box, piece(source).writers));
+  piece(target).writers.push_back(
+      emitter_.copy(piece(source).buffer, piece(target).buffer, box, piece(source).writers));
   movements_.push_back({Movement::Kind::local, {}, {source}, {target}, {box}, {}, value});
 }
 
 void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
-                                std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges) {
+                                std::vector<PieceIndex> targets, std::vector<Box> pieces,
+                                std::vector<Exchange> exchanges) {
   Communication c{.kind = kind, .exchanges = exchanges, .dtype = placement(value).dtype, .name = placement(value).name};
   TaskList after;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -313,7 +323,8 @@ void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::
   TaskId task = emitter_.communicate(std::move(c), after);
   for (PieceIndex t : targets)
     if (t >= 0) piece(t).writers.push_back(task);
-  movements_.push_back({Movement::Kind::collective, kind, std::move(sources), std::move(targets), std::move(pieces), std::move(exchanges), value});
+  movements_.push_back({Movement::Kind::collective, kind, std::move(sources), std::move(targets), std::move(pieces),
+                        std::move(exchanges), value});
 }
 
 std::int32_t Movements::gradient_tensor(PlacementIndex value) {
@@ -336,7 +347,10 @@ Movements::Gradient Movements::gradient(PlacementIndex value, PieceIndex index) 
     total = parts[base];
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(base));
   } else {
-    total = {emitter_.buffer(gradient_tensor(value), p.device, p.box, BufferCategory::gradient, p.partial), p.box, {}, false};
+    total = {emitter_.buffer(gradient_tensor(value), p.device, p.box, BufferCategory::gradient, p.partial),
+             p.box,
+             {},
+             false};
     auto whole = std::find_if(parts.begin(), parts.end(), [&](const Contribution& c) { return c.box == p.box; });
     if (whole != parts.end()) {
       total.writers = {emitter_.copy(whole->buffer, total.buffer, p.box, whole->writers)};
@@ -368,7 +382,8 @@ void Movements::emit_adjoint(std::size_t index) {
   const Movement& m = movements_[index];
   if (!placement(m.placement).needs_gradient) return;
   // Reading a gradient consumes it: a target's gradient is complete when its adjoint movement is emitted.
-  bool any = std::any_of(m.targets.begin(), m.targets.end(), [&](PieceIndex t) { return t >= 0 && !piece(t).contributions.empty(); });
+  bool any = std::any_of(m.targets.begin(), m.targets.end(),
+                         [&](PieceIndex t) { return t >= 0 && !piece(t).contributions.empty(); });
   if (!any) return;
   auto contribute = [&](PieceIndex to, BufferId buffer, const Box& box, TaskList writers, bool shared) {
     piece(to).contributions.push_back({buffer, box, std::move(writers), shared});
@@ -380,14 +395,16 @@ void Movements::emit_adjoint(std::size_t index) {
       if (piece(m.targets[0]).box == m.pieces[0]) {
         contribute(s, g.buffer, m.pieces[0], g.writers, true);
       } else {
-        BufferId part = emitter_.buffer(gradient_tensor(m.placement), piece(s).device, m.pieces[0], BufferCategory::gradient);
+        BufferId part =
+            emitter_.buffer(gradient_tensor(m.placement), piece(s).device, m.pieces[0], BufferCategory::gradient);
         contribute(s, part, m.pieces[0], {emitter_.copy(g.buffer, part, m.pieces[0], g.writers)}, false);
       }
     }
     return;
   }
   std::size_t n = m.sources.size();
-  Communication c{.kind = m.collective, .dtype = placement(m.placement).dtype, .name = placement(m.placement).name + ".gradient"};
+  Communication c{
+      .kind = m.collective, .dtype = placement(m.placement).dtype, .name = placement(m.placement).name + ".gradient"};
   TaskList after;
   struct Received {
     PieceIndex source;
@@ -396,7 +413,8 @@ void Movements::emit_adjoint(std::size_t index) {
   };
   std::vector<Received> received;
   auto receive = [&](PieceIndex source, const Box& box) {
-    BufferId b = emitter_.buffer(gradient_tensor(m.placement), piece(source).device, box, BufferCategory::gradient, piece(source).partial);
+    BufferId b = emitter_.buffer(gradient_tensor(m.placement), piece(source).device, box, BufferCategory::gradient,
+                                 piece(source).partial);
     received.push_back({source, b, box});
     return b;
   };
@@ -406,7 +424,8 @@ void Movements::emit_adjoint(std::size_t index) {
     return g.buffer;
   };
   c.participants.resize(n);
-  for (std::size_t i = 0; i < n; ++i) c.participants[i].device = piece(m.sources[i] >= 0 ? m.sources[i] : m.targets[i]).device;
+  for (std::size_t i = 0; i < n; ++i)
+    c.participants[i].device = piece(m.sources[i] >= 0 ? m.sources[i] : m.targets[i]).device;
   switch (m.collective) {
     case CollectiveKind::send:  // back; participants swap roles
       std::swap(c.participants[0], c.participants[1]);
@@ -444,8 +463,8 @@ void Movements::emit_adjoint(std::size_t index) {
       }
       break;
     case CollectiveKind::all_to_all: {
-      // A source may have sent one element to several targets; then the parts of its gradient overlap and must be added,
-      // not overwritten: such exchanges go back one by one.
+      // A source may have sent one element to several targets; then the parts of its gradient overlap and must be
+      // added, not overwritten: such exchanges go back one by one.
       std::vector<std::int64_t> sent(n, 0);
       for (const Exchange& e : m.exchanges) sent[static_cast<std::size_t>(e.from)] += e.box.elements();
       bool disjoint = true;
@@ -456,9 +475,11 @@ void Movements::emit_adjoint(std::size_t index) {
             if (&a != &b && a.from == b.from && !intersect(a.box, b.box).empty()) disjoint = false;
       if (!disjoint) {
         for (const Exchange& e : m.exchanges) {
-          PieceIndex source = m.sources[static_cast<std::size_t>(e.from)], target = m.targets[static_cast<std::size_t>(e.to)];
+          PieceIndex source = m.sources[static_cast<std::size_t>(e.from)],
+                     target = m.targets[static_cast<std::size_t>(e.to)];
           Gradient g = gradient_or_zero(m.placement, target);
-          BufferId part = emitter_.buffer(gradient_tensor(m.placement), piece(source).device, e.box, BufferCategory::gradient);
+          BufferId part =
+              emitter_.buffer(gradient_tensor(m.placement), piece(source).device, e.box, BufferCategory::gradient);
           TaskId task;
           if (e.from == e.to) {
             task = emitter_.copy(g.buffer, part, e.box, g.writers);

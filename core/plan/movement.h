@@ -1,12 +1,13 @@
 // Movement of data between where a value is produced and where it is used. A value is held in pieces (a box of it, on a
-// device, possibly one of several summands or copies). Given what consumers require, this finds what must move, recognises
-// collectives (all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send), emits their tasks, and records
-// each step, so that the backward pass can emit the adjoint of each:
+// device, possibly one of several summands or copies). Given what consumers require, this finds what must move,
+// recognises collectives (all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send), emits their
+// tasks, and records each step, so that the backward pass can emit the adjoint of each:
 //
 //   all-gather <-> reduce-scatter    all-reduce <-> all-reduce    all-to-all <-> reversed    broadcast <-> reduce
 //   send <-> send back and add       slice <-> add into the slice     local copy <-> add
 //
-// The parallelization operators of a PCG say what layouts and sums there are; movement needs only the layouts themselves.
+// The parallelization operators of a PCG say what layouts and sums there are; movement needs only the layouts
+// themselves.
 #pragma once
 
 #include <deque>
@@ -20,7 +21,7 @@ namespace unity {
 
 struct Contribution {
   BufferId buffer;
-  Box box;          // the part of the piece it is a gradient of
+  Box box;  // the part of the piece it is a gradient of
   TaskList writers;
   bool shared = false;  // others read the buffer too, so it must not be added into
 };
@@ -38,8 +39,8 @@ struct Piece {
 };
 using PieceIndex = std::int32_t;
 
-// A piece within a value; summand and copy may differ from the piece's own (stack_partials renumbers them). For each box
-// and summand of a value, every copy has another number.
+// A piece within a value; summand and copy may differ from the piece's own (stack_partials renumbers them). For each
+// box and summand of a value, every copy has another number.
 struct PieceRef {
   PieceIndex piece = -1;
   int partial = 0;
@@ -71,7 +72,7 @@ struct Movement {
   // collective: sources and targets per participant (-1: none)
   CollectiveKind collective = CollectiveKind::send;
   std::vector<PieceIndex> sources, targets;
-  std::vector<Box> pieces;           // per participant, or [0] for local
+  std::vector<Box> pieces;  // per participant, or [0] for local
   std::vector<Exchange> exchanges;
   PlacementIndex placement = -1;
 };
@@ -126,11 +127,12 @@ class Movements {
 
   Met& met(PlacementIndex value, int sum);
   PieceIndex new_piece(PlacementIndex value, DeviceId device, const Box& box, int partial, int copy);
-  void add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open, std::vector<PieceRef>& summed);
+  void add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open,
+                       std::vector<PieceRef>& summed);
   void redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
                     std::vector<PieceIndex>& result);
-  void emit_component(PlacementIndex value, const std::vector<Requirement>& open, const std::vector<PieceIndex>& targets,
-                      const std::vector<Transfer>& transfers);
+  void emit_component(PlacementIndex value, const std::vector<Requirement>& open,
+                      const std::vector<PieceIndex>& targets, const std::vector<Transfer>& transfers);
   void emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box);
   void emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
                        std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges = {});

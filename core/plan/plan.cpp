@@ -15,8 +15,10 @@ using nlohmann::json;
 // Reads typed fields, naming the place of what is missing or of another type.
 class Reader {
  public:
-  Reader(const json& object, std::string file, std::string place) : object_(object), file_(std::move(file)), place_(std::move(place)) {
-    if (!object.is_object()) throw_input_error("{}: {}: found {}, expected an object", file_, place_, object.type_name());
+  Reader(const json& object, std::string file, std::string place)
+      : object_(object), file_(std::move(file)), place_(std::move(place)) {
+    if (!object.is_object())
+      throw_input_error("{}: {}: found {}, expected an object", file_, place_, object.type_name());
   }
   const json& at(const char* key) const {
     auto it = object_.find(key);
@@ -44,23 +46,30 @@ class Reader {
 std::string plan_to_json(const Plan& plan) {
   json root = {{"format", "unity-plan"}, {"version", Plan::kVersion}};
   root["model"] = {{"name", plan.model.name}, {"options", plan.model.options}};
-  root["machine"] = {{"topology", plan.topology}, {"nodes", plan.nodes}, {"devices", plan.devices},
+  root["machine"] = {{"topology", plan.topology},
+                     {"nodes", plan.nodes},
+                     {"devices", plan.devices},
                      {"hash", fmt::format("{:016x}", plan.topology_hash)}};
   root["global_batch"] = plan.global_batch;
   const OptimizerSpec& o = plan.optimizer;
-  root["optimizer"] = {{"name", o.name}, {"learning_rate", o.learning_rate}, {"momentum", o.momentum},
-                       {"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}};
+  root["optimizer"] = {{"name", o.name},         {"learning_rate", o.learning_rate},
+                       {"momentum", o.momentum}, {"beta1", o.beta1},
+                       {"beta2", o.beta2},       {"epsilon", o.epsilon}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},
                         {"communication_bytes", plan.prediction.communicated.count}};
-  root["search"] = {{"strategy", plan.search.strategy}, {"stopped_because", plan.search.stopped_because},
-                    {"candidates", plan.search.candidates}, {"seconds", plan.search.seconds}};
+  root["search"] = {{"strategy", plan.search.strategy},
+                    {"stopped_because", plan.search.stopped_because},
+                    {"candidates", plan.search.candidates},
+                    {"seconds", plan.search.seconds}};
   root["derivation"] = json::array();
   for (const DerivationStep& s : plan.derivation)
-    root["derivation"].push_back({{"rule", s.rule}, {"where", s.where}, {"degree", s.degree}, {"iteration_picoseconds", s.iteration_ps}});
+    root["derivation"].push_back(
+        {{"rule", s.rule}, {"where", s.where}, {"degree", s.degree}, {"iteration_picoseconds", s.iteration_ps}});
   root["mappings"] = json::array();
-  for (const MachineMapping& m : plan.mappings) root["mappings"].push_back({{"start", m.start}, {"strides", m.strides}});
+  for (const MachineMapping& m : plan.mappings)
+    root["mappings"].push_back({{"start", m.start}, {"strides", m.strides}});
   // One array element per line of the text form, so that plans diff well.
   root["pcg"] = json::array();
   std::string text = print(plan.pcg);
@@ -77,7 +86,9 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   try {
     parsed = json::parse(text);
   } catch (const json::parse_error& e) {
-    std::size_t line = 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size())), '\n'));
+    std::size_t line =
+        1 + static_cast<std::size_t>(std::count(
+                text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size())), '\n'));
     throw_input_error("{}:{}: not a complete JSON document (byte {}); is the file truncated?", file, line, e.byte);
   }
   Reader root(parsed, file, "plan");
@@ -96,23 +107,26 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   try {
     plan.topology_hash = std::stoull(machine.get<std::string>("hash"), nullptr, 16);
   } catch (const std::logic_error&) {
-    throw_input_error("{}: plan.machine.hash: found '{}', expected 16 hexadecimal digits", file, machine.get<std::string>("hash"));
+    throw_input_error("{}: plan.machine.hash: found '{}', expected 16 hexadecimal digits", file,
+                      machine.get<std::string>("hash"));
   }
   plan.global_batch = root.get<std::int64_t>("global_batch");
   Reader o = root.child("optimizer");
   plan.optimizer = {o.get<std::string>("name"), o.get<double>("learning_rate"), o.get<double>("momentum"),
-                    o.get<double>("beta1"), o.get<double>("beta2"), o.get<double>("epsilon")};
+                    o.get<double>("beta1"),     o.get<double>("beta2"),         o.get<double>("epsilon")};
   if (plan.optimizer.name != "sgd" && plan.optimizer.name != "adam")
     throw_input_error("{}: plan.optimizer.name: found '{}', expected sgd or adam", file, plan.optimizer.name);
   Reader prediction = root.child("prediction");
-  plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")}, {prediction.get<std::int64_t>("peak_memory_bytes")},
+  plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
+                     {prediction.get<std::int64_t>("peak_memory_bytes")},
                      {prediction.get<std::int64_t>("communication_bytes")}};
   Reader search = root.child("search");
   plan.search = {search.get<std::string>("strategy"), search.get<std::string>("stopped_because"),
                  search.get<std::int64_t>("candidates"), search.get<double>("seconds")};
   for (const json& step : root.at("derivation")) {
     Reader s(step, file, "plan.derivation");
-    plan.derivation.push_back({s.get<std::string>("rule"), s.get<std::string>("where"), s.get<int>("degree"), s.get<std::int64_t>("iteration_picoseconds")});
+    plan.derivation.push_back({s.get<std::string>("rule"), s.get<std::string>("where"), s.get<int>("degree"),
+                               s.get<std::int64_t>("iteration_picoseconds")});
   }
   std::string pcg;
   for (const json& line : root.at("pcg")) {
@@ -125,7 +139,8 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
     plan.mappings.push_back({m.get<int>("start"), m.get<std::vector<int>>("strides")});
   }
   if (plan.mappings.size() != plan.pcg.size())
-    throw_input_error("{}: plan.mappings: found {}, expected {} (one for each node)", file, plan.mappings.size(), plan.pcg.size());
+    throw_input_error("{}: plan.mappings: found {}, expected {} (one for each node)", file, plan.mappings.size(),
+                      plan.pcg.size());
   return plan;
 }
 
@@ -135,10 +150,13 @@ Plan load_plan(const std::string& path) { return plan_from_json(read_file(path),
 
 Result<void> check_plan(const Plan& plan, const Topology& topology) {
   if (plan.devices != static_cast<int>(topology.device_count()))
-    return fail("plan for {} devices of {}: the machine has {} devices", plan.devices, plan.topology, topology.device_count());
+    return fail("plan for {} devices of {}: the machine has {} devices", plan.devices, plan.topology,
+                topology.device_count());
   if (plan.topology_hash != topology.hash())
-    return fail("plan for another machine: it was made for {} with {} nodes, and {} with {} nodes differs from that (hash {:016x}, expected {:016x})",
-                plan.topology, plan.nodes, topology.name, topology.nodes, topology.hash(), plan.topology_hash);
+    return fail(
+        "plan for another machine: it was made for {} with {} nodes, and {} with {} nodes differs from that (hash "
+        "{:016x}, expected {:016x})",
+        plan.topology, plan.nodes, topology.name, topology.nodes, topology.hash(), plan.topology_hash);
   for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
     const Node& n = plan.pcg[id];

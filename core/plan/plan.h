@@ -15,8 +15,8 @@ namespace unity {
 struct DerivationStep {
   std::string rule;
   std::string where;
-  int degree = 0;                  // 0: the rule has none
-  std::int64_t iteration_ps = 0;   // predicted after this step; 0: not scored
+  int degree = 0;                 // 0: the rule has none
+  std::int64_t iteration_ps = 0;  // predicted after this step; 0: not scored
 };
 
 struct SearchRecord {
@@ -28,14 +28,14 @@ struct SearchRecord {
 
 struct Prediction {
   Picoseconds iteration;
-  Bytes peak_memory;   // largest device
+  Bytes peak_memory;  // largest device
   Bytes communicated;
 };
 
 struct Plan {
   static constexpr int kVersion = 1;
   ModelSpec model;
-  std::string topology;          // name or path, as given
+  std::string topology;  // name or path, as given
   int nodes = 1;
   int devices = 1;
   Hash topology_hash = 0;

@@ -49,10 +49,16 @@ std::string_view to_string(CollectiveKind k) {
 Bytes communication_bytes(const Communication& c) {
   std::int64_t n = static_cast<std::int64_t>(c.participants.size()), elements = 0;
   switch (c.kind) {
-    case CollectiveKind::send: elements = c.participants[0].piece.elements(); break;
+    case CollectiveKind::send:
+      elements = c.participants[0].piece.elements();
+      break;
     case CollectiveKind::broadcast:
-    case CollectiveKind::reduce: elements = (n - 1) * c.participants[0].piece.elements(); break;
-    case CollectiveKind::all_reduce: elements = 2 * (n - 1) * c.participants[0].piece.elements(); break;
+    case CollectiveKind::reduce:
+      elements = (n - 1) * c.participants[0].piece.elements();
+      break;
+    case CollectiveKind::all_reduce:
+      elements = 2 * (n - 1) * c.participants[0].piece.elements();
+      break;
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
       for (const Participant& p : c.participants) elements += (n - 1) * p.piece.elements();
@@ -76,8 +82,10 @@ std::string Program::task_name(TaskId id) const {
       const Communication& c = communications[static_cast<std::size_t>(t.op)];
       return fmt::format("{} {}", to_string(c.kind), c.name);
     }
-    case TaskKind::update: return fmt::format("{} {}", optimizer.name, tensor_of(operands_of(t)[0]).name);
-    default: return fmt::format("{} {}", to_string(t.kind), tensor_of(operands_of(t).back()).name);
+    case TaskKind::update:
+      return fmt::format("{} {}", optimizer.name, tensor_of(operands_of(t)[0]).name);
+    default:
+      return fmt::format("{} {}", to_string(t.kind), tensor_of(operands_of(t).back()).name);
   }
 }
 
@@ -120,7 +128,8 @@ std::vector<BufferLife> buffer_lives(const Program& program) {
   }
   for (std::size_t b = 0; b < lives.size(); ++b) {
     BufferCategory c = program.buffers[b].category;
-    lives[b].persistent = c == BufferCategory::weight || c == BufferCategory::optimizer_state || c == BufferCategory::input;
+    lives[b].persistent =
+        c == BufferCategory::weight || c == BufferCategory::optimizer_state || c == BufferCategory::input;
   }
   for (const ProgramOutput& out : program.outputs)
     for (BufferId b : out.buffers) lives[b.index()].persistent = true;
@@ -134,7 +143,8 @@ Result<void> check_program(const Program& program) {
     if (program.buffer(id).device != device)
       return fail("task {} on device {} uses buffer {} of device {}", task, device, id, program.buffer(id).device);
     if (box.rank() && !program.buffer(id).box.contains(box))
-      return fail("task {} moves {} of buffer {}, which holds {}", task, to_string(box), id, to_string(program.buffer(id).box));
+      return fail("task {} moves {} of buffer {}, which holds {}", task, to_string(box), id,
+                  to_string(program.buffer(id).box));
     return {};
   };
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
@@ -143,7 +153,8 @@ Result<void> check_program(const Program& program) {
       if (!d.valid() || d.index() >= i) return fail("task {} depends on task {}, which does not come before it", i, d);
     if (t.kind == TaskKind::communicate) {
       const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
-      if (c.participants.size() < 2) return fail("task {}: a communication with {} participants", i, c.participants.size());
+      if (c.participants.size() < 2)
+        return fail("task {}: a communication with {} participants", i, c.participants.size());
       for (std::size_t a = 0; a < c.participants.size(); ++a) {
         const Participant& p = c.participants[a];
         for (std::size_t b = 0; b < a; ++b)
@@ -159,7 +170,8 @@ Result<void> check_program(const Program& program) {
       }
     } else {
       Box box;
-      if (t.kind == TaskKind::copy || t.kind == TaskKind::accumulate) box = program.boxes.at(static_cast<std::size_t>(t.op));
+      if (t.kind == TaskKind::copy || t.kind == TaskKind::accumulate)
+        box = program.boxes.at(static_cast<std::size_t>(t.op));
       for (BufferId b : program.operands_of(t)) UNITY_TRY_VOID(inside(b, t.device, box, i));
     }
   }
@@ -169,16 +181,20 @@ Result<void> check_program(const Program& program) {
 Hash program_hash(const Program& p) {
   Hash h = combine(hash_text(p.name), static_cast<Hash>(p.devices));
   for (const Buffer& b : p.buffers)
-    h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 | static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.category));
+    h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 |
+                                                 static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.category));
   for (const ProgramOp& op : p.ops) h = combine(combine(h, hash_text(op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
     h = combine(h, static_cast<Hash>(c.kind));
     for (const Participant& q : c.participants)
-      h = combine(combine(h, hash_box(q.piece)), static_cast<Hash>(q.send.value) << 32 | static_cast<std::uint32_t>(q.receive.value));
-    for (const Exchange& e : c.exchanges) h = combine(combine(h, hash_box(e.box)), static_cast<Hash>(e.from) << 32 | static_cast<std::uint32_t>(e.to));
+      h = combine(combine(h, hash_box(q.piece)),
+                  static_cast<Hash>(q.send.value) << 32 | static_cast<std::uint32_t>(q.receive.value));
+    for (const Exchange& e : c.exchanges)
+      h = combine(combine(h, hash_box(e.box)), static_cast<Hash>(e.from) << 32 | static_cast<std::uint32_t>(e.to));
   }
   for (const Task& t : p.tasks)
-    h = combine(h, static_cast<Hash>(t.kind) << 56 | static_cast<Hash>(t.device.value) << 32 | static_cast<std::uint32_t>(t.op));
+    h = combine(h, static_cast<Hash>(t.kind) << 56 | static_cast<Hash>(t.device.value) << 32 |
+                       static_cast<std::uint32_t>(t.op));
   for (BufferId b : p.operands) h = combine(h, static_cast<Hash>(b.value));
   for (TaskId d : p.dependencies) h = combine(h, static_cast<Hash>(d.value));
   return h;
@@ -186,23 +202,38 @@ Hash program_hash(const Program& p) {
 
 std::string program_to_json(const Program& p) {
   using nlohmann::json;
-  json root = {{"format", "unity-program"}, {"version", Program::kVersion}, {"name", p.name}, {"devices", p.devices},
+  json root = {{"format", "unity-program"},
+               {"version", Program::kVersion},
+               {"name", p.name},
+               {"devices", p.devices},
                {"hash", fmt::format("{:016x}", program_hash(p))}};
-  for (const ProgramTensor& t : p.tensors) root["tensors"].push_back({{"name", t.name}, {"dims", t.dims}, {"dtype", to_string(t.dtype)}});
+  for (const ProgramTensor& t : p.tensors)
+    root["tensors"].push_back({{"name", t.name}, {"dims", t.dims}, {"dtype", to_string(t.dtype)}});
   for (const Buffer& b : p.buffers)
-    root["buffers"].push_back({{"tensor", b.tensor}, {"device", b.device.value}, {"box", box_json(b.box)}, {"category", to_string(b.category)}});
+    root["buffers"].push_back({{"tensor", b.tensor},
+                               {"device", b.device.value},
+                               {"box", box_json(b.box)},
+                               {"category", to_string(b.category)}});
   for (std::size_t i = 0; i < p.tasks.size(); ++i) {
     const Task& t = p.tasks[i];
-    json task = {{"kind", to_string(t.kind)}, {"phase", to_string(t.phase)}, {"stream", to_string(t.stream)},
-                 {"device", t.device.value}, {"name", p.task_name(TaskId(static_cast<std::int64_t>(i)))},
-                 {"flops", t.flops}, {"bytes", t.bytes}};
+    json task = {{"kind", to_string(t.kind)},
+                 {"phase", to_string(t.phase)},
+                 {"stream", to_string(t.stream)},
+                 {"device", t.device.value},
+                 {"name", p.task_name(TaskId(static_cast<std::int64_t>(i)))},
+                 {"flops", t.flops},
+                 {"bytes", t.bytes}};
     for (TaskId d : p.dependencies_of(t)) task["after"].push_back(d.value);
     for (BufferId b : p.operands_of(t)) task["operands"].push_back(b.value);
     if (t.kind == TaskKind::communicate) {
       const Communication& c = p.communications[static_cast<std::size_t>(t.op)];
       for (const Participant& q : c.participants)
-        task["participants"].push_back({{"device", q.device.value}, {"send", q.send.value}, {"receive", q.receive.value}, {"piece", box_json(q.piece)}});
-      for (const Exchange& e : c.exchanges) task["exchanges"].push_back({{"from", e.from}, {"to", e.to}, {"box", box_json(e.box)}});
+        task["participants"].push_back({{"device", q.device.value},
+                                        {"send", q.send.value},
+                                        {"receive", q.receive.value},
+                                        {"piece", box_json(q.piece)}});
+      for (const Exchange& e : c.exchanges)
+        task["exchanges"].push_back({{"from", e.from}, {"to", e.to}, {"box", box_json(e.box)}});
     }
     root["tasks"].push_back(std::move(task));
   }

@@ -65,14 +65,14 @@ struct Task {
   TaskKind kind = TaskKind::compute;
   Phase phase = Phase::forward;
   Stream stream = Stream::compute;
-  DeviceId device;              // communicate: of the first participant
-  std::int32_t op = -1;         // compute: index into Program::ops; communicate: into Program::communications;
-                                // copy and accumulate: into Program::boxes
+  DeviceId device;       // communicate: of the first participant
+  std::int32_t op = -1;  // compute: index into Program::ops; communicate: into Program::communications;
+                         // copy and accumulate: into Program::boxes
   std::uint32_t operands_begin = 0, operands_end = 0;          // in Program::operands
   std::uint32_t dependencies_begin = 0, dependencies_end = 0;  // in Program::dependencies
-  std::int32_t micro = 0;       // micro-batch
+  std::int32_t micro = 0;                                      // micro-batch
   double flops = 0;
-  double bytes = 0;             // memory traffic: operands read and written
+  double bytes = 0;  // memory traffic: operands read and written
 };
 
 // An operator application shared by the tasks of its grid.
@@ -81,14 +81,14 @@ struct ProgramOp {
   Attributes attributes;
   OriginId origin;
   std::string name;
-  std::uint32_t inputs = 0;   // number of input operands
+  std::uint32_t inputs = 0;      // number of input operands
   std::vector<bool> shape_only;  // per input
 };
 
 enum class CollectiveKind : std::uint8_t {
-  send,            // participant 0 -> 1
-  broadcast,       // root 0 -> all
-  reduce,          // all -> root 0
+  send,       // participant 0 -> 1
+  broadcast,  // root 0 -> all
+  reduce,     // all -> root 0
   all_reduce,
   all_gather,      // participant i contributes piece i
   reduce_scatter,  // participant i receives piece i
@@ -98,9 +98,10 @@ std::string_view to_string(CollectiveKind kind);
 
 struct Participant {
   DeviceId device;
-  BufferId send;     // invalid: contributes nothing (broadcast: not the root; reduce: a root without a summand of its own)
+  BufferId send;  // invalid: contributes nothing (broadcast: not the root; reduce: a root without a summand of its own)
   BufferId receive;  // invalid: receives nothing (reduce: not the root)
-  // all_gather, reduce_scatter: this participant's piece. send, broadcast, reduce, all_reduce: the box moved (the same for all).
+  // all_gather, reduce_scatter: this participant's piece. send, broadcast, reduce, all_reduce: the box moved (the same
+  // for all).
   Box piece;
 };
 
@@ -110,8 +111,9 @@ struct Exchange {
   Box box;
 };
 
-// One collective over a group of devices. Send and receive may be the same buffer in an all_reduce. Every box is in the coordinates of the logical tensor. Received data overwrite
-// (never add to) the box in the receive buffer; reductions add up in the order of the ring (see runtime/comm).
+// One collective over a group of devices. Send and receive may be the same buffer in an all_reduce. Every box is in the
+// coordinates of the logical tensor. Received data overwrite (never add to) the box in the receive buffer; reductions
+// add up in the order of the ring (see runtime/comm).
 struct Communication {
   CollectiveKind kind = CollectiveKind::send;
   Monoid monoid = Monoid::sum;
@@ -128,8 +130,8 @@ Bytes communication_bytes(const Communication& communication);
 struct OptimizerSpec {
   std::string name = "sgd";  // sgd, adam
   double learning_rate = 0.01;
-  double momentum = 0;                                 // sgd
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;   // adam
+  double momentum = 0;                                // sgd
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam
   int states() const { return name == "adam" ? 2 : momentum != 0 ? 1 : 0; }
 };
 
@@ -158,10 +160,16 @@ class Program {
   std::vector<TaskId> dependencies;
   std::vector<ProgramOutput> outputs;  // the loss first
 
-  std::span<const BufferId> operands_of(const Task& t) const { return {operands.data() + t.operands_begin, operands.data() + t.operands_end}; }
-  std::span<const TaskId> dependencies_of(const Task& t) const { return {dependencies.data() + t.dependencies_begin, dependencies.data() + t.dependencies_end}; }
+  std::span<const BufferId> operands_of(const Task& t) const {
+    return {operands.data() + t.operands_begin, operands.data() + t.operands_end};
+  }
+  std::span<const TaskId> dependencies_of(const Task& t) const {
+    return {dependencies.data() + t.dependencies_begin, dependencies.data() + t.dependencies_end};
+  }
   const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
-  const ProgramTensor& tensor_of(BufferId id) const { return tensors[static_cast<std::size_t>(buffers[id.index()].tensor)]; }
+  const ProgramTensor& tensor_of(BufferId id) const {
+    return tensors[static_cast<std::size_t>(buffers[id.index()].tensor)];
+  }
   Bytes bytes_of(BufferId id) const { return {buffer(id).box.elements() * size_of(tensor_of(id).dtype)}; }
   std::string task_name(TaskId id) const;  // "matmul encoder.3.attention.query", "all_reduce ...gradient"
 

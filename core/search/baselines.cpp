@@ -23,7 +23,8 @@ Result<State> shard_batch(const State& state, int degree) {
   ValueRef leaf = UNITY_TRY(batch_leaf(state.pcg));
   std::int64_t batch = state.pcg.shape(leaf).dims[0].size;
   if (batch % degree != 0)
-    return fail("batch of {} samples is not divisible by {} devices; choose --global-batch as a multiple of {}", batch, degree, degree);
+    return fail("batch of {} samples is not divisible by {} devices; choose --global-batch as a multiple of {}", batch,
+                degree, degree);
   std::vector<AxisClass> classes = axis_classes(state.pcg);
   auto found = class_of_dimension(state.pcg, classes, leaf, 0);
   if (!found) return fail("no operator can be split along the batch");
@@ -31,11 +32,12 @@ Result<State> shard_batch(const State& state, int degree) {
 }
 
 int count_of(const Pcg& pcg, std::string_view op) {
-  return static_cast<int>(std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [&](const Node& n) { return n.op->name() == op; }));
+  return static_cast<int>(
+      std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [&](const Node& n) { return n.op->name() == op; }));
 }
 
-// Megatron-LM's pattern (Shoeybi et al., 2019): a class of axes that starts as output columns of matmuls and ends as the
-// reduction of a matmul, so that sharding it needs no communication but one reduction of the result.
+// Megatron-LM's pattern (Shoeybi et al., 2019): a class of axes that starts as output columns of matmuls and ends as
+// the reduction of a matmul, so that sharding it needs no communication but one reduction of the result.
 Result<State> column_then_row(const State& state, int degree) {
   State current = state;
   int applied = 0;
@@ -85,8 +87,12 @@ Result<Outcome> expert(const StrategyInput& input) {
     if (!candidate.ok()) continue;
     bool fits = input.evaluator.fits(candidate->score);
     bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
-                  (fits == input.evaluator.fits(best->candidate.score) && candidate->score.iteration < best->candidate.score.iteration);
-    if (better) best = Outcome{std::move(*candidate), std::move(state->steps), fmt::format("{}-way model, {}-way data parallelism is the fastest that divides a node", model, input.devices / model)};
+                  (fits == input.evaluator.fits(best->candidate.score) &&
+                   candidate->score.iteration < best->candidate.score.iteration);
+    if (better)
+      best = Outcome{std::move(*candidate), std::move(state->steps),
+                     fmt::format("{}-way model, {}-way data parallelism is the fastest that divides a node", model,
+                                 input.devices / model)};
   }
   return best;
 }

@@ -10,10 +10,10 @@
 namespace unity {
 
 struct Score {
-  Picoseconds iteration;            // of the whole Program
-  std::vector<Bytes> peak_memory;   // per device
-  Bytes communicated;               // as Program::communicated()
-  Bytes peak() const;               // of the fullest device
+  Picoseconds iteration;           // of the whole Program
+  std::vector<Bytes> peak_memory;  // per device
+  Bytes communicated;              // as Program::communicated()
+  Bytes peak() const;              // of the fullest device
 };
 
 // Thread-safe: const calls may run concurrently.

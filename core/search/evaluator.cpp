@@ -4,7 +4,9 @@
 
 namespace unity {
 
-Bytes Score::peak() const { return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end()); }
+Bytes Score::peak() const {
+  return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
+}
 
 MemoryUse memory_use(const Program& program) {
   std::vector<BufferLife> lives = buffer_lives(program);

@@ -9,9 +9,9 @@
 
 namespace unity {
 
-// Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that wait
-// for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what the
-// peak has beyond it, of which only the largest part counts.
+// Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that
+// wait for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what
+// the peak has beyond it, of which only the largest part counts.
 struct MemoryUse {
   Bytes persistent;
   Bytes transient;

@@ -36,7 +36,9 @@ std::string word_for(const Pcg& pcg, const Node& n, std::size_t axis) {
   // An axis at dimension 0 of the first operand that is not a weight is the batch.
   int in0 = t.inputs.empty() ? -1 : walks_at(t.inputs[0]);
   bool first_is_data = !n.inputs.empty() && !(weights && n.op->name() == "embedding" && in0 < 0);
-  if (first_is_data && in0 == 0 && !t.inputs[0].dims.empty() && (out == 0 || out < 0) && !(rank == 1 && weights && n.op->name() != "matmul")) return "data";
+  if (first_is_data && in0 == 0 && !t.inputs[0].dims.empty() && (out == 0 || out < 0) &&
+      !(rank == 1 && weights && n.op->name() != "matmul"))
+    return "data";
   if (t.axes[axis].role == AxisRole::reduction) return "by reduction";
   if (t.axes[axis].role == AxisRole::window) return "spatial";
   if (n.op->name() == "matmul" && t.axes[axis].name == "n") return "by output";
@@ -103,8 +105,10 @@ std::vector<BlockExplanation> explain_blocks(const Pcg& pcg) {
     for (const auto& [how, operators] : block.groups) sentences.push_back(fmt::format("{}: {}", join(operators), how));
     std::string name = without_indices(block.label);
     auto [it, inserted] = seen.try_emplace({name, sentences}, result.size());
-    if (inserted) result.push_back({name, 1, sentences});
-    else ++result[it->second].count;
+    if (inserted)
+      result.push_back({name, 1, sentences});
+    else
+      ++result[it->second].count;
   }
   return result;
 }
@@ -115,25 +119,32 @@ std::vector<RuleSummary> summarise_derivation(const Plan& plan) {
   for (const DerivationStep& s : plan.derivation) {
     std::string where = without_indices(s.where);
     auto [it, inserted] = index.try_emplace({s.rule, s.degree, where}, rules.size());
-    if (inserted) rules.push_back({s.rule, s.degree, where, 1});
-    else ++rules[it->second].count;
+    if (inserted)
+      rules.push_back({s.rule, s.degree, where, 1});
+    else
+      ++rules[it->second].count;
   }
   return rules;
 }
 
 std::string explain_plan(const Plan& plan) {
-  std::string text = fmt::format("Plan for {} on {} ({} devices, {} nodes), found by strategy {}\n", plan.model.name, plan.topology, plan.devices, plan.nodes, plan.search.strategy);
+  std::string text = fmt::format("Plan for {} on {} ({} devices, {} nodes), found by strategy {}\n", plan.model.name,
+                                 plan.topology, plan.devices, plan.nodes, plan.search.strategy);
   text += fmt::format("  predicted: {} per iteration of {} samples, {} communicated, {} on the fullest device\n",
-                      to_string(plan.prediction.iteration), plan.global_batch, to_string(plan.prediction.communicated), to_string(plan.prediction.peak_memory));
-  text += fmt::format("  search: {} candidates in {:.1f} s; stopped: {}\n\nParallelism, block by block\n", plan.search.candidates, plan.search.seconds, plan.search.stopped_because);
+                      to_string(plan.prediction.iteration), plan.global_batch, to_string(plan.prediction.communicated),
+                      to_string(plan.prediction.peak_memory));
+  text += fmt::format("  search: {} candidates in {:.1f} s; stopped: {}\n\nParallelism, block by block\n",
+                      plan.search.candidates, plan.search.seconds, plan.search.stopped_because);
   for (const BlockExplanation& block : explain_blocks(plan.pcg)) {
-    text += fmt::format("  {}{}\n", block.count > 1 ? fmt::format("{} x ", block.count) : "", block.block.empty() ? "(top level)" : block.block);
+    text += fmt::format("  {}{}\n", block.count > 1 ? fmt::format("{} x ", block.count) : "",
+                        block.block.empty() ? "(top level)" : block.block);
     for (const std::string& s : block.sentences) text += "    " + s + "\n";
   }
   text += "\nRules applied\n";
   if (plan.derivation.empty()) text += "  none: the model as it is\n";
   for (const RuleSummary& r : summarise_derivation(plan))
-    text += fmt::format("  {}{}{}  at {}\n", r.count > 1 ? fmt::format("{} x ", r.count) : "", r.rule, r.degree > 0 ? fmt::format(" (degree {})", r.degree) : "", r.where);
+    text += fmt::format("  {}{}{}  at {}\n", r.count > 1 ? fmt::format("{} x ", r.count) : "", r.rule,
+                        r.degree > 0 ? fmt::format(" (degree {})", r.degree) : "", r.where);
   return text;
 }
 

@@ -8,8 +8,8 @@
 
 namespace unity {
 
-// How one operator is cut, in the field's words: "12-way data", "6-way by head", "6-way by output", "2-way by reduction",
-// "4-way sequence", "on 6 copies". Empty for serial operators.
+// How one operator is cut, in the field's words: "12-way data", "6-way by head", "6-way by output", "2-way by
+// reduction", "4-way sequence", "on 6 copies". Empty for serial operators.
 std::vector<std::string> parallelism_in_words(const Pcg& pcg, NodeId node);
 
 struct BlockExplanation {

@@ -1,8 +1,8 @@
 // The joint search: level 1 (split) over level 2 (substitution) over level 3 (mapping).
 //
 // For each part and each pair of layouts at its two ends, level 2 finds the Pareto front of (time, memory). Dynamic
-// programming over the cuts picks layouts and solutions: times add; persistent bytes add; of transient bytes the largest
-// counts. What ranks the complete plans is the simulation of the whole iteration.
+// programming over the cuts picks layouts and solutions: times add; persistent bytes add; of transient bytes the
+// largest counts. What ranks the complete plans is the simulation of the whole iteration.
 
 #include <algorithm>
 #include <limits>
@@ -22,9 +22,9 @@ Result<Outcome> data_parallel(const StrategyInput& input);
 
 namespace {
 
-constexpr std::size_t kLayoutsKept = 3;    // of the uniform ones, for which all pairs are then tried
-constexpr std::size_t kFrontKept = 6;      // partial plans per layout at a cut
-constexpr int kBudgetPerPart = 80;         // candidates per part and pair of layouts
+constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all pairs are then tried
+constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
+constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
@@ -40,7 +40,8 @@ struct Partial {
 
 class JointSearch {
  public:
-  explicit JointSearch(const StrategyInput& input) : in_(input), parts_(split(input.model, input.options.minimum_part)) {}
+  explicit JointSearch(const StrategyInput& input)
+      : in_(input), parts_(split(input.model, input.options.minimum_part)) {}
   Result<Outcome> run();
 
  private:
@@ -49,7 +50,9 @@ class JointSearch {
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
   std::vector<Partial> chain(const std::vector<Layout>& layouts, bool uniform);
   Result<State> assemble(const Partial& plan) const;
-  Layout end_layout(std::size_t part, const Layout& layout) const { return part + 1 == parts_.size() ? Layout{} : layout; }
+  Layout end_layout(std::size_t part, const Layout& layout) const {
+    return part + 1 == parts_.size() ? Layout{} : layout;
+  }
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput& in_;
@@ -116,8 +119,8 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   if (options.budget <= 0) return it->second;
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
   for (Found& f : result.found)
-    it->second.push_back({f.candidate.score.iteration.count, f.candidate.memory.persistent.count, f.candidate.memory.transient.count,
-                          std::move(f.state.moves), canonical_hash(f.state.pcg)});
+    it->second.push_back({f.candidate.score.iteration.count, f.candidate.memory.persistent.count,
+                          f.candidate.memory.transient.count, std::move(f.state.moves), canonical_hash(f.state.pcg)});
   return it->second;
 }
 
@@ -162,7 +165,8 @@ std::vector<Partial> JointSearch::chain(const std::vector<Layout>& layouts, bool
       }
       keep_front(reached);
       if (!reached.empty()) next.emplace_back(out, std::move(reached));
-      progress(fmt::format("part {} of {}, layout {}", p + 1, parts_.size(), to_string(out)), 0.5 * static_cast<double>(in_.evaluator.scored()) / in_.options.budget);
+      progress(fmt::format("part {} of {}, layout {}", p + 1, parts_.size(), to_string(out)),
+               0.5 * static_cast<double>(in_.evaluator.scored()) / in_.options.budget);
     }
     ends = std::move(next);
   }
@@ -180,7 +184,8 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
     const auto& [out, entry] = plan.chosen[p];
     State state{normalize(UNITY_TRY(part_graph(in_.model, parts_[p], in, out))), {}, {}};
     for (const Move& m : entry->moves) state = UNITY_TRY(apply_move(state, m));
-    if (canonical_hash(state.pcg) != entry->hash) return fail("a part is not isomorphic to the one its solution was found for");
+    if (canonical_hash(state.pcg) != entry->hash)
+      return fail("a part is not isomorphic to the one its solution was found for");
     whole.steps.insert(whole.steps.end(), state.steps.begin(), state.steps.end());
     if (p + 1 < parts_.size()) whole.steps.push_back({"cut " + to_string(out), in_.model[parts_[p].out].name, 0, 0});
     graphs.push_back(std::move(state.pcg));
@@ -200,7 +205,8 @@ Result<Outcome> JointSearch::whole_graph() {
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   for (Found& f : result.found)
-    if (in_.evaluator.fits(f.candidate.score)) return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
+    if (in_.evaluator.fits(f.candidate.score))
+      return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
   if (result.found.empty()) return fail("strategy unity: no candidate could be lowered");
   return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
 }
@@ -232,17 +238,24 @@ Result<Outcome> JointSearch::run() {
       return !is_allowed(kinds, in_.options.parallelism);
     });
     std::vector<Partial> uniform = chain(layouts, true);
-    std::stable_sort(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) { return a.time < b.time; });
+    std::stable_sort(uniform.begin(), uniform.end(),
+                     [](const Partial& a, const Partial& b) { return a.time < b.time; });
     std::vector<Layout> kept;
     for (const Partial& p : uniform)
-      if (kept.size() < kLayoutsKept && std::find(kept.begin(), kept.end(), p.chosen[0].first) == kept.end()) kept.push_back(p.chosen[0].first);
+      if (kept.size() < kLayoutsKept && std::find(kept.begin(), kept.end(), p.chosen[0].first) == kept.end())
+        kept.push_back(p.chosen[0].first);
     std::vector<Partial> plans = chain(kept, false);
-    plans.insert(plans.end(), uniform.begin(), uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
+    plans.insert(plans.end(), uniform.begin(),
+                 uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
     // What needs the least memory is kept too: when nothing faster fits, it may.
-    auto smallest = std::min_element(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) { return a.persistent + a.transient < b.persistent + b.transient; });
+    auto smallest = std::min_element(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) {
+      return a.persistent + a.transient < b.persistent + b.transient;
+    });
     if (smallest != uniform.end()) plans.push_back(*smallest);
-    std::string why = in_.evaluator.scored() >= in_.options.budget ? fmt::format("budget of {} candidates", in_.options.budget)
-                                                                   : fmt::format("{} parts under {} layouts exhausted, {} solved once and reused", parts_.size(), layouts.size(), hits_);
+    std::string why = in_.evaluator.scored() >= in_.options.budget
+                          ? fmt::format("budget of {} candidates", in_.options.budget)
+                          : fmt::format("{} parts under {} layouts exhausted, {} solved once and reused", parts_.size(),
+                                        layouts.size(), hits_);
     for (std::size_t i = 0; i < plans.size(); ++i) {
       progress("whole plans", 0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(plans.size()));
       auto state = assemble(plans[i]);
@@ -251,8 +264,10 @@ Result<Outcome> JointSearch::run() {
         continue;
       }
       auto candidate = in_.evaluator.evaluate(state->pcg);
-      if (candidate.ok()) take(Outcome{std::move(*candidate), std::move(state->steps), why});
-      else take(candidate.error());
+      if (candidate.ok())
+        take(Outcome{std::move(*candidate), std::move(state->steps), why});
+      else
+        take(candidate.error());
     }
   }
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it.

@@ -23,10 +23,10 @@ struct Item {
   std::vector<int> passing;                       // by task
   std::vector<std::vector<int>> partials;         // by output, by task
   std::vector<MachineMapping> choices;
-  std::vector<std::vector<DeviceId>> devices;     // by choice, by task
-  std::int64_t compute = 0;                       // forward and backward of one task
+  std::vector<std::vector<DeviceId>> devices;  // by choice, by task
+  std::int64_t compute = 0;                    // forward and backward of one task
   bool fixed = false;
-  Hash layout = 0;                                // of grid and operand boxes
+  Hash layout = 0;  // of grid and operand boxes
 };
 
 struct Edge {
@@ -111,7 +111,9 @@ Result<void> Dp::build_items() {
         item.coordinates.push_back(grid_coordinates(item.grid, t));
         Box box{Dims(part.size(), 0), part};
         for (std::size_t g = 0; g < item.grid.size(); ++g)
-          if (item.grid[g].kind == GridDim::Kind::axis) box.offset[static_cast<std::size_t>(item.grid[g].axis)] = part[static_cast<std::size_t>(item.grid[g].axis)] * item.coordinates.back()[g];
+          if (item.grid[g].kind == GridDim::Kind::axis)
+            box.offset[static_cast<std::size_t>(item.grid[g].axis)] =
+                part[static_cast<std::size_t>(item.grid[g].axis)] * item.coordinates.back()[g];
         item.outputs[0].push_back(box), item.partials[0].push_back(0), item.passing.push_back(0);
       }
     } else {
@@ -119,15 +121,18 @@ Result<void> Dp::build_items() {
       sharding = node_sharding(pcg_, id);
       item.grid = task_grid(table, sharding);
       if (sharding.tasks() > all.count)
-        return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), sharding.tasks(), all.count);
-      item.inputs.resize(table.inputs.size()), item.outputs.resize(table.outputs.size()), item.partials.resize(table.outputs.size());
+        return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), sharding.tasks(),
+                    all.count);
+      item.inputs.resize(table.inputs.size()), item.outputs.resize(table.outputs.size()),
+          item.partials.resize(table.outputs.size());
       Sharding whole = sharding;  // micro-batches share their device, so their union is what matters here
       std::fill(whole.micro.begin(), whole.micro.end(), 1);
       Task task;
       for (int t = 0; t < task_count(item.grid); ++t) {
         std::vector<int> c = grid_coordinates(item.grid, t);
         std::vector<Range> ranges = task_ranges(table, whole, item.grid, c);
-        for (std::size_t k = 0; k < table.inputs.size(); ++k) item.inputs[k].push_back(operand_box(table, table.inputs[k], ranges));
+        for (std::size_t k = 0; k < table.inputs.size(); ++k)
+          item.inputs[k].push_back(operand_box(table, table.inputs[k], ranges));
         for (std::size_t k = 0; k < table.outputs.size(); ++k) {
           item.outputs[k].push_back(operand_box(table, table.outputs[k], ranges));
           item.partials[k].push_back(output_partial(table, item.grid, c, k));
@@ -148,7 +153,9 @@ Result<void> Dp::build_items() {
         for (const Box& b : boxes)
           for (std::size_t d = 0; d < b.rank(); ++d)
             item.layout = combine(item.layout, static_cast<Hash>(b.offset[d]) << 32 ^ static_cast<Hash>(b.extent[d]));
-    for (const GridDim& g : item.grid) item.layout = combine(item.layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));
+    for (const GridDim& g : item.grid)
+      item.layout = combine(
+          item.layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));
     item_of_[i] = static_cast<int>(items_.size());
     items_.push_back(std::move(item));
   }
@@ -188,7 +195,8 @@ void Dp::build_edges() {
           for (ValueRef in : source.inputs) open.emplace_back(in, source.op->name() == "stack_partials" ? 1 : sum);
         } else if (item_of_[v.node.index()] >= 0) {
           auto number = static_cast<int>(edges_.size());
-          edges_.push_back({item_of_[v.node.index()], v.output, static_cast<int>(to), static_cast<int>(i), sum, size_of(pcg_.shape(v).dtype)});
+          edges_.push_back({item_of_[v.node.index()], v.output, static_cast<int>(to), static_cast<int>(i), sum,
+                            size_of(pcg_.shape(v).dtype)});
           edges_of_[static_cast<std::size_t>(edges_.back().from)].push_back(number);
           edges_of_[to].push_back(number);
         }
@@ -338,7 +346,8 @@ bool Dp::fits(const Set& set, const Resources& r) const {
 // The best cost of the open items of `set`, leaving its choices in chosen_. Memoised on the choices of its neighbours.
 std::int64_t Dp::solve(const Set& set) {
   if (set.empty()) return 0;
-  std::vector<int> key = {static_cast<int>(set.size()), share_[static_cast<std::size_t>(set[0])].first, share_[static_cast<std::size_t>(set[0])].count};
+  std::vector<int> key = {static_cast<int>(set.size()), share_[static_cast<std::size_t>(set[0])].first,
+                          share_[static_cast<std::size_t>(set[0])].count};
   std::set<int> members(set.begin(), set.end()), around;
   key.insert(key.end(), set.begin(), set.end());
   for (int i : set)
@@ -350,7 +359,8 @@ std::int64_t Dp::solve(const Set& set) {
   for (int other : around) key.push_back(other), key.push_back(chosen_[static_cast<std::size_t>(other)]);
   auto [it, inserted] = memo_.try_emplace(key, kInfinite, std::vector<int>());
   if (!inserted) {
-    for (std::size_t k = 0; k < it->second.second.size(); ++k) chosen_[static_cast<std::size_t>(set[k])] = it->second.second[k];
+    for (std::size_t k = 0; k < it->second.second.size(); ++k)
+      chosen_[static_cast<std::size_t>(set[k])] = it->second.second[k];
     return it->second.first;
   }
   std::vector<Set> parts = components(set);
@@ -370,7 +380,8 @@ std::int64_t Dp::solve(const Set& set) {
     bool possible = all.count >= 2 && fits(parts[heaviest], left);
     Set rest;
     for (std::size_t p = 0; p < parts.size(); ++p)
-      if (p != heaviest) rest.insert(rest.end(), parts[p].begin(), parts[p].end()), possible = possible && fits(parts[p], right);
+      if (p != heaviest)
+        rest.insert(rest.end(), parts[p].begin(), parts[p].end()), possible = possible && fits(parts[p], right);
     if (possible) {
       std::sort(rest.begin(), rest.end());
       for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
@@ -378,7 +389,8 @@ std::int64_t Dp::solve(const Set& set) {
       for (int i : rest) share_[static_cast<std::size_t>(i)] = right;
       std::int64_t at_once = std::max(solve(parts[heaviest]), solve(rest));
       for (int i : set) share_[static_cast<std::size_t>(i)] = all;
-      if (at_once < best) best = at_once;
+      if (at_once < best)
+        best = at_once;
       else
         for (std::size_t k = 0; k < set.size(); ++k) chosen_[static_cast<std::size_t>(set[k])] = sequential[k];
     }
@@ -393,7 +405,9 @@ std::int64_t Dp::solve(const Set& set) {
 std::int64_t Dp::solve_connected(const Set& set) {
   int pivot = splitting_node(set);
   if (pivot < 0) {
-    pivot = *std::max_element(set.begin(), set.end(), [&](int a, int b) { return edges_of_[static_cast<std::size_t>(a)].size() < edges_of_[static_cast<std::size_t>(b)].size(); });
+    pivot = *std::max_element(set.begin(), set.end(), [&](int a, int b) {
+      return edges_of_[static_cast<std::size_t>(a)].size() < edges_of_[static_cast<std::size_t>(b)].size();
+    });
   }
   Set before, after;
   for (int i : set)
@@ -406,14 +420,18 @@ std::int64_t Dp::solve_connected(const Set& set) {
   std::int64_t best = kInfinite;
   std::vector<int> best_choice;
   for (std::size_t c = 0; c < items_[p].choices.size(); ++c) {
-    bool inside = std::all_of(items_[p].devices[c].begin(), items_[p].devices[c].end(), [&](DeviceId d) { return d.value >= share.first && d.value < share.first + share.count; });
+    bool inside = std::all_of(items_[p].devices[c].begin(), items_[p].devices[c].end(), [&](DeviceId d) {
+      return d.value >= share.first && d.value < share.first + share.count;
+    });
     if (!inside && !items_[p].fixed) continue;
     for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
     chosen_[p] = static_cast<int>(c);
     std::int64_t cost = placement_cost(pivot);
     if (cost < best) {
-      if (splitting_node(set) == pivot) cost += solve(before) + solve(after);
-      else cost += solve(rest);
+      if (splitting_node(set) == pivot)
+        cost += solve(before) + solve(after);
+      else
+        cost += solve(rest);
     }
     if (cost < best) {
       best = cost;
@@ -421,7 +439,8 @@ std::int64_t Dp::solve_connected(const Set& set) {
       for (int i : set) best_choice.push_back(chosen_[static_cast<std::size_t>(i)]);
     }
   }
-  for (std::size_t k = 0; k < set.size(); ++k) chosen_[static_cast<std::size_t>(set[k])] = best_choice.empty() ? 0 : best_choice[k];
+  for (std::size_t k = 0; k < set.size(); ++k)
+    chosen_[static_cast<std::size_t>(set[k])] = best_choice.empty() ? 0 : best_choice[k];
   return best;
 }
 
@@ -446,8 +465,10 @@ void Dp::place_leaves(MappingResult& result) {
       NodeId at = open.back();
       open.pop_back();
       for (const Pcg::Use& u : uses[at.index()]) {
-        if (pcg_[u.user].is_parallelization()) open.push_back(u.user);
-        else users.emplace_back(item_of_[u.user.index()], u.operand);
+        if (pcg_[u.user].is_parallelization())
+          open.push_back(u.user);
+        else
+          users.emplace_back(item_of_[u.user.index()], u.operand);
       }
     }
     std::int64_t best = -1;
@@ -459,7 +480,8 @@ void Dp::place_leaves(MappingResult& result) {
         std::vector<int> c = grid_coordinates(grid, t);
         Box box{Dims(part.size(), 0), part};
         for (std::size_t g = 0; g < grid.size(); ++g)
-          if (grid[g].kind == GridDim::Kind::axis) box.offset[static_cast<std::size_t>(grid[g].axis)] = part[static_cast<std::size_t>(grid[g].axis)] * c[g];
+          if (grid[g].kind == GridDim::Kind::axis)
+            box.offset[static_cast<std::size_t>(grid[g].axis)] = part[static_cast<std::size_t>(grid[g].axis)] * c[g];
         stored.emplace(choice.device(c), std::move(box));
       }
       std::int64_t local = 0;
@@ -484,8 +506,10 @@ Result<MappingResult> Dp::run() {
   result.mappings.resize(pcg_.size());
   std::int64_t cost = 0;
   for (std::size_t i = 0; i < items_.size(); ++i) {
-    if (items_[i].fixed || items_[i].choices.size() == 1) chosen_[i] = 0;
-    else open.push_back(static_cast<int>(i));
+    if (items_[i].fixed || items_[i].choices.size() == 1)
+      chosen_[i] = 0;
+    else
+      open.push_back(static_cast<int>(i));
   }
   for (std::size_t i = 0; i < items_.size(); ++i) {
     if (chosen_[i] < 0) continue;
@@ -496,7 +520,8 @@ Result<MappingResult> Dp::run() {
     }
   }
   cost += solve(open);
-  for (std::size_t i = 0; i < items_.size(); ++i) result.mappings[items_[i].node.index()] = items_[i].choices[static_cast<std::size_t>(chosen_[i])];
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    result.mappings[items_[i].node.index()] = items_[i].choices[static_cast<std::size_t>(chosen_[i])];
   place_leaves(result);
   result.estimate = {cost};
   return result;
@@ -504,6 +529,8 @@ Result<MappingResult> Dp::run() {
 
 }  // namespace
 
-Result<MappingResult> MappingSearch::run(const Pcg& pcg) const { return Dp(pcg, cost_, cache_->mutex, cache_->edges).run(); }
+Result<MappingResult> MappingSearch::run(const Pcg& pcg) const {
+  return Dp(pcg, cost_, cache_->mutex, cache_->edges).run();
+}
 
 }  // namespace unity

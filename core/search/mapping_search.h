@@ -3,13 +3,15 @@
 //
 //   sequence split:  a node p that no edge jumps over: for each mapping of p, what is before and what is after it are
 //                    independent given p's mapping.
-//   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or at
+//   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or
+//   at
 //                    the same time on disjoint shares of them: min(sum, max).
-//   otherwise:       condition on the node with the most edges, then split again (exact; exponential only in how far the
+//   otherwise:       condition on the node with the most edges, then split again (exact; exponential only in how far
+//   the
 //                    graph is from series-parallel).
 //
-// Sub-results are memoised within a call, edge costs across calls (thread-safe). The cost is a sum of piece costs without
-// overlap; ranking of candidates is left to simulation.
+// Sub-results are memoised within a call, edge costs across calls (thread-safe). The cost is a sum of piece costs
+// without overlap; ranking of candidates is left to simulation.
 #pragma once
 
 #include <memory>
@@ -31,8 +33,8 @@ class MappingSearch {
   explicit MappingSearch(const CostModel& cost);
   ~MappingSearch();
 
-  // Boundary leaves and deliver nodes get their natural mapping (last grid dimension innermost, from device 0): both sides
-  // of a cut agree on it. Error when an operator has more tasks than there are devices (names it).
+  // Boundary leaves and deliver nodes get their natural mapping (last grid dimension innermost, from device 0): both
+  // sides of a cut agree on it. Error when an operator has more tasks than there are devices (names it).
   Result<MappingResult> run(const Pcg& pcg) const;
 
  private:

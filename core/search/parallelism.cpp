@@ -24,14 +24,17 @@ std::set<std::string> kinds_of_class(const Pcg& pcg, const std::vector<AxisClass
     const std::string& op = n.op->name();
     bool row = op == "matmul" && axis.name != "n" && axis.role == AxisRole::parallel;
     if (op == "batch_matmul" && axis.role == AxisRole::parallel && axis.name != "m" && axis.name != "n") heads = true;
-    if (axis.role == AxisRole::window || row) kinds.insert("spatial");
-    else if (axis.role == AxisRole::reduction) kinds.insert("reduction");
+    if (axis.role == AxisRole::window || row)
+      kinds.insert("spatial");
+    else if (axis.role == AxisRole::reduction)
+      kinds.insert("reduction");
   }
   if (heads) return {"head"};  // its projections' columns and rows belong to it
   if (!kinds.contains("spatial")) {
-    bool only_reduction = std::all_of(classes[index].members.begin(), classes[index].members.end(), [&](const AxisClassMember& m) {
-      return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::reduction;
-    });
+    bool only_reduction =
+        std::all_of(classes[index].members.begin(), classes[index].members.end(), [&](const AxisClassMember& m) {
+          return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::reduction;
+        });
     if (!only_reduction) kinds.insert("model");
   }
   return kinds;

@@ -61,7 +61,8 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
   const Entry* entry = nullptr;
   for (const Entry& e : entries())
     if (e.info.name == options.strategy) entry = &e;
-  if (!entry) throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
+  if (!entry)
+    throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
   auto start = std::chrono::steady_clock::now();
   const Topology& topology = cost.topology();
   Evaluator evaluator(cost, {true, options.optimizer}, options.memory_limit);
@@ -80,7 +81,8 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
   plan.derivation = std::move(outcome.derivation);
   plan.search = {options.strategy, outcome.stopped_because, evaluator.scored(),
                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
-  plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(), outcome.candidate.score.communicated};
+  plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
+                     outcome.candidate.score.communicated};
   return plan;
 }
 

@@ -11,27 +11,28 @@
 namespace unity {
 
 struct SearchProgress {
-  std::string stage;             // "encoder.1.attention.. under 2-way data, 6 copies"
-  std::int64_t candidates = 0;   // scored so far
-  double fraction = 0;           // of the work known so far, 0..1
-  Picoseconds best;              // of the whole iteration; 0: none yet
+  std::string stage;            // "encoder.1.attention.. under 2-way data, 6 copies"
+  std::int64_t candidates = 0;  // scored so far
+  double fraction = 0;          // of the work known so far, 0..1
+  Picoseconds best;             // of the whole iteration; 0: none yet
 };
 
 struct SearchOptions {
   std::string strategy = "unity";
-  int budget = 4000;             // candidates that may be scored (counted, so that results repeat)
-  double alpha = 1.05;           // a candidate worse than alpha times the best is not expanded (paper, section 5.1)
-  int minimum_part = 10;         // smallest part of a split, in operators (paper: k = 10)
+  int budget = 4000;      // candidates that may be scored (counted, so that results repeat)
+  double alpha = 1.05;    // a candidate worse than alpha times the best is not expanded (paper, section 5.1)
+  int minimum_part = 10;  // smallest part of a split, in operators (paper: k = 10)
   std::uint64_t seed = 1;
-  Bytes memory_limit{0};         // per device; 0: as the device has
+  Bytes memory_limit{0};  // per device; 0: as the device has
   OptimizerSpec optimizer;
   std::vector<std::string> parallelism;  // allowed kinds: data, model, reduction, head, spatial, pipeline; empty: all
   std::function<void(const SearchProgress&)> progress;
 };
 
-// The plan that the strategy finds. Error: the strategy does not apply to this model or machine, or no plan fits in memory
-// (says how much it would need). InputError: unknown strategy, options out of range.
-Result<Plan> find_plan(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost, const SearchOptions& options);
+// The plan that the strategy finds. Error: the strategy does not apply to this model or machine, or no plan fits in
+// memory (says how much it would need). InputError: unknown strategy, options out of range.
+Result<Plan> find_plan(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost,
+                       const SearchOptions& options);
 
 struct StrategyInfo {
   std::string name;

@@ -13,7 +13,8 @@ int Layout::tasks() const {
 }
 
 std::string to_string(const Layout& layout) {
-  return fmt::format("[{}]{}", fmt::join(layout.degrees, ", "), layout.copies > 1 ? fmt::format(" copies {}", layout.copies) : "");
+  return fmt::format("[{}]{}", fmt::join(layout.degrees, ", "),
+                     layout.copies > 1 ? fmt::format(" copies {}", layout.copies) : "");
 }
 
 std::vector<Layout> boundary_layouts(const Shape& shape, int devices) {
@@ -61,8 +62,10 @@ std::vector<Part> split(const Pcg& pcg, int minimum) {
     passing += change[i];
     if (!pcg.nodes()[i].is_compute()) continue;
     ++in_part, ++seen;
-    bool cut = passing == 0 && !tail[i] && pcg.nodes()[i].outputs[0].dtype != DType::i32 && !pcg.nodes()[i].outputs[0].dims.empty();
-    if (cut && in_part >= static_cast<std::size_t>(minimum) && compute_nodes - seen >= static_cast<std::size_t>(minimum)) {
+    bool cut = passing == 0 && !tail[i] && pcg.nodes()[i].outputs[0].dtype != DType::i32 &&
+               !pcg.nodes()[i].outputs[0].dims.empty();
+    if (cut && in_part >= static_cast<std::size_t>(minimum) &&
+        compute_nodes - seen >= static_cast<std::size_t>(minimum)) {
       cuts.push_back(i);
       in_part = 0;
     }
@@ -88,10 +91,16 @@ Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const
   ValueRef carried;
   if (part.in.valid()) {
     Shape shape = pcg.shape({part.in, 0}).shape();
-    carried = {UNITY_TRY(g.try_add(get_operator("boundary"), {shape.dims, in.degrees, std::int64_t{in.copies}, std::string(to_string(shape.dtype))}, {}, pcg[part.in].origin, "boundary")), 0};
+    carried = {
+        UNITY_TRY(g.try_add(get_operator("boundary"),
+                            {shape.dims, in.degrees, std::int64_t{in.copies}, std::string(to_string(shape.dtype))}, {},
+                            pcg[part.in].origin, "boundary")),
+        0};
     for (std::size_t d = 0; d < in.degrees.size(); ++d)
       if (in.degrees[d] > 1)
-        carried = {UNITY_TRY(g.try_add(get_operator("combine"), integers(static_cast<std::int64_t>(d), in.degrees[d]), {carried}, {}, pcg[part.in].name)), 0};
+        carried = {UNITY_TRY(g.try_add(get_operator("combine"), integers(static_cast<std::int64_t>(d), in.degrees[d]),
+                                       {carried}, {}, pcg[part.in].name)),
+                   0};
   }
   std::map<NodeId, ValueRef> leaves;
   for (std::size_t i = part.first; i < part.last; ++i) {
@@ -106,7 +115,10 @@ Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const
         if (inserted) {
           const Node& leaf = pcg[v.node];
           it->second = {UNITY_TRY(g.try_add(*leaf.op, leaf.attributes, {}, leaf.origin, leaf.name)), 0};
-          if (copies > 1) it->second = {UNITY_TRY(g.try_add(get_operator("replicate"), {std::int64_t{copies}}, {it->second}, {}, leaf.name)), 0};
+          if (copies > 1)
+            it->second = {
+                UNITY_TRY(g.try_add(get_operator("replicate"), {std::int64_t{copies}}, {it->second}, {}, leaf.name)),
+                0};
         }
         inputs.push_back(it->second);
       } else {
@@ -120,10 +132,15 @@ Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const
     ValueRef v{moved.at(part.out), 0};
     for (std::size_t d = 0; d < out.degrees.size(); ++d)
       if (out.degrees[d] > 1)
-        v = {UNITY_TRY(g.try_add(get_operator("partition"), integers(static_cast<std::int64_t>(d), out.degrees[d]), {v}, {}, pcg[part.out].name)), 0};
-    if (out.copies % copies != 0) return fail("layouts {} and {}: copies cannot be dropped", to_string(in), to_string(out));
+        v = {UNITY_TRY(g.try_add(get_operator("partition"), integers(static_cast<std::int64_t>(d), out.degrees[d]), {v},
+                                 {}, pcg[part.out].name)),
+             0};
+    if (out.copies % copies != 0)
+      return fail("layouts {} and {}: copies cannot be dropped", to_string(in), to_string(out));
     if (out.copies > copies)
-      v = {UNITY_TRY(g.try_add(get_operator("replicate"), {std::int64_t{out.copies / copies}}, {v}, {}, pcg[part.out].name)), 0};
+      v = {UNITY_TRY(
+               g.try_add(get_operator("replicate"), {std::int64_t{out.copies / copies}}, {v}, {}, pcg[part.out].name)),
+           0};
     outputs.push_back({UNITY_TRY(g.try_add(get_operator("deliver"), {}, {v}, pcg[part.out].origin, "deliver")), 0});
   }
   for (ValueRef v : pcg.outputs())
@@ -154,7 +171,10 @@ Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts) {
           continue;
         }
       std::vector<ValueRef> inputs;
-      for (ValueRef v : n.inputs) inputs.push_back({moved[v.node.index()].node, n.inputs.empty() || part[v.node].op->name() == "boundary" ? moved[v.node.index()].output : v.output});
+      for (ValueRef v : n.inputs)
+        inputs.push_back({moved[v.node.index()].node, n.inputs.empty() || part[v.node].op->name() == "boundary"
+                                                          ? moved[v.node.index()].output
+                                                          : v.output});
       if (n.op->name() == "deliver") {
         delivered = inputs[0], deliver = NodeId(static_cast<std::int64_t>(i));
         continue;

@@ -1,6 +1,7 @@
-// Level 1 of the search: cutting a graph into parts that are optimised apart (paper, section 5.3). A cut is a value through
-// which everything after it depends on everything before it (a post-dominator of the compute operators before it; weights
-// and inputs may be used on both sides). For each layout of the value at a cut, the parts on its two sides are independent.
+// Level 1 of the search: cutting a graph into parts that are optimised apart (paper, section 5.3). A cut is a value
+// through which everything after it depends on everything before it (a post-dominator of the compute operators before
+// it; weights and inputs may be used on both sides). For each layout of the value at a cut, the parts on its two sides
+// are independent.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace unity {
 
-// The layout of a value at a cut: a degree for each dimension, and copies. (The paper allows copies = 1 only; with copies,
-// Megatron's replicated residual stream is in the space.)
+// The layout of a value at a cut: a degree for each dimension, and copies. (The paper allows copies = 1 only; with
+// copies, Megatron's replicated residual stream is in the space.)
 struct Layout {
   std::vector<std::int64_t> degrees;
   int copies = 1;
@@ -21,8 +22,8 @@ struct Layout {
 };
 std::string to_string(const Layout& layout);  // "[2, 1, 1] copies 6"
 
-// The layouts that are tried for a tensor on n devices: serial; and for every d0 that divides n and dimension 0, dimension 0
-// split d0 ways with the other n / d0 devices holding copies, or splitting another dimension but the last.
+// The layouts that are tried for a tensor on n devices: serial; and for every d0 that divides n and dimension 0,
+// dimension 0 split d0 ways with the other n / d0 devices holding copies, or splitting another dimension but the last.
 std::vector<Layout> boundary_layouts(const Shape& shape, int devices);
 
 struct Part {
@@ -31,13 +32,13 @@ struct Part {
   NodeId out;                       // cut at its end: invalid for the last part
 };
 
-// Cuts into parts of at least `minimum` compute operators, at the same places of repeated blocks. One part when there are
-// no cuts, or the graph is smaller than two parts.
+// Cuts into parts of at least `minimum` compute operators, at the same places of repeated blocks. One part when there
+// are no cuts, or the graph is smaller than two parts.
 std::vector<Part> split(const Pcg& pcg, int minimum);
 
-// The part as a graph of its own: a boundary leaf in layout `in`, a deliver operator in layout `out`; leaves have as many
-// copies as the boundary, so that every operator is computed by as many devices redundantly. Error when the layouts do not
-// fit (copies cannot be dropped).
+// The part as a graph of its own: a boundary leaf in layout `in`, a deliver operator in layout `out`; leaves have as
+// many copies as the boundary, so that every operator is computed by as many devices redundantly. Error when the
+// layouts do not fit (copies cannot be dropped).
 Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const Layout& out);
 
 // The inverse: joins optimised parts, in order, into one graph. Outputs in the order of `pcg`.

@@ -21,7 +21,6 @@ struct Outcome {
 
 using Strategy = Result<Outcome> (*)(const StrategyInput&);
 
-
 // An error that says what the plan needs and what the devices have.
 Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator);
 

@@ -34,14 +34,17 @@ std::vector<Move> moves_of(const Pcg& pcg, const SubstitutionOptions& options) {
     for (std::size_t r = 0; r < library.size(); ++r) {
       if (!library[r].algebraic()) continue;
       std::size_t matches = find_matches(pcg, library[r]).size();
-      for (std::size_t m = 0; m < matches; ++m) moves.push_back({Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0});
+      for (std::size_t m = 0; m < matches; ++m)
+        moves.push_back({Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0});
     }
   }
   return moves;
 }
 
 void keep_pareto(std::vector<Found>& found, std::size_t keep) {
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.candidate.score.iteration < b.candidate.score.iteration; });
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return a.candidate.score.iteration < b.candidate.score.iteration;
+  });
   std::vector<Found> front;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (Found& f : found) {
@@ -96,7 +99,8 @@ Result<State> apply_move(const State& state, const Move& move) {
   return next;
 }
 
-SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator, const SubstitutionOptions& options) {
+SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,
+                              const SubstitutionOptions& options) {
   SubstitutionResult result;
   std::set<Open> open;
   std::set<Hash> seen;
@@ -113,7 +117,8 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
     Found found{std::move(state), std::move(*candidate)};
     result.found.push_back(found);
     if (result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
-    if (static_cast<double>(cost) <= options.alpha * static_cast<double>(best)) open.insert({cost, hash, std::move(found)});
+    if (static_cast<double>(cost) <= options.alpha * static_cast<double>(best))
+      open.insert({cost, hash, std::move(found)});
     best = std::min(best, cost);
   };
   for (const State& s : start) consider(s);

@@ -1,9 +1,9 @@
 // Level 2 of the search: which substitutions to apply, by best-first backtracking (paper, section 5.1, Algorithm 1).
 //
-// A state is a graph; a move applies one rule of the library at a match, or one sharding rule along a whole axis class (all
-// operators whose axes are linked through the tensors between them), or moves replication up. The cheapest open state is
-// expanded; states worse than alpha times the best are dropped; equal states (canonical hash) are scored once. Rounds have
-// a fixed width and are merged by (cost, hash), so the result does not depend on timing.
+// A state is a graph; a move applies one rule of the library at a match, or one sharding rule along a whole axis class
+// (all operators whose axes are linked through the tensors between them), or moves replication up. The cheapest open
+// state is expanded; states worse than alpha times the best are dropped; equal states (canonical hash) are scored once.
+// Rounds have a fixed width and are merged by (cost, hash), so the result does not depend on timing.
 #pragma once
 
 #include <set>
@@ -18,8 +18,8 @@ namespace unity {
 // A move by position, so that it can be repeated on an isomorphic graph.
 struct Move {
   enum class Kind : std::uint8_t { shard_class, replicate_all, rule } kind = Kind::shard_class;
-  int index = 0;   // axis class, or rule of the library
-  int match = 0;   // rule: which match
+  int index = 0;  // axis class, or rule of the library
+  int match = 0;  // rule: which match
   int degree = 0;
   bool operator==(const Move&) const = default;
 };
@@ -37,11 +37,11 @@ struct Found {
 
 struct SubstitutionOptions {
   double alpha = 1.05;
-  int budget = 100;       // candidates scored by this call
-  int devices = 1;        // degrees are divisors of this
+  int budget = 100;                      // candidates scored by this call
+  int devices = 1;                       // degrees are divisors of this
   std::vector<std::string> parallelism;  // allowed kinds (parallelism.h); empty: all
-  bool algebra = true;    // rules of the library, beside sharding
-  std::size_t keep = 4;   // results
+  bool algebra = true;                   // rules of the library, beside sharding
+  std::size_t keep = 4;                  // results
 };
 
 struct SubstitutionResult {
@@ -49,7 +49,8 @@ struct SubstitutionResult {
   std::string stopped_because;
 };
 
-SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator, const SubstitutionOptions& options);
+SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,
+                              const SubstitutionOptions& options);
 
 // Divisors of n above 1, ascending.
 std::vector<int> degrees_of_devices(int n);

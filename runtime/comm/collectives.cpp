@@ -19,18 +19,31 @@ void combine_into(T* to, const T* from, std::int64_t n, Monoid monoid) {
 
 class Ring {
  public:
-  Ring(const Communication& c, std::size_t self, const CollectiveBuffers& buffers, DType dtype, Communicator& communicator, std::int64_t tag)
-      : c_(c), self_(self), n_(c.participants.size()), buffers_(buffers), dtype_(dtype), communicator_(communicator), tag_(tag) {}
+  Ring(const Communication& c, std::size_t self, const CollectiveBuffers& buffers, DType dtype,
+       Communicator& communicator, std::int64_t tag)
+      : c_(c),
+        self_(self),
+        n_(c.participants.size()),
+        buffers_(buffers),
+        dtype_(dtype),
+        communicator_(communicator),
+        tag_(tag) {}
 
   void run() {
     switch (c_.kind) {
       case CollectiveKind::send:
-      case CollectiveKind::broadcast: return broadcast();
-      case CollectiveKind::reduce: return reduce();
-      case CollectiveKind::all_reduce: return all_reduce();
-      case CollectiveKind::all_gather: return all_gather();
-      case CollectiveKind::reduce_scatter: return reduce_scatter();
-      case CollectiveKind::all_to_all: return all_to_all();
+      case CollectiveKind::broadcast:
+        return broadcast();
+      case CollectiveKind::reduce:
+        return reduce();
+      case CollectiveKind::all_reduce:
+        return all_reduce();
+      case CollectiveKind::all_gather:
+        return all_gather();
+      case CollectiveKind::reduce_scatter:
+        return reduce_scatter();
+      case CollectiveKind::all_to_all:
+        return all_to_all();
     }
   }
 
@@ -50,10 +63,15 @@ class Ring {
   }
   void add(std::byte* to, const std::byte* from, std::int64_t elements) const {
     switch (dtype_) {
-      case DType::f32: return combine_into(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), elements, c_.monoid);
-      case DType::f64: return combine_into(reinterpret_cast<double*>(to), reinterpret_cast<const double*>(from), elements, c_.monoid);
-      case DType::i32: return combine_into(reinterpret_cast<std::int32_t*>(to), reinterpret_cast<const std::int32_t*>(from), elements, c_.monoid);
-      default: UNITY_CHECK(false, "collectives move f32, f64 and i32, found {}", to_string(dtype_));
+      case DType::f32:
+        return combine_into(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), elements, c_.monoid);
+      case DType::f64:
+        return combine_into(reinterpret_cast<double*>(to), reinterpret_cast<const double*>(from), elements, c_.monoid);
+      case DType::i32:
+        return combine_into(reinterpret_cast<std::int32_t*>(to), reinterpret_cast<const std::int32_t*>(from), elements,
+                            c_.monoid);
+      default:
+        UNITY_CHECK(false, "collectives move f32, f64 and i32, found {}", to_string(dtype_));
     }
   }
   void send(std::size_t to, std::span<const std::byte> data, std::int64_t step) {
@@ -85,11 +103,15 @@ class Ring {
     if (self_ + 1 < n_) {
       Data other(static_cast<std::size_t>(bytes(box)));
       receive(self_ + 1, other, 0);
-      if (data.empty()) data = std::move(other);
-      else add(data.data(), other.data(), box.elements());
+      if (data.empty())
+        data = std::move(other);
+      else
+        add(data.data(), other.data(), box.elements());
     }
-    if (self_ > 0) send(self_ - 1, data, 0);
-    else unpack(data, box);
+    if (self_ > 0)
+      send(self_ - 1, data, 0);
+    else
+      unpack(data, box);
   }
 
   void all_reduce() {
@@ -99,7 +121,8 @@ class Ring {
     auto begin = [&](std::int64_t chunk) { return total * chunk / n; };
     auto chunk_of = [&](std::int64_t c) {
       c = ((c % n) + n) % n;
-      return std::span<std::byte>(data.data() + begin(c) * width, static_cast<std::size_t>((begin(c + 1) - begin(c)) * width));
+      return std::span<std::byte>(data.data() + begin(c) * width,
+                                  static_cast<std::size_t>((begin(c + 1) - begin(c)) * width));
     };
     auto self = static_cast<std::int64_t>(self_);
     Data incoming;
@@ -150,8 +173,10 @@ class Ring {
     for (const Exchange& e : c_.exchanges) {
       if (static_cast<std::size_t>(e.from) != self_) continue;
       Data data = pack(e.box);
-      if (e.from == e.to) unpack(data, e.box);
-      else send(static_cast<std::size_t>(e.to), data, 0);
+      if (e.from == e.to)
+        unpack(data, e.box);
+      else
+        send(static_cast<std::size_t>(e.to), data, 0);
     }
     Data data;
     for (const Exchange& e : c_.exchanges) {

@@ -1,7 +1,8 @@
-// Collectives of a Program, written once on point-to-point messages: what runs is what is simulated, and results agree bit
-// for bit whatever carries the messages.
+// Collectives of a Program, written once on point-to-point messages: what runs is what is simulated, and results agree
+// bit for bit whatever carries the messages.
 //
-//   all_reduce      ring: reduce-scatter over n chunks, then all-gather: 2(n-1) steps; every participant ends with the same
+//   all_reduce      ring: reduce-scatter over n chunks, then all-gather: 2(n-1) steps; every participant ends with the
+//   same
 //                   bits, since each chunk is added up once, in ring order
 //   reduce_scatter, all_gather   ring over the participants' pieces: n-1 steps
 //   broadcast, reduce            along the chain of participants
@@ -21,8 +22,8 @@ struct CollectiveBuffers {
   Box receive_box;
 };
 
-// Runs participant `self`'s part. `dtype` is that of the data in memory (f64 when a program runs in double precision); tags
-// [tag, tag + 4096) belong to this call.
+// Runs participant `self`'s part. `dtype` is that of the data in memory (f64 when a program runs in double precision);
+// tags [tag, tag + 4096) belong to this call.
 void run_collective(const Communication& communication, std::size_t self, const CollectiveBuffers& buffers, DType dtype,
                     Communicator& communicator, std::int64_t tag);
 

@@ -10,8 +10,8 @@
 
 namespace unity {
 
-// Messages between two devices with the same tag arrive in the order in which they were sent. A send may return before the
-// message is received.
+// Messages between two devices with the same tag arrive in the order in which they were sent. A send may return before
+// the message is received.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -36,7 +36,8 @@ class ThreadCommunicator final : public Communicator {
     it->second.pop_front();
     if (it->second.empty()) box.messages.erase(it);
     lock.unlock();
-    UNITY_CHECK(message.size() == data.size(), "message of {} bytes from device {} to {}, expected {}", message.size(), from, to, data.size());
+    UNITY_CHECK(message.size() == data.size(), "message of {} bytes from device {} to {}, expected {}", message.size(),
+                from, to, data.size());
     if (!data.empty()) std::memcpy(data.data(), message.data(), data.size());
   }
 
@@ -70,6 +71,8 @@ class ThreadCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_thread_communicator(int devices) { return std::make_unique<ThreadCommunicator>(devices); }
+std::unique_ptr<Communicator> make_thread_communicator(int devices) {
+  return std::make_unique<ThreadCommunicator>(devices);
+}
 
 }  // namespace unity

@@ -1,10 +1,10 @@
-// Every plan trains like one device: random rule sequences and mappings, run by the executor in f32 and f64, against the
-// serial program.
-
-#include <catch2/catch.hpp>
+// Every plan trains like one device: random rule sequences and mappings, run by the executor in f32 and f64, against
+// the serial program.
 
 #include <cmath>
 #include <random>
+
+#include <catch2/catch.hpp>
 
 #include "core/graph/evaluate.h"
 #include "core/graph/text.h"
@@ -36,7 +36,8 @@ std::map<std::string, HostTensor> random_inputs(const Pcg& pcg, std::uint64_t se
     HostTensor t = shape.dtype == DType::i32 ? index_tensor(shape.dims) : real_tensor(shape.dims);
     if (shape.dtype == DType::i32) {
       auto bound = static_cast<std::uint64_t>(index_bound(pcg, NodeId(static_cast<std::int64_t>(i))));
-      for (std::size_t k = 0; k < t.indices.size(); ++k) t.indices[k] = static_cast<std::int32_t>(random_below(key, k, bound));
+      for (std::size_t k = 0; k < t.indices.size(); ++k)
+        t.indices[k] = static_cast<std::int32_t>(random_below(key, k, bound));
     } else {
       for (std::size_t k = 0; k < t.reals.size(); ++k) t.reals[k] = random_normal(key, k);
     }
@@ -92,7 +93,8 @@ double distance(const Run& a, const Run& b, const std::map<std::string, double>&
 }
 
 Pcg model(const std::string& name) {
-  if (name == "two-tower") return build_model({std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}});
+  if (name == "two-tower")
+    return build_model({std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}});
   return build_model({name, {{"batch", 12}}});
 }
 
@@ -103,7 +105,8 @@ std::vector<MachineMapping> random_mappings(const Pcg& pcg, const Topology& topo
     TaskGrid grid = node_grid(pcg, NodeId(static_cast<std::int64_t>(i)));
     std::vector<MachineMapping> choices = mappings(grid, topology, {0, devices});
     int tasks = task_count(grid);
-    if (choices.empty() || random() % 3 == 0) choices = {natural_mapping(grid, static_cast<int>(random() % static_cast<std::uint64_t>(devices - tasks + 1)))};
+    if (choices.empty() || random() % 3 == 0)
+      choices = {natural_mapping(grid, static_cast<int>(random() % static_cast<std::uint64_t>(devices - tasks + 1)))};
     result[i] = choices[random() % choices.size()];
   }
   return result;
@@ -134,9 +137,14 @@ TEST_CASE("random rule sequences and mappings keep loss and all gradients") {
       for (int attempt = 0; attempt < 40 && state.moves.size() < length; ++attempt) {
         Move move;
         switch (random() % 4) {
-          case 0: move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)}; break;
-          case 1: move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0}; break;
-          default: move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
+          case 0:
+            move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)};
+            break;
+          case 1:
+            move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0};
+            break;
+          default:
+            move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
         }
         auto next = apply_move(state, move);
         if (!next.ok()) continue;

@@ -1,5 +1,5 @@
-// The paper's worked example (Figs. 1 and 2): 784-512-10, 64 samples, 2 GPUs of a Summit node. Three fixed plans, written as
-// sequences of rules, lowered and simulated.
+// The paper's worked example (Figs. 1 and 2): 784-512-10, 64 samples, 2 GPUs of a Summit node. Three fixed plans,
+// written as sequences of rules, lowered and simulated.
 
 #include <catch2/catch.hpp>
 
@@ -49,7 +49,8 @@ std::int64_t elements_moved(const Pcg& pcg) {
 
 TEST_CASE("data parallelism as rules moves 813,056 elements") {
   // Every operator along the batch; each device all-reduces 784*512 + 512*10 weight gradients: 2 (n-1) of them in all.
-  Pcg g = shard(shard(shard(shard(model(), "matmul", 0, "m"), "relu", 0, "d0"), "matmul", 1, "m"), "cross_entropy", 0, "d0");
+  Pcg g = shard(shard(shard(shard(model(), "matmul", 0, "m"), "relu", 0, "d0"), "matmul", 1, "m"), "cross_entropy", 0,
+                "d0");
   CHECK(elements_moved(g) == 813'056);
 }
 

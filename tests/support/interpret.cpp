@@ -43,8 +43,10 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
       continue;
     }
     for_box(b.box, b.box, whole_box(tensor.dims), [&](std::size_t here, std::size_t there) {
-      if (indices) run.index_buffers[i][here] = value->second.as<std::int32_t>()[there];
-      else run.buffers[i][here] = value->second.as<double>()[there];
+      if (indices)
+        run.index_buffers[i][here] = value->second.as<std::int32_t>()[there];
+      else
+        run.buffers[i][here] = value->second.as<double>()[there];
     });
   }
   auto box_of = [&](BufferId id) -> const Box& { return program.buffer(id).box; };
@@ -59,7 +61,8 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
           const ProgramTensor& tensor = program.tensor_of(id);
           bool indices = tensor.dtype == DType::i32;
           void* pointer = indices ? static_cast<void*>(run.index_buffers[id.index()].data()) : data(id).data();
-          blocks.push_back({pointer, indices ? DType::i32 : DType::f64, box_of(id).extent, box_of(id).offset, tensor.dims});
+          blocks.push_back(
+              {pointer, indices ? DType::i32 : DType::f64, box_of(id).extent, box_of(id).offset, tensor.dims});
         }
         std::span<const Operand> all(blocks);
         op.op->reference({op.attributes, all.first(op.inputs), all.subspan(op.inputs),
@@ -68,23 +71,29 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
       }
       case TaskKind::copy:
       case TaskKind::accumulate:
-        for_box(program.boxes[static_cast<std::size_t>(t.op)], box_of(operands[0]), box_of(operands[1]), [&](std::size_t a, std::size_t b) {
-          double x = data(operands[0])[a];
-          data(operands[1])[b] = t.kind == TaskKind::copy ? x : data(operands[1])[b] + x;
-        });
+        for_box(program.boxes[static_cast<std::size_t>(t.op)], box_of(operands[0]), box_of(operands[1]),
+                [&](std::size_t a, std::size_t b) {
+                  double x = data(operands[0])[a];
+                  data(operands[1])[b] = t.kind == TaskKind::copy ? x : data(operands[1])[b] + x;
+                });
         break;
-      case TaskKind::zero: std::fill(data(operands[0]).begin(), data(operands[0]).end(), 0.0); break;
-      case TaskKind::update: break;
+      case TaskKind::zero:
+        std::fill(data(operands[0]).begin(), data(operands[0]).end(), 0.0);
+        break;
+      case TaskKind::update:
+        break;
       case TaskKind::communicate: {
         const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
         std::vector<std::vector<double>> sent;
-        for (const Participant& p : c.participants) sent.push_back(p.send.valid() ? data(p.send) : std::vector<double>());
+        for (const Participant& p : c.participants)
+          sent.push_back(p.send.valid() ? data(p.send) : std::vector<double>());
         auto move = [&](std::size_t from, std::size_t to, const Box& box, bool add) {
           if (!c.participants[from].send.valid() || !c.participants[to].receive.valid()) return;
-          for_box(box, box_of(c.participants[from].send), box_of(c.participants[to].receive), [&](std::size_t a, std::size_t b) {
-            double& x = data(c.participants[to].receive)[b];
-            x = (add ? x : 0.0) + sent[from][a];
-          });
+          for_box(box, box_of(c.participants[from].send), box_of(c.participants[to].receive),
+                  [&](std::size_t a, std::size_t b) {
+                    double& x = data(c.participants[to].receive)[b];
+                    x = (add ? x : 0.0) + sent[from][a];
+                  });
         };
         std::size_t n = c.participants.size();
         for (std::size_t to = 0; to < n; ++to) {
@@ -101,14 +110,20 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
                 if (to != 0) break;
                 [[fallthrough]];
               case CollectiveKind::all_reduce:
-              case CollectiveKind::reduce_scatter: move(from, to, piece, !first); break;
-              case CollectiveKind::all_gather: move(from, to, c.participants[from].piece, false); break;
-              case CollectiveKind::all_to_all: break;
+              case CollectiveKind::reduce_scatter:
+                move(from, to, piece, !first);
+                break;
+              case CollectiveKind::all_gather:
+                move(from, to, c.participants[from].piece, false);
+                break;
+              case CollectiveKind::all_to_all:
+                break;
             }
             first = false;
           }
         }
-        for (const Exchange& e : c.exchanges) move(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box, false);
+        for (const Exchange& e : c.exchanges)
+          move(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box, false);
         break;
       }
     }
@@ -131,12 +146,15 @@ std::map<std::string, std::vector<double>> weight_gradients(const Program& progr
     if (t.kind != TaskKind::update) continue;
     BufferId weight = program.operands_of(t)[0], gradient = program.operands_of(t)[1];
     const ProgramTensor& tensor = program.tensor_of(weight);
-    auto [it, inserted] = gradients.try_emplace(tensor.name, static_cast<std::size_t>(element_count(tensor.dims)), std::nan(""));
-    for_box(program.buffer(gradient).box, program.buffer(gradient).box, whole_box(tensor.dims), [&](std::size_t a, std::size_t b) {
-      double x = run.buffers[gradient.index()][a];
-      UNITY_CHECK(std::isnan(it->second[b]) || it->second[b] == x, "copies of the gradient of {} differ", tensor.name);
-      it->second[b] = x;
-    });
+    auto [it, inserted] =
+        gradients.try_emplace(tensor.name, static_cast<std::size_t>(element_count(tensor.dims)), std::nan(""));
+    for_box(program.buffer(gradient).box, program.buffer(gradient).box, whole_box(tensor.dims),
+            [&](std::size_t a, std::size_t b) {
+              double x = run.buffers[gradient.index()][a];
+              UNITY_CHECK(std::isnan(it->second[b]) || it->second[b] == x, "copies of the gradient of {} differ",
+                          tensor.name);
+              it->second[b] = x;
+            });
   }
   return gradients;
 }

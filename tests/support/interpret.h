@@ -1,4 +1,5 @@
-// Runs a Program task by task in f64 with the reference evaluator: the executor that is obviously right, to test lowering.
+// Runs a Program task by task in f64 with the reference evaluator: the executor that is obviously right, to test
+// lowering.
 #pragma once
 
 #include <map>

@@ -6,8 +6,12 @@
 
 namespace unity::test {
 
-inline ValueRef partition(Builder& b, int dim, int d, ValueRef x) { return b.apply("partition", {std::int64_t{dim}, std::int64_t{d}}, {x}); }
-inline ValueRef combine(Builder& b, int dim, int d, ValueRef x) { return b.apply("combine", {std::int64_t{dim}, std::int64_t{d}}, {x}); }
+inline ValueRef partition(Builder& b, int dim, int d, ValueRef x) {
+  return b.apply("partition", {std::int64_t{dim}, std::int64_t{d}}, {x});
+}
+inline ValueRef combine(Builder& b, int dim, int d, ValueRef x) {
+  return b.apply("combine", {std::int64_t{dim}, std::int64_t{d}}, {x});
+}
 inline ValueRef replicate(Builder& b, int d, ValueRef x) { return b.apply("replicate", {std::int64_t{d}}, {x}); }
 inline ValueRef reduce(Builder& b, int d, ValueRef x) { return b.apply("reduce", {std::int64_t{d}}, {x}); }
 

@@ -1,4 +1,5 @@
-// A cost model for core's tests, by hand: tasks take flops / 1e12 s, communications bytes / 1e10 s, one after the other.
+// A cost model for core's tests, by hand: tasks take flops / 1e12 s, communications bytes / 1e10 s, one after the
+// other.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,9 @@ class StubCostModel final : public CostModel {
     for (std::size_t i = 0; i < program.tasks.size(); ++i)
       for (DeviceId d : program.devices_of(TaskId(static_cast<std::int64_t>(i)))) {
         const Task& t = program.tasks[i];
-        busy[d.index()] += t.kind == TaskKind::communicate ? collective_time(CollectiveKind::send, {}, {static_cast<std::int64_t>(t.bytes)}).count
-                                                           : task_time(t, nullptr, d).count;
+        busy[d.index()] += t.kind == TaskKind::communicate
+                               ? collective_time(CollectiveKind::send, {}, {static_cast<std::int64_t>(t.bytes)}).count
+                               : task_time(t, nullptr, d).count;
       }
     for (std::size_t b = 0; b < program.buffers.size(); ++b)
       score.peak_memory[program.buffers[b].device.index()] += program.bytes_of(BufferId(static_cast<std::int64_t>(b)));
@@ -45,8 +47,12 @@ class StubCostModel final : public CostModel {
     score.communicated = program.communicated();
     return score;
   }
-  Picoseconds task_time(const Task& task, const ProgramOp*, DeviceId) const override { return {1000 + static_cast<std::int64_t>(task.flops)}; }
-  Picoseconds collective_time(CollectiveKind, const std::vector<DeviceId>&, Bytes bytes) const override { return {1000 + bytes.count * 100}; }
+  Picoseconds task_time(const Task& task, const ProgramOp*, DeviceId) const override {
+    return {1000 + static_cast<std::int64_t>(task.flops)};
+  }
+  Picoseconds collective_time(CollectiveKind, const std::vector<DeviceId>&, Bytes bytes) const override {
+    return {1000 + bytes.count * 100};
+  }
   const Topology& topology() const override { return topology_; }
 
  private:

@@ -12,7 +12,8 @@ using namespace unity::test;
 namespace {
 
 // The largest difference of loss and weight gradients between the program and the reference on one device, relative.
-double difference(const Pcg& serial, const Pcg& parallel, const std::vector<MachineMapping>& mappings, int devices, Program* out = nullptr) {
+double difference(const Pcg& serial, const Pcg& parallel, const std::vector<MachineMapping>& mappings, int devices,
+                  Program* out = nullptr) {
   Program program = lower(parallel, mappings, uniform_topology(devices)).value();
   check_program(program).value();
   LeafValues leaves = random_leaves(serial);
@@ -78,8 +79,8 @@ TEST_CASE("data parallelism of the worked example moves 813,056 elements") {
 }
 
 TEST_CASE("the paper's joint plan of the worked example moves 131,712 elements") {
-  // First matmul by reduction: all-reduce of its output and of the gradient, 2 * 2 b h = 131,072; logits to one device and
-  // their gradient back, 2 * b c_o / 2 = 640.
+  // First matmul by reduction: all-reduce of its output and of the gradient, 2 * 2 b h = 131,072; logits to one device
+  // and their gradient back, 2 * b c_o / 2 = 640.
   Mlp m;
   ValueRef part = m.matmul(partition(m.b, 1, 2, m.x), partition(m.b, 0, 2, m.w1));
   ValueRef h = m.relu(replicate(m.b, 2, reduce(m.b, 2, part)));
@@ -103,9 +104,11 @@ TEST_CASE("output-then-reduction of the worked example moves 1,280 elements") {
 
 TEST_CASE("two-way data and two-way model parallelism equal one device, with redundant loss") {
   Mlp m;
-  ValueRef h = m.relu(m.matmul(replicate(m.b, 2, partition(m.b, 0, 2, m.x)), replicate(m.b, 2, partition(m.b, 1, 2, m.w1))));
+  ValueRef h =
+      m.relu(m.matmul(replicate(m.b, 2, partition(m.b, 0, 2, m.x)), replicate(m.b, 2, partition(m.b, 1, 2, m.w1))));
   ValueRef logits = replicate(m.b, 2, reduce(m.b, 2, m.matmul(h, replicate(m.b, 2, partition(m.b, 0, 2, m.w2)))));
-  ValueRef loss = reduce(m.b, 2, m.b.apply("cross_entropy", {}, {logits, replicate(m.b, 2, partition(m.b, 0, 2, m.labels))}));
+  ValueRef loss =
+      reduce(m.b, 2, m.b.apply("cross_entropy", {}, {logits, replicate(m.b, 2, partition(m.b, 0, 2, m.labels))}));
   Pcg parallel = std::move(m.b).finish({loss});
   CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 4) < 1e-12);
 }

@@ -77,14 +77,16 @@ TEST_CASE("equal parts of a split have equal canonical hashes, and stitching the
   Layout serial{{1, 1}, 1};
   std::vector<Pcg> graphs;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    graphs.push_back(part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
+    graphs.push_back(
+        part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
   CHECK(canonical_hash(graphs[1]) == canonical_hash(graphs[2]));
   CHECK(canonical_hash(graphs[0]) != canonical_hash(graphs[1]));
   CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
 }
 
 TEST_CASE("boundary layouts of a [48, 512, 1024] tensor on 12 devices") {
-  // d0 in {1,2,3,4,6,12} with 12/d0 copies; the sequence instead where 12/d0 divides 512: 4 (d0 = 3), 2 (d0 = 6); serial.
+  // d0 in {1,2,3,4,6,12} with 12/d0 copies; the sequence instead where 12/d0 divides 512: 4 (d0 = 3), 2 (d0 = 6);
+  // serial.
   std::vector<Layout> layouts = boundary_layouts({{48, 512, 1024}, DType::f32}, 12);
   CHECK(layouts.size() == 9);
 }

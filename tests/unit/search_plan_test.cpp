@@ -56,7 +56,8 @@ TEST_CASE("a batch that does not divide is refused with the number that would") 
   options.strategy = "data-parallel";
   auto plan = find(spec, cost, options);
   REQUIRE_FALSE(plan.ok());
-  CHECK(plan.error().message == "batch of 64 samples is not divisible by 3 devices; choose --global-batch as a multiple of 3");
+  CHECK(plan.error().message ==
+        "batch of 64 samples is not divisible by 3 devices; choose --global-batch as a multiple of 3");
 }
 
 TEST_CASE("a plan that does not fit in memory is refused with what it needs and what there is") {
@@ -99,7 +100,8 @@ TEST_CASE("a plan file gives the plan back") {
   CHECK(again.mappings == plan.mappings);
   CHECK(plan_to_json(again) == plan_to_json(plan));
   CHECK(check_plan(again, cost.topology()).ok());
-  CHECK(check_plan(again, load_topology("dgx-a100", {1, 4})).error().message.find("another machine") != std::string::npos);
+  CHECK(check_plan(again, load_topology("dgx-a100", {1, 4})).error().message.find("another machine") !=
+        std::string::npos);
   std::string text = plan_to_json(plan);
   for (std::size_t length : {std::size_t{0}, text.size() / 3, text.size() / 2, text.size() - 3})
     CHECK_THROWS_AS(plan_from_json(text.substr(0, length), "cut.json"), InputError);
