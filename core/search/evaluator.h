@@ -1,6 +1,7 @@
 // Scores candidates: mapping DP, lowering, cost model. The one way from a PCG to its cost.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "core/plan/lower.h"
@@ -43,7 +44,7 @@ class Evaluator {
   LowerOptions lower_;
   Bytes memory_limit_;
   MappingSearch mapping_;
-  std::int64_t scored_ = 0;
+  std::atomic<std::int64_t> scored_{0};
 };
 
 }  // namespace unity

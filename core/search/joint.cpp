@@ -113,6 +113,7 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   }
   SubstitutionOptions options;
   options.alpha = in_.options.alpha;
+  options.jobs = in_.options.jobs;
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
   options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
@@ -198,6 +199,7 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
 Result<Outcome> JointSearch::whole_graph() {
   SubstitutionOptions options;
   options.alpha = in_.options.alpha;
+  options.jobs = in_.options.jobs;
   options.devices = in_.devices;
   options.budget = in_.options.budget;
   options.parallelism = in_.options.parallelism;

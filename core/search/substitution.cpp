@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "core/base/parallel.h"
 #include "core/rewrite/apply.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/derive.h"
@@ -99,6 +101,18 @@ Result<State> apply_move(const State& state, const Move& move) {
   return next;
 }
 
+namespace {
+
+int most_tasks(const Pcg& pcg) {
+  int most = 1;
+  for (const Node& n : pcg.nodes())
+    for (const ParallelShape& s : n.outputs)
+      if (!n.is_parallelization()) most = std::max(most, s.parts());
+  return most;
+}
+
+}  // namespace
+
 SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,
                               const SubstitutionOptions& options) {
   SubstitutionResult result;
@@ -106,31 +120,49 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
   std::set<Hash> seen;
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
   int scored = 0;
-  auto consider = [&](State state) {
-    Hash hash = canonical_hash(state.pcg);
-    if (!seen.insert(hash).second) return;
-    auto candidate = evaluator.evaluate(state.pcg);
-    if (!candidate.ok()) return;
-    ++scored;
-    candidate->pcg = Pcg();  // the state holds it
-    std::int64_t cost = candidate->score.iteration.count;
-    Found found{std::move(state), std::move(*candidate)};
-    result.found.push_back(found);
+  // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that
+  // order: the same with any number of threads.
+  auto consider = [&](std::vector<std::optional<State>> states) {
+    std::vector<State> fresh;
+    std::vector<Hash> hashes;
+    for (std::optional<State>& state : states) {
+      if (!state || scored + static_cast<int>(fresh.size()) >= options.budget) continue;
+      Hash hash = canonical_hash(state->pcg);
+      if (!seen.insert(hash).second) continue;
+      hashes.push_back(hash);
+      fresh.push_back(std::move(*state));
+    }
+    std::vector<std::optional<Candidate>> candidates(fresh.size());
+    parallel_for(fresh.size(), options.jobs, [&](std::size_t i) {
+      auto candidate = evaluator.evaluate(fresh[i].pcg);
+      if (!candidate.ok()) return;
+      candidate->pcg = Pcg();  // the state holds it
+      candidates[i] = std::move(*candidate);
+    });
+    scored += static_cast<int>(fresh.size());
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      if (!candidates[i]) continue;
+      std::int64_t cost = candidates[i]->score.iteration.count;
+      Found found{std::move(fresh[i]), std::move(*candidates[i])};
+      result.found.push_back(found);
+      if (static_cast<double>(cost) <= options.alpha * static_cast<double>(best))
+        open.insert({cost, hashes[i], std::move(found)});
+      best = std::min(best, cost);
+    }
     if (result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
-    if (static_cast<double>(cost) <= options.alpha * static_cast<double>(best))
-      open.insert({cost, hash, std::move(found)});
-    best = std::min(best, cost);
   };
-  for (const State& s : start) consider(s);
+  consider({start.begin(), start.end()});
   result.stopped_because = "exhausted: no open candidate within alpha of the best";
   while (!open.empty()) {
     Open next = std::move(open.extract(open.begin()).value());
     if (static_cast<double>(next.cost) > options.alpha * static_cast<double>(best)) break;
-    for (const Move& move : moves_of(next.found.state.pcg, options)) {
-      if (scored >= options.budget) break;
-      auto moved = apply_move(next.found.state, move);
-      if (moved.ok()) consider(std::move(*moved));
-    }
+    std::vector<Move> moves = moves_of(next.found.state.pcg, options);
+    std::vector<std::optional<State>> states(moves.size());
+    parallel_for(moves.size(), options.jobs, [&](std::size_t i) {
+      auto moved = apply_move(next.found.state, moves[i]);
+      if (moved.ok() && most_tasks(moved->pcg) <= options.devices) states[i] = std::move(*moved);
+    });
+    consider(std::move(states));
     if (scored >= options.budget) {
       result.stopped_because = fmt::format("budget of {} candidates", options.budget);
       break;

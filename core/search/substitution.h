@@ -38,6 +38,7 @@ struct Found {
 struct SubstitutionOptions {
   double alpha = 1.05;
   int budget = 100;                      // candidates scored by this call
+  int jobs = 0;                          // threads; 0: one for each core
   int devices = 1;                       // degrees are divisors of this
   std::vector<std::string> parallelism;  // allowed kinds (parallelism.h); empty: all
   bool algebra = true;                   // rules of the library, beside sharding

@@ -29,10 +29,14 @@ TEST_CASE("the joint search is never slower than a baseline on bert-tiny") {
   }
 }
 
-TEST_CASE("the same search gives the same plan") {
+TEST_CASE("the same search gives the same plan, with any number of threads") {
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(load_topology("summit", {1, 4}));
-  Plan a = find(spec, cost).value(), b = find(spec, cost).value();
+  SearchOptions options;
+  options.jobs = 1;
+  Plan a = find(spec, cost, options).value();
+  options.jobs = 3;
+  Plan b = find(spec, cost, options).value();
   CHECK(canonical_hash(a.pcg) == canonical_hash(b.pcg));
   CHECK(a.mappings == b.mappings);
   CHECK(a.search.candidates == b.search.candidates);
