@@ -70,8 +70,8 @@ class Simulation {
   struct RunningCommunication {
     std::vector<Transfer> transfers;
     std::uint32_t left = 0;
-    std::vector<std::uint32_t> steps_sent;  // by edge
-    std::uint32_t steps = 0;                // 0: lockstep
+    std::vector<std::vector<Picoseconds>> delivered;  // by edge, by step: when it had arrived
+    std::uint32_t steps = 0;                          // 0: lockstep
   };
 
   RunningCommunication& communication(std::uint32_t task) {
@@ -124,17 +124,19 @@ class Simulation {
     } else if (ring && options_.ring == RingModel::steps) {
       auto n = static_cast<std::uint32_t>(c.participants.size());
       running.steps = c.kind == CollectiveKind::all_reduce ? 2 * (n - 1) : n - 1;
-      running.steps_sent.assign(n, 0);
+      running.delivered.assign(n, {});
       running.left = n;
-      for (std::uint32_t edge = 0; edge < n; ++edge) send_step(id, edge);
+      for (std::uint32_t edge = 0; edge < n; ++edge) send_step(id, edge, now_);
     } else {
       for (std::uint32_t part = 0; part < running.left; ++part)
         queue_.push(now_ + running.transfers[part].latency, {Event::Kind::enter, id, part, 0});
     }
   }
 
-  void send_step(std::uint32_t task, std::uint32_t edge) {
-    queue_.push(now_ + communication(task).transfers[0].pattern->latencies[edge], {Event::Kind::enter, task, edge, 0});
+  // What the edge sends next was there at `available`; its link is free now.
+  void send_step(std::uint32_t task, std::uint32_t edge, Picoseconds available) {
+    Picoseconds latency = communication(task).transfers[0].pattern->latencies[edge];
+    queue_.push(std::max(now_, available + latency), {Event::Kind::enter, task, edge, 0});
   }
 
   void handle(const Event& event) {
@@ -174,11 +176,16 @@ class Simulation {
     RunningCommunication& running = communication(task);
     if (running.steps) {
       // An edge may send step s when its own step s-1 has gone out and the edge before has delivered its step s-1.
-      auto n = static_cast<std::uint32_t>(running.steps_sent.size());
-      std::uint32_t sent = ++running.steps_sent[part], before = (part + n - 1) % n, after = (part + 1) % n;
-      if (sent < running.steps && running.steps_sent[before] >= sent) send_step(task, part);
-      if (sent < running.steps && running.steps_sent[after] == sent) send_step(task, after);
-      if (sent < running.steps) return;
+      std::size_t n = running.delivered.size(), before = (part + n - 1) % n, after = (part + 1) % n;
+      running.delivered[part].push_back(now_);
+      std::size_t sent = running.delivered[part].size();
+      if (sent == running.steps) {
+        if (--running.left == 0) end(task);
+        return;
+      }
+      if (running.delivered[before].size() >= sent) send_step(task, part, running.delivered[before][sent - 1]);
+      if (running.delivered[after].size() == sent) send_step(task, static_cast<std::uint32_t>(after), now_);
+      return;
     }
     if (--running.left == 0) end(task);
   }

@@ -62,8 +62,8 @@ std::vector<std::string> yaml_names(const std::filesystem::path& folder) {
 DeviceSpec load_device_file(const std::string& file) {
   YamlReader yaml(file, "unity-device", 1);
   const YAML::Node& root = yaml.root();
-  yaml.check_keys(root, {"format", "version", "name", "kind", "peak", "memory_bandwidth", "memory", "launch_overhead",
-                         "matmul_efficiency", "memory_efficiency"});
+  yaml.check_keys(root, {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth", "memory",
+                         "launch_overhead", "matmul_efficiency", "memory_efficiency"});
   DeviceSpec spec;
   spec.name = yaml.text(yaml.require(root, "name"), "name");
   YAML::Node kind = yaml.require(root, "kind");
@@ -79,6 +79,10 @@ DeviceSpec load_device_file(const std::string& file) {
     spec.peak[*dtype] = rate;
   }
   if (!spec.peak.contains(DType::f32)) yaml.fail_at(peak, "peak: key 'f32' is missing");
+  if (YAML::Node elementwise = root["elementwise_peak"]) {
+    spec.elementwise_peak = yaml.quantity(elementwise, "elementwise_peak", parse_compute_rate);
+    if (!(spec.elementwise_peak.rate > 0)) yaml.fail_at(elementwise, "elementwise_peak: expected more than 0");
+  }
   auto bandwidth = yaml.require(root, "memory_bandwidth");
   spec.memory_bandwidth = yaml.quantity(bandwidth, "memory_bandwidth", parse_bandwidth);
   if (!(spec.memory_bandwidth.rate > 0)) yaml.fail_at(bandwidth, "memory_bandwidth: expected more than 0");

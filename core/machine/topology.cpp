@@ -18,6 +18,7 @@ Hash hash_curve(Hash h, const std::vector<EfficiencyPoint>& curve) {
 Hash hash_spec(const DeviceSpec& s) {
   Hash h = combine(hash_text(s.name), hash_text(s.kind));
   for (const auto& [dtype, rate] : s.peak) h = combine(combine(h, static_cast<Hash>(dtype)), hash_number(rate.rate));
+  h = combine(h, hash_number(s.elementwise_peak.rate));
   h = combine(combine(h, hash_number(s.memory_bandwidth.rate)), static_cast<Hash>(s.memory.count));
   h = combine(h, static_cast<Hash>(s.launch_overhead.count));
   return hash_curve(hash_curve(h, s.matmul_efficiency), s.memory_efficiency);

@@ -29,6 +29,7 @@ struct DeviceSpec {
   std::string name;                      // "V100-SXM2-16GB"
   std::string kind = "gpu";              // gpu, cpu
   std::map<DType, FlopsPerSecond> peak;  // f32 at least; alone on its physical device
+  FlopsPerSecond elementwise_peak;       // f32, of exponentials and the like; 0: as `peak`
   BytesPerSecond memory_bandwidth;
   Bytes memory;
   Picoseconds launch_overhead;                     // per task

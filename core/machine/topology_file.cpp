@@ -304,6 +304,8 @@ Topology load_topology(const std::string& name_or_path, const TopologyOptions& o
   std::filesystem::path path = name_or_path;
   if (name_or_path.find('/') == std::string::npos && path.extension() != ".yaml") {
     path = topology_folder() / (name_or_path + ".yaml");
+    if (topology_names().empty())
+      throw_input_error("unknown topology '{}': there are none in '{}'", name_or_path, topology_folder().string());
     if (!std::filesystem::exists(path))
       throw_input_error("unknown topology '{}'{}", name_or_path, suggestion(name_or_path, topology_names()));
   }

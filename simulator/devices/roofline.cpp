@@ -5,11 +5,16 @@
 namespace unity {
 
 Picoseconds roofline_time(const DeviceSpec& device, double flops, double bytes, DType dtype) {
+  constexpr double kExponentials = 0.5, kContraction = 2;  // FLOPs for each byte
+  double f32 = device.peak.at(DType::f32).rate;
   auto found = device.peak.find(dtype);
-  double peak = found == device.peak.end() ? device.peak.at(DType::f32).rate : found->second.rate;
-  double compute = flops > 0 ? flops / (peak * efficiency_at(device.matmul_efficiency, flops)) : 0;
-  double memory =
-      bytes > 0 ? bytes / (device.memory_bandwidth.rate * efficiency_at(device.memory_efficiency, bytes)) : 0;
+  double peak = found == device.peak.end() ? f32 : found->second.rate;
+  double compute = 0, memory = 0;
+  if (device.elementwise_peak.rate > 0 && flops < kContraction * bytes)
+    compute = flops < kExponentials * bytes ? 0 : flops / (device.elementwise_peak.rate * peak / f32);
+  else if (flops > 0)
+    compute = flops / (peak * efficiency_at(device.matmul_efficiency, flops));
+  if (bytes > 0) memory = bytes / (device.memory_bandwidth.rate * efficiency_at(device.memory_efficiency, bytes));
   return device.launch_overhead + from_seconds(std::max(compute, memory));
 }
 

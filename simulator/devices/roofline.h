@@ -7,8 +7,9 @@
 namespace unity {
 
 // launch_overhead + max(flops / (peak(dtype) * eff(flops)), bytes / (memory_bandwidth * eff(bytes))).
-// The efficiency of FLOPs is that of matrix products; operators of low intensity are bound by the second term anyway.
-// Element types without a peak rate of their own run at that of f32.
+// Between half a FLOP and two FLOPs for each byte an operator is taken as element-wise with exponentials (gelu,
+// softmax): flops / elementwise_peak, where the device has one, such as a CPU; with fewer, memory bounds it. Element
+// types without a peak rate of their own run at f32's.
 Picoseconds roofline_time(const DeviceSpec& device, double flops, double bytes, DType dtype = DType::f32);
 
 }  // namespace unity

@@ -57,7 +57,7 @@ class FlowSimulation {
       if (f.bytes.count < 0) throw_input_error("flow '{}': negative number of bytes", f.id);
       if (f.start.count < 0) throw_input_error("flow '{}': negative start", f.id);
       State& s = state_[i];
-      DeviceId from = find_device(f.source, topology, f.id), to = find_device(f.target, topology, f.id);
+      DeviceId from = find_device(f.src, topology, f.id), to = find_device(f.dst, topology, f.id);
       for (LinkId l : topology.route(from, to)) s.uses.push_back({static_cast<std::uint32_t>(l.value), 1});
       s.latency = topology.latency(from, to);
       s.ready = f.start;
@@ -159,10 +159,10 @@ std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::
       std::string where = fmt::format("{}: flow {}: {}", file, i, key);
       if (key == "id") {
         flow.id = device_text(value, where);
-      } else if (key == "source") {
-        flow.source = device_text(value, where), source = true;
-      } else if (key == "target") {
-        flow.target = device_text(value, where), target = true;
+      } else if (key == "src") {
+        flow.src = device_text(value, where), source = true;
+      } else if (key == "dst") {
+        flow.dst = device_text(value, where), target = true;
       } else if (key == "bytes") {
         flow.bytes = quantity<Bytes>(value, where, 1, parse_bytes), bytes = true;
       } else if (key == "start") {
@@ -172,11 +172,11 @@ std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::
         for (const json& id : value) flow.after.push_back(device_text(id, where));
       } else {
         throw_input_error("{}: flow {}: unknown key '{}'{}", file, i, key,
-                          suggestion(key, {"id", "source", "target", "bytes", "start", "after"}));
+                          suggestion(key, {"id", "src", "dst", "bytes", "start", "after"}));
       }
     }
     if (!source || !target || !bytes)
-      throw_input_error("{}: flow {}: key '{}' is missing", file, i, !source ? "source" : !target ? "target" : "bytes");
+      throw_input_error("{}: flow {}: key '{}' is missing", file, i, !source ? "src" : !target ? "dst" : "bytes");
     flows.push_back(std::move(flow));
   }
   return flows;

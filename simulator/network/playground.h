@@ -10,7 +10,7 @@ namespace unity {
 
 struct PlaygroundFlow {
   std::string id;
-  std::string source, target;  // vertex names, such as "node0.socket1.gpu2", or device numbers
+  std::string src, dst;  // vertex names, such as "node0.socket1.gpu2", or device numbers
   Bytes bytes;
   Picoseconds start;               // at the earliest
   std::vector<std::string> after;  // ids of flows that must have ended
@@ -20,7 +20,7 @@ struct PlaygroundFlow {
 // InputError on unknown or repeated ids, unknown devices, negative sizes or times, and cycles.
 std::vector<Picoseconds> simulate_flows(const std::vector<PlaygroundFlow>& flows, const Topology& topology);
 
-// A JSON list of {"id", "source", "target", "bytes", "start", "after"}; bytes and start are numbers (bytes, seconds) or
+// A JSON list of {"id", "src", "dst", "bytes", "start", "after"}; bytes and start are numbers (bytes, seconds) or
 // texts with a unit ("3 MB", "5 us"); start and after may be left out. InputError names file, flow and key.
 std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::string& file);
 

@@ -165,6 +165,15 @@ TEST_CASE("efficiency is interpolated over the logarithm of the amount") {
   CHECK(efficiency_at({}, 5) == 1);
 }
 
+TEST_CASE("UNITY_TOPOLOGIES names the folder of topologies and devices") {
+  setenv("UNITY_TOPOLOGIES", "/nowhere", 1);
+  CHECK(topology_names().empty());
+  CHECK_THROWS_WITH(load_topology("summit"), "unknown topology 'summit': there are none in '/nowhere'");
+  setenv("UNITY_TOPOLOGIES", UNITY_SOURCE_DIR "/topologies", 1);
+  CHECK(load_topology("summit").device_count() == 12);
+  unsetenv("UNITY_TOPOLOGIES");
+}
+
 TEST_CASE("errors in topology files name place, subject, found and expected") {
   CHECK_THROWS_WITH(load_topology("sumit"), "unknown topology 'sumit' (did you mean 'summit'?)");
   CHECK_THROWS_WITH(load_device("h300"), Contains("unknown device 'h300'"));
