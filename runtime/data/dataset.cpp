@@ -1,0 +1,158 @@
+#include "runtime/data/dataset.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+
+#include <zlib.h>
+
+#include "core/base/text.h"
+
+namespace unity {
+namespace {
+
+std::string read_maybe_packed(const std::string& path) {
+  if (!std::filesystem::exists(path))
+    throw_input_error("{}: there is no such data file (known data sets: digits, synthetic)", path);
+  if (std::filesystem::is_directory(path)) throw_input_error("{}: is a folder, expected a CSV file", path);
+  gzFile file = gzopen(path.c_str(), "rb");  // reads plain files as they are
+  if (!file) throw_input_error("{}: cannot be read", path);
+  std::string text;
+  char buffer[1 << 16];
+  int n = 0;
+  while ((n = gzread(file, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(n));
+  bool truncated = n < 0;
+  truncated = gzclose(file) != Z_OK || truncated;
+  if (truncated) throw_input_error("{}: the packed file is damaged or cut off", path);
+  return text;
+}
+
+bool parse_row(std::string_view line, std::vector<double>& row, std::string_view& offending) {
+  row.clear();
+  std::size_t begin = 0;
+  while (begin <= line.size()) {
+    std::size_t end = std::min(line.find(',', begin), line.size());
+    std::string_view field = line.substr(begin, end - begin);
+    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
+    while (!field.empty() && (field.back() == ' ' || field.back() == '\r')) field.remove_suffix(1);
+    double value = 0;
+    auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (error != std::errc() || rest != field.data() + field.size() || field.empty()) {
+      offending = field;
+      return false;
+    }
+    row.push_back(value);
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::string digits_path() {
+  if (const char* folder = std::getenv("UNITY_DATA")) return std::string(folder) + "/digits.csv.gz";
+  std::error_code error;
+  std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path installed = executable.parent_path() / "../share/unity/data/digits.csv.gz";
+  if (!error && std::filesystem::exists(installed)) return installed.string();
+  return std::string(UNITY_DATA_FOLDER) + "/digits.csv.gz";
+}
+
+Dataset take_rows(const Dataset& data, const std::vector<std::int64_t>& rows, std::size_t begin, std::size_t end) {
+  Dataset part{data.name, data.features, data.classes, {}, {}};
+  for (std::size_t i = begin; i < end; ++i) {
+    auto first = data.values.begin() + rows[i] * data.features;
+    part.values.insert(part.values.end(), first, first + data.features);
+    part.labels.push_back(data.labels[static_cast<std::size_t>(rows[i])]);
+  }
+  return part;
+}
+
+}  // namespace
+
+Dataset load_csv(const std::string& path) {
+  std::string text = read_maybe_packed(path);
+  Dataset data;
+  data.name = path;
+  std::vector<double> row;
+  std::size_t columns = 0;
+  int line_number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line(text.data() + begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    if (line.empty() || line == "\r") continue;
+    std::string_view offending;
+    if (!parse_row(line, row, offending)) {
+      if (line_number == 1) continue;  // a header
+      throw_input_error("{}:{}: found '{}', expected a number", path, line_number, offending);
+    }
+    if (columns == 0) columns = row.size();
+    if (columns < 2)
+      throw_input_error("{}:{}: found {} column, expected features and a label", path, line_number, columns);
+    if (row.size() != columns)
+      throw_input_error("{}:{}: found {} columns, expected {} as in the rows before", path, line_number, row.size(),
+                        columns);
+    for (double v : row)
+      if (!std::isfinite(v)) throw_input_error("{}:{}: found {}, expected finite numbers", path, line_number, v);
+    double label = row.back();
+    if (label < 0 || label != std::floor(label) || label > 1e6)
+      throw_input_error("{}:{}: label is {}, expected a class number 0, 1, 2, ..", path, line_number, label);
+    data.labels.push_back(static_cast<std::int32_t>(label));
+    data.values.insert(data.values.end(), row.begin(), row.end() - 1);
+    data.classes = std::max<std::int64_t>(data.classes, data.labels.back() + 1);
+  }
+  if (data.labels.empty()) throw_input_error("{}: found no rows of numbers", path);
+  data.features = static_cast<std::int64_t>(columns) - 1;
+  return data;
+}
+
+Dataset load_digits() {
+  Dataset data = load_csv(digits_path());
+  data.name = "digits";
+  for (double& v : data.values) v /= 16;
+  return data;
+}
+
+Dataset load_dataset(const std::string& name) { return name == "digits" ? load_digits() : load_csv(name); }
+
+std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t key) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[random_below(RandomKey(key), i, i)]);  // Fisher and Yates
+  return order;
+}
+
+Split split(const Dataset& data, std::uint64_t seed) {
+  std::vector<std::int64_t> rows = permutation(data.rows(), seed);
+  std::size_t test = (rows.size() + 4) / 5;
+  return {take_rows(data, rows, test, rows.size()), take_rows(data, rows, 0, test)};
+}
+
+std::map<std::string, HostTensor> synthetic_batch(const std::vector<ProgramLeaf>& inputs,
+                                                  const std::map<std::string, std::int64_t>& index_bounds,
+                                                  std::uint64_t seed, std::int64_t step) {
+  std::map<std::string, HostTensor> batch;
+  for (const ProgramLeaf& leaf : inputs) {
+    RandomKey key = RandomKey(seed).with(hash_text(leaf.name)).with(static_cast<std::uint64_t>(step));
+    const Dims& dims = ints_attribute(leaf.attributes, 0);
+    if (text_attribute(leaf.attributes, 1) == "i32") {
+      auto bound = index_bounds.find(leaf.name);
+      auto below = static_cast<std::uint64_t>(bound == index_bounds.end() ? 2 : bound->second);
+      HostTensor t = index_tensor(dims);
+      for (std::size_t i = 0; i < t.indices.size(); ++i)
+        t.indices[i] = static_cast<std::int32_t>(random_below(key, i, below));
+      batch.emplace(leaf.name, std::move(t));
+    } else {
+      HostTensor t = real_tensor(dims);
+      for (std::size_t i = 0; i < t.reals.size(); ++i) t.reals[i] = random_normal(key, i);
+      batch.emplace(leaf.name, std::move(t));
+    }
+  }
+  return batch;
+}
+
+}  // namespace unity

@@ -1,0 +1,26 @@
+// Measuring a Program, to lay the measurement over its prediction (core/trace/compare.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/train.h"
+
+namespace unity {
+
+struct MeasureOptions {
+  ExecutorOptions executor;
+  std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs
+  int warm_up = 3;
+  int steps = 21;
+};
+
+// Synthetic batches; returns the trace of the step whose iteration time is the median.
+Trace measure(const Program& program, const MeasureOptions& options);
+
+// By task id: "matmul layer.0.matmul", and what it is counted under: "forward matmul", "backward all_reduce", "update
+// sgd".
+std::vector<std::string> task_names(const Program& program);
+std::vector<std::string> task_groups(const Program& program);
+
+}  // namespace unity
