@@ -18,10 +18,12 @@ if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+set(UNITY_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
 set(UNITY_SANITIZE "" CACHE STRING "Sanitizers, as given to -fsanitize=")
 if(UNITY_SANITIZE)
   add_compile_options(-fsanitize=${UNITY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UNITY_SANITIZE})
+  set(UNITY_WARNINGS ${UNITY_WARNINGS} -Wno-maybe-uninitialized)  # GCC 12 reports variants falsely when it instruments
 endif()
 
 # unity_library(NAME SOURCES ... DEPENDS ... [PRIVATE ...]): a folder's target, with warnings as errors. DEPENDS is what
@@ -30,6 +32,6 @@ function(unity_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+  target_compile_options(${name} PRIVATE ${UNITY_WARNINGS})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
 endfunction()
