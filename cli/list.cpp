@@ -7,7 +7,13 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "core/base/text.h"
+#include "core/machine/topology.h"
+#include "core/models/models.h"
+#include "core/models/summary.h"
 #include "core/ops/operator.h"
+#include "core/rewrite/derive.h"
+#include "core/rewrite/library.h"
+#include "core/search/search.h"
 
 namespace unity::cli {
 namespace {
@@ -39,21 +45,90 @@ Listing list_operators() {
   return list;
 }
 
+Listing list_models() {
+  Listing list{
+      Table({"model", "parameters", "batch per GPU", "optimizer", "data", "description"}).left(3).left(4).left(5)};
+  for (const std::string& name : model_names()) {
+    ModelInfo info = model_info(name);
+    ModelFacts facts = summarize(build_model({name, {}})).facts;
+    list.table.add({name, grouped(facts.parameters), std::to_string(info.batch_per_gpu), info.optimizer,
+                    join(info.datasets), info.description});
+    list.entries.push_back({{"name", name},
+                            {"description", info.description},
+                            {"parameters", facts.parameters},
+                            {"batch_per_gpu", info.batch_per_gpu},
+                            {"options", info.options},
+                            {"optimizer", info.optimizer},
+                            {"loss", info.loss},
+                            {"datasets", info.datasets}});
+  }
+  return list;
+}
+
+Listing list_topologies() {
+  Listing list{Table({"topology", "nodes", "devices", "levels", "device"}).left(3).left(4)};
+  for (const std::string& name : topology_names()) {
+    Topology t = load_topology(name);
+    std::vector<std::string> levels, specs;
+    for (const Level& level : t.levels) levels.push_back(fmt::format("{} {}", level.count, level.name));
+    for (const DeviceSpec& spec : t.specs) specs.push_back(spec.name);
+    list.table.add({name, std::to_string(t.nodes), std::to_string(t.device_count()), join(levels, " x "), join(specs)});
+    list.entries.push_back(
+        {{"name", name}, {"nodes", t.nodes}, {"devices", t.device_count()}, {"device_specs", specs}});
+  }
+  return list;
+}
+
+Listing list_devices() {
+  Listing list{Table({"device", "name", "kind", "f32 peak", "memory", "memory bandwidth", "launch"}).left(1).left(2)};
+  for (const std::string& name : device_names()) {
+    DeviceSpec d = load_device(name);
+    list.table.add({name, d.name, d.kind, to_string(d.peak.at(DType::f32)), to_string(d.memory),
+                    to_string(d.memory_bandwidth), to_string(d.launch_overhead)});
+    list.entries.push_back({{"name", name},
+                            {"full_name", d.name},
+                            {"kind", d.kind},
+                            {"f32_flops_per_second", d.peak.at(DType::f32).rate},
+                            {"memory_bytes", d.memory.count},
+                            {"memory_bytes_per_second", d.memory_bandwidth.rate},
+                            {"launch_overhead_seconds", d.launch_overhead.seconds()}});
+  }
+  return list;
+}
+
+Listing list_rules() {
+  Listing list{Table({"rule", "proof"}).left(1)};
+  for (const std::vector<Rule>& rules : {rule_library(), derived_rules()}) {
+    for (const Rule& rule : rules) {
+      list.table.add({rule.name, std::string(to_string(rule.proof))});
+      list.entries.push_back({{"name", rule.name}, {"proof", to_string(rule.proof)}});
+    }
+  }
+  return list;
+}
+
+Listing list_strategies() {
+  Listing list{Table({"strategy", "description"}).left(1)};
+  for (const StrategyInfo& strategy : strategies()) {
+    list.table.add({strategy.name, strategy.description});
+    list.entries.push_back({{"name", strategy.name}, {"description", strategy.description}});
+  }
+  return list;
+}
+
 struct Kind {
-  std::string name;
+  const char* name;
   Listing (*list)();
 };
-
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {{"operators", list_operators}};
-  return all;
-}
+constexpr Kind kKinds[] = {{"models", list_models},   {"topologies", list_topologies},
+                           {"devices", list_devices}, {"operators", list_operators},
+                           {"rules", list_rules},     {"strategies", list_strategies}};
 
 void list(const std::string& what, bool json) {
   std::vector<std::string> names;
-  for (const Kind& kind : kinds()) {
+  for (const Kind& kind : kKinds) {
     names.push_back(kind.name);
-    if (kind.name != what) continue;
+    if (what != kind.name) continue;
     Listing listing = kind.list();
     if (json)
       fmt::print("{}\n", listing.entries.dump(2));
@@ -61,7 +136,9 @@ void list(const std::string& what, bool json) {
       listing.table.print();
     return;
   }
-  throw_input_error("list: unknown '{}', expected one of {}{}", what, join(names), suggestion(what, names));
+  std::string near = nearest_name(what, names);
+  throw_input_error("list: found '{}', expected one of {}{}", what, join(names),
+                    near.empty() ? "" : suggestion(what, names));
 }
 
 }  // namespace

@@ -147,7 +147,9 @@ std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::
   } catch (const json::parse_error& e) {
     throw_input_error("{}: byte {}: malformed or truncated JSON", file, e.byte);
   }
-  if (!root.is_array()) throw_input_error("{}: found {}, expected a list of flows", file, root.type_name());
+  if (!root.is_object() || !root.contains("flows") || !root["flows"].is_array())
+    throw_input_error("{}: found {}, expected an object with a list \"flows\"", file, root.type_name());
+  root = json(root["flows"]);
   std::vector<PlaygroundFlow> flows;
   for (std::size_t i = 0; i < root.size(); ++i) {
     if (!root[i].is_object())
@@ -165,14 +167,14 @@ std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::
         flow.dst = device_text(value, where), target = true;
       } else if (key == "bytes") {
         flow.bytes = quantity<Bytes>(value, where, 1, parse_bytes), bytes = true;
-      } else if (key == "start") {
+      } else if (key == "start_s") {
         flow.start = quantity<Picoseconds>(value, where, 1e12, parse_time);
       } else if (key == "after") {
         if (!value.is_array()) throw_input_error("{}: found {}, expected a list of ids", where, value.type_name());
         for (const json& id : value) flow.after.push_back(device_text(id, where));
       } else {
         throw_input_error("{}: flow {}: unknown key '{}'{}", file, i, key,
-                          suggestion(key, {"id", "src", "dst", "bytes", "start", "after"}));
+                          suggestion(key, {"id", "src", "dst", "bytes", "start_s", "after"}));
       }
     }
     if (!source || !target || !bytes)

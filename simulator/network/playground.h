@@ -20,8 +20,8 @@ struct PlaygroundFlow {
 // InputError on unknown or repeated ids, unknown devices, negative sizes or times, and cycles.
 std::vector<Picoseconds> simulate_flows(const std::vector<PlaygroundFlow>& flows, const Topology& topology);
 
-// A JSON list of {"id", "src", "dst", "bytes", "start", "after"}; bytes and start are numbers (bytes, seconds) or
-// texts with a unit ("3 MB", "5 us"); start and after may be left out. InputError names file, flow and key.
+// {"flows": [{"id", "src", "dst", "bytes", "start_s", "after"}]}; bytes and start_s are numbers (bytes, seconds) or
+// texts with a unit ("3 MB", "5 us"); start_s and after may be left out. InputError names file, flow and key.
 std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::string& file);
 
 }  // namespace unity

@@ -1,0 +1,86 @@
+// unity compare: several strategies side by side.
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/search_options.h"
+#include "core/base/text.h"
+
+namespace unity::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  MachineOptions machine;
+  SearchSettings settings;
+  std::string strategies = "data-parallel,expert,unity", output;
+  bool json = false;
+};
+
+void compare(const Options& o) {
+  require_writable(o.output);
+  std::vector<std::string> names = split_list("--strategies", o.strategies);
+  for (const std::string& name : names) {
+    std::vector<std::string> known = strategy_names();
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw_input_error("--strategies: '{}' is not known{}", name, suggestion(name, known));
+  }
+  SimulatedCostModel cost(o.machine.load());
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Table table = empty_plan_table();
+  std::vector<std::string> failures;
+  std::optional<Plan> best;
+  for (const std::string& name : names) {
+    auto plan = search_plan(o.model, o.machine.topology, cost, o.settings.options(name, o.model.model));
+    if (!plan.ok()) {
+      list.push_back({{"model", o.model.model},
+                      {"topology", o.machine.topology},
+                      {"devices", cost.topology().device_count()},
+                      {"strategy", name},
+                      {"error", plan.error().message}});
+      table.add({name, "-", "-", "-", "-", "-", "-"});
+      failures.push_back(plan.error().message);
+      continue;
+    }
+    list.push_back(plan_summary(*plan));
+    table.add(plan_row(*plan));
+    if (!best || plan->prediction.iteration < best->prediction.iteration) best = std::move(*plan);
+  }
+  if (best && !o.output.empty()) {
+    save_plan(*best, o.output);
+    for (auto& entry : list)
+      if (entry["strategy"] == best->search.strategy) entry["plan"] = o.output;
+  }
+  if (o.json) {
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  fmt::print("{} on {} ({} devices)\n\n", o.model.model, o.machine.topology, cost.topology().device_count());
+  table.print();
+  for (const std::string& failure : failures) fmt::print("{}\n", failure);
+  if (best) fmt::print("\nfastest: {}{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      add_command(app, "compare", "Compare what several strategies find",
+                  "  unity compare bert-large --topology summit --nodes 2 --strategies data-parallel,expert,unity\n"
+                  "  unity compare mlp-mnist --topology summit --nodes 1 --devices 2 --batch-per-gpu 32 --json");
+  o->model.add(*command);
+  o->machine.add(*command, true);
+  command->add_option("--strategies", o->strategies, "Names of 'unity list strategies', comma-separated")
+      ->capture_default_str();
+  o->settings.add(*command);
+  command->add_option("-o,--output", o->output, "Write the fastest plan to a file");
+  add_json(*command, o->json);
+  command->callback([o] { compare(*o); });
+}
+
+}  // namespace unity::cli

@@ -1,0 +1,46 @@
+#include "cli/lowered.h"
+
+#include <CLI/CLI.hpp>
+
+#include "simulator/simulate.h"
+
+namespace unity::cli {
+
+void PlanSource::add(CLI::App& command, const std::string& what, bool models) {
+  command.add_option(models ? "PLAN|MODEL" : "PLAN", model.model, what)->required();
+  machine.add(command, false);
+  if (!models) return;
+  model.add_sizes(command);
+  settings.add(command);
+  command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
+}
+
+Plan PlanSource::load(Topology& topology) const {
+  if (is_plan_path(model.model)) {
+    Plan plan = load_plan(model.model);
+    topology = machine_of(plan, machine, model.model);
+    return plan;
+  }
+  MachineOptions where = machine;
+  if (where.topology.empty()) where.topology = "laptop";
+  topology = where.load();
+  SimulatedCostModel cost(topology);
+  auto plan = search_plan(model, where.topology, cost, settings.options(strategy, model.model));
+  if (!plan.ok()) throw_input_error("{}", plan.error().message);
+  return std::move(*plan);
+}
+
+Program lower_plan(const Plan& plan, const Topology& topology, bool training) {
+  auto program = lower(plan.pcg, plan.mappings, topology, {training, plan.optimizer});
+  if (!program.ok()) throw_input_error("plan for {}: {}", plan.model.name, program.error().message);
+  SimulationResult result = simulate(*program, topology, {false, RingModel::lockstep});
+  for (std::size_t d = 0; d < result.peak_memory.size(); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    if (result.peak_memory[d] > topology.spec(device).memory)
+      throw_input_error("plan for {}: needs {} on {}, which has {}", plan.model.name, to_string(result.peak_memory[d]),
+                        topology.device(device).name, to_string(topology.spec(device).memory));
+  }
+  return std::move(*program);
+}
+
+}  // namespace unity::cli

@@ -1,0 +1,25 @@
+// From a plan file, or a model with a strategy, to the Program that both executors take.
+#pragma once
+
+#include <string>
+
+#include "cli/search_options.h"
+#include "core/plan/lower.h"
+
+namespace unity::cli {
+
+// The plan of a file (checked against its machine and its memory), or found for a model.
+struct PlanSource {
+  ModelOptions model;  // its `model` is a plan file or a model
+  MachineOptions machine;
+  SearchSettings settings;
+  std::string strategy = "data-parallel";
+
+  void add(CLI::App& command, const std::string& what, bool models);
+  Plan load(Topology& topology) const;  // InputError
+};
+
+// InputError when the plan needs more memory than a device has.
+Program lower_plan(const Plan& plan, const Topology& topology, bool training);
+
+}  // namespace unity::cli

@@ -1,0 +1,119 @@
+#include "cli/options.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "core/base/text.h"
+
+namespace unity::cli {
+
+void MachineOptions::add(CLI::App& command, bool required) {
+  command.add_option("--topology", topology, "Machine: a name of 'unity list topologies' or a YAML file")
+      ->required(required);
+  command.add_option("--nodes", nodes, "Number of nodes (default: as the topology says)")->check(CLI::PositiveNumber);
+  command.add_option("--devices", devices, "Take the first N devices (default: all)")->check(CLI::PositiveNumber);
+}
+
+Topology MachineOptions::load() const { return load_topology(topology, {nodes, devices}); }
+
+void ModelOptions::add(CLI::App& command) {
+  command.add_option("MODEL", model, "A name of 'unity list models' or a YAML file")->required();
+  add_sizes(command);
+}
+
+void ModelOptions::add_sizes(CLI::App& command) {
+  auto* per_gpu = command.add_option("--batch-per-gpu", batch_per_gpu, "Samples per device (default: the model's)");
+  auto* global = command.add_option("--global-batch", global_batch, "Samples per iteration, over all devices");
+  per_gpu->check(CLI::PositiveNumber)->excludes(global);
+  global->check(CLI::PositiveNumber);
+  command.add_option("--seq-len", seq_len, "Sequence length (models with one)")->check(CLI::PositiveNumber);
+  command.add_option("--layers", layers, "Number of layers (models with a choice)")->check(CLI::PositiveNumber);
+  command.add_option("--option", options, "A further size of the model, NAME=VALUE; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+}
+
+ModelSpec ModelOptions::spec(int devices) const {
+  ModelInfo info = model_info(model);
+  ModelSpec spec{model, {}};
+  if (seq_len) spec.options["seq-len"] = seq_len;
+  if (layers) spec.options["layers"] = layers;
+  for (const std::string& option : options) {
+    std::size_t equals = option.find('=');
+    std::int64_t value = 0;
+    const char* end = option.data() + option.size();
+    const char* begin = equals == std::string::npos ? end : option.data() + equals + 1;
+    auto [rest, error] = std::from_chars(begin, end, value);
+    if (equals == 0 || error != std::errc() || rest != end)
+      throw_input_error("--option: found '{}', expected NAME=VALUE with an integer value", option);
+    spec.options[option.substr(0, equals)] = value;
+  }
+  if (!spec.options.contains("batch"))
+    spec.options["batch"] =
+        global_batch ? global_batch : (batch_per_gpu ? batch_per_gpu : info.batch_per_gpu) * devices;
+  return spec;
+}
+
+void add_json(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print one JSON document on standard output");
+}
+
+OptimizerSpec parse_optimizer(const std::string& text) {
+  OptimizerSpec spec;
+  std::size_t blank = text.find(' ');
+  spec.name = text.substr(0, blank);
+  if (spec.name != "sgd" && spec.name != "adam")
+    throw_input_error("optimizer: found '{}', expected sgd or adam{}", spec.name,
+                      suggestion(spec.name, {"sgd", "adam"}));
+  if (blank == std::string::npos) return spec.learning_rate = spec.name == "adam" ? 1e-3 : 1e-2, spec;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data() + blank + 1, end, spec.learning_rate);
+  if (error != std::errc() || rest != end || !(spec.learning_rate > 0))
+    throw_input_error("optimizer: found learning rate '{}', expected a positive number, as in 'adam 1e-3'",
+                      text.substr(blank + 1));
+  return spec;
+}
+
+Bytes parse_memory(const std::string& option, const std::string& text) {
+  if (text.empty()) return {};
+  std::int64_t count = 0;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, count);
+  Bytes bytes{count};
+  if (error != std::errc() || rest != end) {
+    Result<Bytes> parsed = parse_bytes(text);
+    if (!parsed.ok()) throw_input_error("{}: {}", option, parsed.error().message);
+    bytes = *parsed;
+  }
+  if (bytes.count <= 0) throw_input_error("{}: found '{}', expected more than 0 bytes", option, text);
+  return bytes;
+}
+
+void require_writable(const std::string& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw_input_error("{}: is a folder, expected a file to write", path);
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty() && !std::filesystem::exists(folder, error))
+    throw_input_error("{}: cannot be written: folder {} does not exist", path, folder.string());
+  // Only trying shows what rights, quotas and read-only mounts allow; a probe beside leaves an old result untouched.
+  std::string probe = path + ".probe";
+  write_file_atomically(probe, "");
+  std::filesystem::remove(probe, error);
+}
+
+Topology machine_of(const Plan& plan, const MachineOptions& options, const std::string& file) {
+  bool same = options.topology.empty();
+  Topology topology = load_topology(
+      same ? plan.topology : options.topology,
+      {options.nodes || !same ? options.nodes : plan.nodes, options.devices || !same ? options.devices : plan.devices});
+  Result<void> fits = check_plan(plan, topology);
+  if (!fits.ok()) throw_input_error("{}: {}", file, fits.error().message);
+  return topology;
+}
+
+bool is_plan_path(const std::string& name) { return name.ends_with(".json"); }
+
+}  // namespace unity::cli

@@ -1,0 +1,22 @@
+// How plans and their predictions are reported: the keys of search, compare and sweep.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/table.h"
+#include "core/plan/plan.h"
+
+namespace unity::cli {
+
+// model, topology, nodes, devices, strategy, global_batch, iteration_seconds, samples_per_second, communication_bytes,
+// peak_memory_bytes, search_seconds, candidates, stopped_because, plan (`path`, null where it was not written).
+nlohmann::ordered_json plan_summary(const Plan& plan, const std::string& path = {});
+
+Table plan_table(const std::vector<Plan>& plans);
+Table empty_plan_table();
+std::vector<std::string> plan_row(const Plan& plan);
+
+}  // namespace unity::cli

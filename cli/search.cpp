@@ -1,0 +1,56 @@
+// unity search: the plan that a strategy finds.
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/search_options.h"
+
+namespace unity::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  MachineOptions machine;
+  SearchSettings settings;
+  std::string strategy = "unity", output;
+  bool pipeline = false, json = false;
+};
+
+void search(const Options& o) {
+  if (o.pipeline) throw_input_error("--pipeline: the search does not choose pipeline stages yet; leave the option out");
+  require_writable(o.output);
+  SimulatedCostModel cost(o.machine.load());
+  auto found = search_plan(o.model, o.machine.topology, cost, o.settings.options(o.strategy, o.model.model));
+  if (!found.ok()) throw_input_error("{}", found.error().message);
+  if (!o.output.empty()) save_plan(*found, o.output);
+  if (o.json) {
+    fmt::print("{}\n", plan_summary(*found, o.output).dump(2));
+    return;
+  }
+  plan_table({*found}).print();
+  fmt::print("\nstopped: {}\n", found->search.stopped_because);
+  if (!o.output.empty()) fmt::print("plan written to {}; unity explain {} puts it in words\n", o.output, o.output);
+}
+
+}  // namespace
+
+void add_search(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      add_command(app, "search", "Find a plan for a model on a machine",
+                  "  unity search bert-large --topology summit --nodes 2 -o plan.json\n"
+                  "  unity search mlp-mnist --topology summit --devices 2 --strategy data-parallel --json");
+  o->model.add(*command);
+  o->machine.add(*command, true);
+  command->add_option("--strategy", o->strategy, "A name of 'unity list strategies'")->capture_default_str();
+  o->settings.add(*command);
+  command->add_flag("--pipeline", o->pipeline, "Search pipeline stages, too");
+  command->add_option("-o,--output", o->output, "Write the plan to a file");
+  add_json(*command, o->json);
+  command->callback([o] { search(*o); });
+}
+
+}  // namespace unity::cli

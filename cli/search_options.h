@@ -1,0 +1,35 @@
+// Options of the search that search, compare, run and sweep share.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cli/options.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
+
+namespace unity::cli {
+
+// --budget --alpha --seed --memory-limit --parallelism --jobs --optimizer
+struct SearchSettings {
+  SearchOptions search;
+  std::string memory_limit;
+  std::string parallelism;  // comma-separated
+  std::string optimizer;    // "adam 1e-4"; empty: the model's
+
+  void add(CLI::App& command);
+  // For one strategy and model. InputError on values out of range.
+  SearchOptions options(const std::string& strategy, const std::string& model) const;
+};
+
+// "a,b,c" -> {"a", "b", "c"}; InputError on empty names.
+std::vector<std::string> split_list(const std::string& option, const std::string& text);
+
+// Builds the model for the cost model's machine and searches, with a progress bar.
+Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_name, const CostModel& cost,
+                         const SearchOptions& options);
+
+// The bounds of a model's i32 inputs, for synthetic data.
+std::map<std::string, std::int64_t> input_bounds(const Pcg& pcg);
+
+}  // namespace unity::cli

@@ -1,0 +1,218 @@
+// unity show: what a model, a topology, a plan or a rule is.
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/graphviz.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/table.h"
+#include "core/base/text.h"
+#include "core/graph/export_dot.h"
+#include "core/graph/text.h"
+#include "core/models/summary.h"
+#include "core/rewrite/derive.h"
+#include "core/rewrite/library.h"
+#include "core/search/explain.h"
+
+namespace unity::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  ModelOptions model;  // its `model` is the name to show
+  int nodes = 0, devices = 0;
+  std::string dot, svg;
+  bool graph = false, json = false;
+};
+
+void draw(const Options& o, const Pcg& pcg) {
+  std::string dot = to_dot(pcg);
+  if (!o.dot.empty()) write_file_atomically(o.dot, dot);
+  if (!o.svg.empty()) write_svg(dot, o.svg);
+}
+
+ordered_json facts_json(const ModelFacts& facts) {
+  return {{"parameters", facts.parameters},
+          {"macs_per_sample", facts.macs_per_sample},
+          {"operators", facts.operators},
+          {"activation_bytes", facts.activation_bytes}};
+}
+
+void show_model(const Options& o) {
+  ModelInfo info = model_info(o.model.model);
+  ModelSpec spec = o.model.spec(1);
+  Pcg pcg = build_model(spec);
+  draw(o, pcg);
+  ModelSummary summary = summarize(pcg);
+  if (o.json) {
+    ordered_json blocks = ordered_json::array();
+    for (const ModelBlock& block : summary.blocks) {
+      ordered_json entry = {{"name", block.name}, {"count", block.count}};
+      entry.update(facts_json(block.facts));
+      blocks.push_back(entry);
+    }
+    ordered_json result = {{"model", info.name}, {"description", info.description}, {"batch", summary.batch}};
+    result.update(facts_json(summary.facts));
+    result.update({{"options", spec.options}, {"optimizer", info.optimizer}, {"loss", info.loss}, {"blocks", blocks}});
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  fmt::print("{}: {}\n", info.name, info.description);
+  fmt::print("  parameters       {}\n", grouped(summary.facts.parameters));
+  fmt::print("  MACs per sample  {}\n", grouped(summary.facts.macs_per_sample));
+  fmt::print("  operators        {}\n", summary.facts.operators);
+  fmt::print("  activations      {} for {} samples\n", to_string(Bytes{summary.facts.activation_bytes}), summary.batch);
+  std::vector<std::string> options;
+  for (const auto& [name, value] : info.options) options.push_back(fmt::format("{}={}", name, value));
+  fmt::print("  optimizer        {}\n  options          {}\n\n", info.optimizer, join(options));
+  Table table({"block", "count", "parameters", "MACs per sample", "operators", "activations"});
+  for (const ModelBlock& b : summary.blocks)
+    table.add({b.name, std::to_string(b.count), grouped(b.facts.parameters), grouped(b.facts.macs_per_sample),
+               std::to_string(b.facts.operators), to_string(Bytes{b.facts.activation_bytes})});
+  table.print();
+  if (o.graph) fmt::print("\n{}", print(pcg));
+}
+
+void show_topology(const Options& o) {
+  if (!o.dot.empty() || !o.svg.empty())
+    throw_input_error("show: --dot and --svg draw graphs, found topology '{}'", o.model.model);
+  Topology t = load_topology(o.model.model, {o.nodes, o.devices});
+  // Links of one kind and rate are one line; a full-duplex link is two directions.
+  std::vector<std::pair<Link, int>> kinds;
+  for (const Link& link : t.links) {
+    auto same = [&](const auto& k) {
+      return k.first.kind == link.kind && k.first.bandwidth == link.bandwidth && k.first.latency == link.latency;
+    };
+    auto found = std::find_if(kinds.begin(), kinds.end(), same);
+    if (found == kinds.end())
+      kinds.emplace_back(link, 1);
+    else
+      ++found->second;
+  }
+  if (o.json) {
+    ordered_json levels = ordered_json::array(), devices = ordered_json::array(), links = ordered_json::array();
+    for (const Level& level : t.levels) levels.push_back({{"name", level.name}, {"count", level.count}});
+    for (const Device& d : t.devices) devices.push_back({{"name", d.name}, {"device", t.specs[d.spec].name}});
+    for (const auto& [link, count] : kinds)
+      links.push_back({{"kind", to_string(link.kind)},
+                       {"directions", count},
+                       {"bytes_per_second", link.bandwidth.rate},
+                       {"latency_seconds", link.latency.seconds()}});
+    ordered_json result = {{"topology", t.name}, {"nodes", t.nodes},   {"hash", fmt::format("{:016x}", t.hash())},
+                           {"levels", levels},   {"devices", devices}, {"links", links}};
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  std::vector<std::string> levels;
+  for (const Level& level : t.levels) levels.push_back(fmt::format("{} {}", level.count, level.name));
+  fmt::print("{}: {} devices ({})\n\n", t.name, t.device_count(), join(levels, " x "));
+  Table devices({"device", "count", "f32 peak", "memory", "memory bandwidth"});
+  for (std::size_t s = 0; s < t.specs.size(); ++s) {
+    auto count = std::count_if(t.devices.begin(), t.devices.end(), [&](const Device& d) { return d.spec == s; });
+    const DeviceSpec& spec = t.specs[s];
+    devices.add({spec.name, std::to_string(count), to_string(spec.peak.at(DType::f32)), to_string(spec.memory),
+                 to_string(spec.memory_bandwidth)});
+  }
+  devices.print();
+  fmt::print("\n");
+  Table links({"link", "directions", "bandwidth", "latency"});
+  for (const auto& [link, count] : kinds)
+    links.add(
+        {std::string(to_string(link.kind)), std::to_string(count), to_string(link.bandwidth), to_string(link.latency)});
+  links.print();
+  // From the first device, to one device at each distance.
+  fmt::print("\n");
+  Table routes({"route", "hops", "bandwidth", "latency"});
+  int last = -1;
+  for (std::size_t d = 1; d < t.device_count(); ++d) {
+    DeviceId to(static_cast<std::int64_t>(d));
+    int level = t.distance_level(DeviceId(0), to);
+    if (level == last) continue;
+    last = level;
+    routes.add({fmt::format("{} to {}", t.devices[0].name, t.devices[d].name),
+                std::to_string(t.route(DeviceId(0), to).size()), to_string(t.bandwidth(DeviceId(0), to)),
+                to_string(t.latency(DeviceId(0), to))});
+  }
+  if (t.device_count() > 1) routes.print();
+}
+
+void show_plan(const Options& o) {
+  Plan plan = load_plan(o.model.model);
+  draw(o, plan.pcg);
+  if (o.json) {
+    ordered_json result = plan_summary(plan, o.model.model);
+    result["nodes_of_graph"] = plan.pcg.size();
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  plan_table({plan}).print();
+  fmt::print("\n{}", print(plan.pcg));
+}
+
+bool show_rule(const Options& o) {
+  for (const std::vector<Rule>& rules : {rule_library(), derived_rules()}) {
+    for (const Rule& rule : rules) {
+      if (rule.name != o.model.model) continue;
+      if (o.json)
+        fmt::print(
+            "{}\n",
+            ordered_json({{"rule", rule.name}, {"proof", to_string(rule.proof)}, {"text", print(rule)}}).dump(2));
+      else
+        fmt::print("{}# {}\n", print(rule), to_string(rule.proof));
+      return true;
+    }
+  }
+  return false;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A YAML file says what it is in its format line.
+bool is_topology_file(const std::string& path) {
+  return path.ends_with(".yaml") && read_file(path).find("unity-topology") != std::string::npos;
+}
+
+void show(const Options& o) {
+  require_writable(o.dot);
+  require_writable(o.svg);
+  const std::string& name = o.model.model;
+  if (is_plan_path(name)) return show_plan(o);
+  std::vector<std::string> models = model_names(), topologies = topology_names();
+  if (contains(topologies, name) || is_topology_file(name)) return show_topology(o);
+  if (contains(models, name) || name.ends_with(".yaml") || name.ends_with(".yml")) return show_model(o);
+  if (show_rule(o)) return;
+  std::vector<std::string> known = models;
+  known.insert(known.end(), topologies.begin(), topologies.end());
+  for (const Rule& rule : rule_library()) known.push_back(rule.name);
+  for (const Rule& rule : derived_rules()) known.push_back(rule.name);
+  std::string near = nearest_name(name, known);
+  throw_input_error("show: unknown '{}', expected a model, topology, rule or plan file{}", name,
+                    near.empty() ? "" : suggestion(name, known));
+}
+
+}  // namespace
+
+void add_show(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(app, "show", "Show a model, topology, plan or rule",
+                                  "  unity show bert-large --seq-len 128\n"
+                                  "  unity show summit --nodes 2\n"
+                                  "  unity show plan.json --svg plan.svg");
+  command->add_option("NAME", o->model.model, "A model, topology or rule name, a YAML file or a plan file")->required();
+  o->model.add_sizes(*command);
+  command->add_option("--nodes", o->nodes, "Number of nodes of a topology")->check(CLI::PositiveNumber);
+  command->add_option("--devices", o->devices, "First N devices of a topology")->check(CLI::PositiveNumber);
+  command->add_option("--dot", o->dot, "Write the graph in Graphviz's language to a file");
+  command->add_option("--svg", o->svg, "Draw the graph to a file (needs Graphviz's dot)");
+  command->add_flag("--graph", o->graph, "Print a model's graph as text, too");
+  add_json(*command, o->json);
+  command->callback([o] { show(*o); });
+}
+
+}  // namespace unity::cli

@@ -1,0 +1,113 @@
+// unity simulate: the predicted iteration of a plan, or bare flows on a topology.
+#include "simulator/simulate.h"
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/lowered.h"
+#include "cli/table.h"
+#include "core/base/text.h"
+#include "core/trace/compare.h"
+#include "core/trace/trace_json.h"
+#include "simulator/network/playground.h"
+
+namespace unity::cli {
+namespace {
+
+struct Options {
+  std::string plan, flows, trace;
+  MachineOptions machine;
+  bool json = false;
+};
+
+void simulate_flows_file(const Options& o) {
+  if (o.machine.topology.empty()) throw_input_error("simulate: --flows needs --topology");
+  Topology topology = o.machine.load();
+  std::vector<PlaygroundFlow> flows = flows_from_json(read_file(o.flows), o.flows);
+  std::vector<Picoseconds> ends = simulate_flows(flows, topology);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Picoseconds end;
+  Table table({"flow", "from", "to", "bytes", "finish"});
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    end = std::max(end, ends[i]);
+    list.push_back({{"id", flows[i].id}, {"finish_s", ends[i].seconds()}});
+    table.add({flows[i].id, flows[i].src, flows[i].dst, to_string(flows[i].bytes), to_string(ends[i])});
+  }
+  if (o.json) {
+    fmt::print("{}\n", nlohmann::ordered_json({{"flows", list}, {"end_s", end.seconds()}}).dump(2));
+    return;
+  }
+  table.print();
+  fmt::print("\nend: {}\n", to_string(end));
+}
+
+void simulate_plan(const Options& o) {
+  require_writable(o.trace);
+  PlanSource source;
+  source.model.model = o.plan;
+  source.machine = o.machine;
+  if (!is_plan_path(o.plan))
+    throw_input_error("simulate: found '{}', expected a plan file (.json); unity search writes one", o.plan);
+  Topology topology;
+  Plan plan = source.load(topology);
+  Program program = lower_plan(plan, topology, true);
+  SimulationResult result = simulate(program, topology, {});
+  if (!o.trace.empty()) save_trace(result.trace, o.trace);
+  std::vector<DeviceUse> use = device_use(result.trace);
+  if (o.json) {
+    nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+    for (const DeviceUse& u : use)
+      devices.push_back({{"device", topology.device(u.device).name},
+                         {"compute_seconds", u.compute.seconds()},
+                         {"communication_seconds", u.communication.seconds()},
+                         {"idle_seconds", u.idle.seconds()},
+                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count}});
+    nlohmann::ordered_json out = {
+        {"model", plan.model.name},
+        {"topology", plan.topology},
+        {"iteration_seconds", result.iteration.seconds()},
+        {"samples_per_second", static_cast<double>(plan.global_batch) / result.iteration.seconds()},
+        {"communication_bytes", program.communicated().count},
+        {"tasks", program.tasks.size()},
+        {"devices", devices}};
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  fmt::print("{} on {}: {} per iteration, {:.1f} samples/s, {} communicated, {} tasks\n\n", plan.model.name,
+             plan.topology, to_string(result.iteration),
+             static_cast<double>(plan.global_batch) / result.iteration.seconds(), to_string(program.communicated()),
+             program.tasks.size());
+  Table table({"device", "compute", "communication", "idle", "peak memory"});
+  for (const DeviceUse& u : use)
+    table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
+               to_string(result.peak_memory[u.device.index()])});
+  table.print();
+  if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(app, "simulate", "Predict one iteration of a plan, or simulate bare flows",
+                                  "  unity simulate plan.json --trace trace.json\n"
+                                  "  unity simulate --flows flows.json --topology summit --nodes 2 --json");
+  CLI::Option* plan = command->add_option("PLAN", o->plan, "A plan file");
+  command
+      ->add_option("--flows", o->flows,
+                   "Flows as JSON: {\"flows\": [{\"id\", \"src\", \"dst\", \"bytes\", \"start_s\", \"after\"}]}")
+      ->excludes(plan);
+  o->machine.add(*command, false);
+  command->add_option("--trace", o->trace, "Write the simulated trace to a file");
+  add_json(*command, o->json);
+  command->callback([o] {
+    if (!o->flows.empty()) return simulate_flows_file(*o);
+    if (o->plan.empty()) throw_input_error("simulate: found neither PLAN nor --flows, expected one of them");
+    simulate_plan(*o);
+  });
+}
+
+}  // namespace unity::cli
