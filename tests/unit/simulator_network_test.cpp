@@ -128,16 +128,16 @@ TEST_CASE("flows that cannot be simulated are refused") {
 }
 
 TEST_CASE("flows are read from JSON") {
-  auto flows = flows_from_json(R"([{"id": "a", "src": 0, "dst": "d1", "bytes": "3 MB", "start": 0.5},
-                                   {"src": 1, "dst": 0, "bytes": 7, "after": ["a"]}])",
+  auto flows = flows_from_json(R"({"flows": [{"id": "a", "src": 0, "dst": "d1", "bytes": "3 MB", "start_s": 0.5},
+                                   {"src": 1, "dst": 0, "bytes": 7, "after": ["a"]}]})",
                                "f.json");
   REQUIRE(flows.size() == 2);
   CHECK(flows[0].bytes.count == 3'000'000);
   CHECK(flows[0].start.count == 500'000'000'000);
   CHECK(flows[1].after == std::vector<std::string>{"a"});
   CHECK_THROWS_WITH(flows_from_json("[{", "f.json"), Contains("f.json: byte"));
-  CHECK_THROWS_WITH(flows_from_json(R"([{"srce": 1}])", "f.json"),
+  CHECK_THROWS_WITH(flows_from_json(R"({"flows": [{"srce": 1}]})", "f.json"),
                     "f.json: flow 0: unknown key 'srce' (did you mean 'src'?)");
-  CHECK_THROWS_WITH(flows_from_json(R"([{"src": 1, "dst": 2}])", "f.json"),
+  CHECK_THROWS_WITH(flows_from_json(R"({"flows": [{"src": 1, "dst": 2}]})", "f.json"),
                     "f.json: flow 0: key 'bytes' is missing");
 }

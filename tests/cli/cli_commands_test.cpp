@@ -1,0 +1,243 @@
+// The `unity` command as a user meets it: a child process, its exit code, its two streams.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// A folder of its own for each test case, removed at its end.
+struct Folder {
+  fs::path path;
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "unity-cli-XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~Folder() {
+    std::error_code error;
+    fs::remove_all(path, error);
+  }
+  std::string file(const std::string& name) const { return (path / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name)) << text;
+    return file(name);
+  }
+};
+
+std::string read(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  std::int64_t error_lines() const { return std::count(err.begin(), err.end(), '\n'); }
+};
+
+Outcome unity(const std::string& arguments) {
+  Folder folder;
+  std::string command = std::string(UNITY_BINARY_DIR) + "/bin/unity " + arguments + " >" + folder.file("out") + " 2>" +
+                        folder.file("err") + " </dev/null";
+  int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, read(folder.file("out")), read(folder.file("err"))};
+}
+
+// Wrong input: exit code 2, one line on standard error that holds all the given texts, nothing on standard output.
+void check_refused(const std::string& arguments, const std::vector<std::string>& said) {
+  INFO("unity " << arguments);
+  Outcome o = unity(arguments);
+  INFO("stderr: " << o.err);
+  CHECK(o.code == 2);
+  CHECK(o.error_lines() == 1);
+  CHECK(o.out.empty());
+  for (const std::string& text : said) CHECK(o.err.find(text) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("the worked example: 3,252,224 bytes for data parallelism, at most 526,848 for the plan found") {
+  Outcome o = unity(
+      "compare mlp-mnist --topology summit --nodes 1 --devices 2 --batch-per-gpu 32 --strategies data-parallel,unity "
+      "--json");
+  REQUIRE(o.code == 0);
+  json list = json::parse(o.out);
+  REQUIRE(list.size() == 2);
+  CHECK(list[0]["communication_bytes"] == 3'252'224);
+  CHECK(list[1]["communication_bytes"] <= 526'848);  // 131,712 elements
+  for (const char* key :
+       {"model", "topology", "devices", "strategy", "iteration_seconds", "samples_per_second", "communication_bytes",
+        "peak_memory_bytes", "search_seconds", "candidates", "stopped_because", "plan"})
+    CHECK(list[1].contains(key));
+}
+
+TEST_CASE("a strategy that does not apply gives an entry with its error, and the others still run") {
+  Outcome o =
+      unity("compare mlp-mnist --topology summit --nodes 1 --devices 1 --strategies expert,data-parallel --json");
+  REQUIRE(o.code == 0);
+  json list = json::parse(o.out);
+  CHECK(list[0].contains("error"));
+  CHECK(list[1]["iteration_seconds"] > 0);
+}
+
+TEST_CASE("a plan that does not fit in memory is an entry with an error") {
+  Outcome o = unity(
+      "compare mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB' --strategies data-parallel "
+      "--json");
+  REQUIRE(o.code == 0);
+  CHECK(json::parse(o.out)[0]["error"].get<std::string>().find("which has 1 MB") != std::string::npos);
+}
+
+TEST_CASE("search, explain, simulate, export, run and validate go the same way with one plan") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel -o " + plan)
+              .code == 0);
+  CHECK(unity("explain " + plan).out.find("2-way data") != std::string::npos);
+  json simulated = json::parse(unity("simulate " + plan + " --json --trace " + f.file("trace.json")).out);
+  CHECK(simulated["iteration_seconds"] > 0);
+  CHECK(json::parse(read(f.file("trace.json")))["format"] == "unity-trace");
+  CHECK(unity("export " + plan + " --format dot -o " + f.file("g.dot")).code == 0);
+  CHECK(read(f.file("g.dot")).find("digraph") != std::string::npos);
+  CHECK(unity("export " + plan + " --format perfetto -o " + f.file("p.json")).code == 0);
+  CHECK(json::parse(read(f.file("p.json"))).contains("traceEvents"));
+  json run = json::parse(unity("run " + plan + " --data digits --epochs 3 --compare-one-device --json").out);
+  REQUIRE(run["losses"].size() == 3 * (1437 / 60));
+  CHECK(run["losses"].back() < run["losses"].front());
+  CHECK(run["final_metrics"]["test_accuracy"] > 0.5);
+  CHECK(run["final_metrics"]["largest_relative_loss_difference"] < 1e-3);
+  json validated = json::parse(unity("validate " + plan + " --steps 3 --json").out);
+  CHECK(validated["predicted_seconds"] > 0);
+  CHECK(validated["measured_seconds"] > 0);
+}
+
+TEST_CASE("run of a model uses data parallelism unless told otherwise") {
+  json run = json::parse(unity("run mlp-tiny --topology laptop --devices 2 --global-batch 20 --steps 2 --json").out);
+  CHECK(run["strategy"] == "data-parallel");
+  CHECK(run["losses"].size() == 2);
+}
+
+TEST_CASE("a sweep writes a row for each point, resumes, and gives the same results as without the interruption") {
+  Folder f;
+  std::string text =
+      "format: unity-experiment\nversion: 1\nmodels: [mlp-mnist]\ntopologies: [summit]\nnodes: [1]\ndevices: [1, "
+      "2]\nstrategies: [data-parallel, unity]\n";
+  std::string all = f.write("all.yaml", text);
+  std::string part = f.write("part.yaml", text.replace(text.find("[1, 2]"), 6, "[1]"));
+  REQUIRE(unity("sweep " + part + " -o " + f.file("r")).code == 0);
+  REQUIRE(unity("sweep " + all + " --resume -o " + f.file("r")).code == 0);
+  REQUIRE(unity("sweep " + all + " -o " + f.file("once")).code == 0);
+  json resumed = json::parse(read(f.file("r/results.json")))["rows"],
+       once = json::parse(read(f.file("once/results.json")))["rows"];
+  REQUIRE(resumed.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(resumed[i]["point"] == once[i]["point"]);
+    CHECK(resumed[i]["iteration_seconds"] == once[i]["iteration_seconds"]);
+  }
+  std::string csv = read(f.file("r/results.csv"));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 5);
+  check_refused("sweep " + all + " -o " + f.file("r"), {"--resume"});
+}
+
+TEST_CASE("flows on a topology: two that share a link get half of it each") {
+  Folder f;
+  // node0.socket0.gpu0 -> gpu1, twice, over one NVLink of 50 GB/s: 10 GB in all take 0.2 s.
+  std::string flows = f.write(
+      "flows.json",
+      R"({"flows": [{"id": "a", "src": 0, "dst": 1, "bytes": 5000000000}, {"id": "b", "src": 0, "dst": 1, "bytes": 5000000000}]})");
+  json result = json::parse(unity("simulate --flows " + flows + " --topology summit --nodes 1 --json").out);
+  CHECK(result["flows"][0]["finish_s"].get<double>() == Approx(0.2).epsilon(1e-3));
+  CHECK(result["end_s"].get<double>() == Approx(0.2).epsilon(1e-3));
+}
+
+TEST_CASE("wrong names are refused with the nearest right one") {
+  check_refused("search bert-larg --topology summit", {"bert-larg", "bert-large"});
+  check_refused("search mlp --topology sumit", {"sumit", "summit"});
+  check_refused("search mlp-mnist --topology summit --strategy unty", {"unty", "unity"});
+  check_refused("serach mlp-mnist", {"serach", "search"});
+  check_refused("search mlp-mnist --topolgy summit", {"--topolgy", "--topology"});
+  check_refused("compare mlp-mnist --topology summit --strategies data-paralel", {"data-parallel"});
+  check_refused("search mlp-mnist --topology summit --parallelism dta", {"data"});
+  check_refused("search mlp-mnist --topology summit --option hiden=3", {"hiden"});
+}
+
+TEST_CASE("malformed and mistyped YAML is refused with file and line") {
+  Folder f;
+  std::string broken = f.write("broken.yaml", "format: unity-topology\nversion: 1\nhierarchy: {node: [1\n");
+  check_refused("show " + broken, {"broken.yaml:"});
+  check_refused("search mlp-mnist --topology " + broken, {"broken.yaml:"});
+  std::string key =
+      f.write("key.yaml",
+              "format: unity-experiment\nversion: 1\nmodels: [mlp-mnist]\ntopologies: [summit]\nstrategys: [unity]\n");
+  check_refused("sweep " + key + " -o " + f.file("r"), {"key.yaml:5:1", "strategys", "strategies"});
+  std::string model = f.write("model.yaml", "format: unity-model\nversion: 1\nname: m\nlayers: 7\n");
+  check_refused("search " + model + " --topology summit", {"model.yaml:"});
+}
+
+TEST_CASE("degrees that do not divide are refused with what would") {
+  check_refused("search mlp-mnist --topology summit --nodes 1 --devices 3 --global-batch 64 --strategy data-parallel",
+                {"64", "3", "multiple of 3"});
+}
+
+TEST_CASE("plans that are cut off, foreign, for another machine or too large are refused") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 -o " + plan).code == 0);
+  std::string text = read(plan);
+  check_refused("explain " + f.write("cut.json", text.substr(0, text.size() / 2)), {"cut.json:", "truncated"});
+  check_refused("explain " + f.write("foreign.json", "{\"format\": \"other\"}"),
+                {"foreign.json", "other", "unity-plan"});
+  check_refused("simulate " + plan + " --topology summit --nodes 1 --devices 2", {"plan.json", "another machine"});
+  check_refused("run " + plan + " --topology laptop --devices 4", {"plan.json", "2 devices"});
+  check_refused("explain " + f.file("absent.json"), {"absent.json"});
+  check_refused("search mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB'",
+                {"needs", "which has 1 MB"});
+  std::string degree = text;
+  std::size_t at = degree.find("\"strides\":");
+  REQUIRE(at != std::string::npos);
+  at = degree.find("partition(0, 2");
+  if (at == std::string::npos) at = degree.find("partition(1, 2");
+  REQUIRE(at != std::string::npos);
+  degree[at + 13] = '7';
+  check_refused("simulate " + f.write("degree.json", degree), {"degree.json", "degree 7 does not divide"});
+}
+
+TEST_CASE("output that cannot be written is refused before the work starts") {
+  check_refused("search bert-large --topology summit --nodes 2 -o /nonexistent/folder/plan.json",
+                {"/nonexistent/folder"});
+}
+
+TEST_CASE("data that cannot be used are refused with place") {
+  Folder f;
+  std::string head = "run mlp-tiny --topology laptop --devices 1 --global-batch 4 --epochs 1 --data ";
+  check_refused(head + f.file("absent.csv"), {"absent.csv"});
+  check_refused(head + f.write("short.csv", "1,2,0\n1,0\n"), {"short.csv:2", "2 columns", "expected 3"});
+  check_refused(head + f.write("nan.csv", "1,2,0\n1,nan,1\n"), {"nan.csv:2"});
+  check_refused(head + f.write("few.csv", "1,2,0\n1,3,1\n"), {"2 features", "input"});
+}
+
+TEST_CASE("an absent backend is a reported state, not a crash") {
+  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend cuda", {"cuda", "not in this build"});
+  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm mpi", {"mpi"});
+}
+
+TEST_CASE("every command has help with an example") {
+  for (const char* command :
+       {"list", "show", "search", "compare", "explain", "simulate", "run", "validate", "export", "sweep"}) {
+    Outcome o = unity(std::string(command) + " --help");
+    CHECK(o.code == 0);
+    CHECK(o.out.find("Examples:") != std::string::npos);
+  }
+  CHECK(unity("--version").out.find("unity ") == 0);
+  check_refused("", {"no command"});
+}
