@@ -213,6 +213,16 @@ TaskGrid storage_grid(const ParallelShape& shape) {
   return grid;
 }
 
+Box storage_box(const ParallelShape& shape, const TaskGrid& grid, const std::vector<int>& coordinates) {
+  Box box{Dims(shape.dims.size(), 0), shape.piece()};
+  for (std::size_t g = 0; g < grid.size(); ++g)
+    if (grid[g].kind == GridDim::Kind::axis) {
+      auto dim = static_cast<std::size_t>(grid[g].axis);
+      box.offset[dim] = box.extent[dim] * coordinates[g];
+    }
+  return box;
+}
+
 int task_count(const TaskGrid& grid) {
   int n = 1;
   for (const GridDim& d : grid) n *= d.degree;

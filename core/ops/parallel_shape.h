@@ -72,6 +72,8 @@ TaskGrid task_grid(const AxisTable& table, const Sharding& sharding);
 // The grid of a stored tensor (a leaf after its prefix): one dimension per split dimension (axis = dimension), then
 // copies.
 TaskGrid storage_grid(const ParallelShape& shape);
+// The part of a stored tensor at the coordinates of its storage grid.
+Box storage_box(const ParallelShape& shape, const TaskGrid& grid, const std::vector<int>& coordinates);
 int task_count(const TaskGrid& grid);
 
 // Coordinates of the i-th task; the first grid dimension is the major one.

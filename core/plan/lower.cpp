@@ -160,18 +160,10 @@ void Lowering::lower_leaf(NodeId id) {
   }
   ParallelShape storage = storage_shape(pcg_, id);
   TaskGrid grid = storage_grid(storage);
-  Dims part = storage.piece();
   for (int t = 0; t < task_count(grid); ++t) {
     std::vector<int> c = grid_coordinates(grid, t);
-    Box box{Dims(part.size(), 0), part};
-    int copy = 0;
-    for (std::size_t g = 0; g < grid.size(); ++g) {
-      auto axis = static_cast<std::size_t>(grid[g].axis);
-      if (grid[g].kind == GridDim::Kind::copies)
-        copy = c[g];
-      else
-        box.offset[axis] = part[axis] * c[g];
-    }
+    Box box = storage_box(storage, grid, c);
+    int copy = output_copy(grid, c);
     DeviceId device = mappings_[id.index()].device(c);
     BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, device, box,
                                       weight ? BufferCategory::weight : BufferCategory::activation);
@@ -214,16 +206,8 @@ void Lowering::lower_parallelization(NodeId id) {
       TaskGrid grid = storage_grid(type);
       for (int t = 0; t < task_count(grid); ++t) {
         std::vector<int> c = grid_coordinates(grid, t);
-        Requirement r{DeviceId(t), {Dims(part.size(), 0), part}, 0};
-        copies.push_back(0);
-        for (std::size_t g = 0; g < grid.size(); ++g) {
-          auto axis = static_cast<std::size_t>(grid[g].axis);
-          if (grid[g].kind == GridDim::Kind::copies)
-            copies.back() = c[g];
-          else
-            r.box.offset[axis] = part[axis] * c[g];
-        }
-        wanted.push_back(std::move(r));
+        wanted.push_back({DeviceId(t), storage_box(type, grid, c), 0});
+        copies.push_back(output_copy(grid, c));
       }
     }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {

@@ -105,15 +105,10 @@ Result<void> Dp::build_items() {
     if (boundary) {
       ParallelShape storage = storage_shape(pcg_, id);
       item.grid = storage_grid(storage);
-      Dims part = storage.piece();
       item.outputs.resize(1), item.partials.resize(1);
       for (int t = 0; t < task_count(item.grid); ++t) {
         item.coordinates.push_back(grid_coordinates(item.grid, t));
-        Box box{Dims(part.size(), 0), part};
-        for (std::size_t g = 0; g < item.grid.size(); ++g)
-          if (item.grid[g].kind == GridDim::Kind::axis)
-            box.offset[static_cast<std::size_t>(item.grid[g].axis)] =
-                part[static_cast<std::size_t>(item.grid[g].axis)] * item.coordinates.back()[g];
+        Box box = storage_box(storage, item.grid, item.coordinates.back());
         item.outputs[0].push_back(box), item.partials[0].push_back(0), item.passing.push_back(0);
       }
     } else {
@@ -472,17 +467,12 @@ void Dp::place_leaves(MappingResult& result) {
       }
     }
     std::int64_t best = -1;
-    Dims part = storage.piece();
     for (const MachineMapping& choice : choices) {
       if (!check_mapping(choice, grid, static_cast<int>(topology_.device_count())).ok()) continue;
       std::map<DeviceId, Box> stored;
       for (int t = 0; t < task_count(grid); ++t) {
         std::vector<int> c = grid_coordinates(grid, t);
-        Box box{Dims(part.size(), 0), part};
-        for (std::size_t g = 0; g < grid.size(); ++g)
-          if (grid[g].kind == GridDim::Kind::axis)
-            box.offset[static_cast<std::size_t>(grid[g].axis)] = part[static_cast<std::size_t>(grid[g].axis)] * c[g];
-        stored.emplace(choice.device(c), std::move(box));
+        stored.emplace(choice.device(c), storage_box(storage, grid, c));
       }
       std::int64_t local = 0;
       for (auto [user, operand] : users) {
