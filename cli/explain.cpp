@@ -22,7 +22,7 @@ void explain(const std::string& path, bool json) {
   for (const BlockExplanation& b : explain_blocks(plan.pcg))
     blocks.push_back({{"block", b.block}, {"count", b.count}, {"parallelism", b.sentences}});
   for (const RuleSummary& r : summarise_derivation(plan))
-    rules.push_back({{"rule", r.rule}, {"degree", r.degree}, {"where", r.where}, {"count", r.count}});
+    rules.push_back({{"rule", r.rule}, {"degree", r.degree}, {"count", r.count}, {"where", r.places}});
   nlohmann::ordered_json result = {{"model", plan.model.name},
                                    {"topology", plan.topology},
                                    {"strategy", plan.search.strategy},

@@ -35,6 +35,11 @@ std::vector<ValueRef> Builder::results(std::string_view op, Attributes attribute
   return values;
 }
 
+ValueRef Builder::dropout(double rate, ValueRef x, const std::string& name) {
+  ValueRef mask = apply("dropout_mask", {dims(x), rate}, {}, name + "_mask");
+  return apply("mul", {}, {x, mask}, name);
+}
+
 Pcg Builder::finish(std::vector<ValueRef> outputs) && {
   pcg_.set_outputs(std::move(outputs));
   check_well_formed(pcg_).value();

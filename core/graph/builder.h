@@ -34,6 +34,10 @@ class Builder {
   std::vector<ValueRef> results(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs,
                                 const std::string& name = {});
 
+  // x with a share of `rate` of its elements dropped and the others scaled by 1 / (1 - rate): a product with a mask
+  // leaf, which is drawn by (seed, origin, step, logical index), the same under every plan.
+  ValueRef dropout(double rate, ValueRef x, const std::string& name = "dropout");
+
   const ParallelShape& shape(ValueRef v) const { return pcg_.shape(v); }
   Dims dims(ValueRef v) const { return pcg_.shape(v).shape().dims; }
   // Finishes: the outputs of the graph, the loss first.

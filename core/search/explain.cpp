@@ -2,21 +2,41 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <type_traits>
 
 #include "core/base/text.h"
 
 namespace unity {
 namespace {
 
-std::string block_of(const std::string& label) {
-  std::size_t dot = label.rfind('.');
-  return dot == std::string::npos ? "" : label.substr(0, dot);
+std::vector<std::string> parts_of(const std::string& label) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= label.size();) {
+    std::size_t end = std::min(label.find('.', begin), label.size());
+    parts.push_back(label.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
-std::string leaf_of(const std::string& label) {
-  std::size_t dot = label.rfind('.');
-  return dot == std::string::npos ? label : label.substr(dot + 1);
+bool is_index(const std::string& part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "encoder.3.attention.query.matmul" -> block "encoder.3", part "attention", operator "query.matmul".
+struct Place {
+  std::string block, part, op;
+};
+Place place_of(const std::string& label) {
+  std::vector<std::string> parts = parts_of(label);
+  auto index = static_cast<std::size_t>(std::find_if(parts.begin(), parts.end(), is_index) - parts.begin());
+  std::size_t block = index < parts.size() ? index + 1 : parts.size() > 1 ? 1 : 0;
+  std::size_t part = parts.size() > block + 1 ? block + 1 : block;
+  auto text = [&](std::size_t from, std::size_t to) {
+    return join({parts.begin() + static_cast<std::ptrdiff_t>(from), parts.begin() + static_cast<std::ptrdiff_t>(to)},
+                ".");
+  };
+  return {text(0, block), text(block, part), text(part, parts.size())};
 }
 
 // The word for splitting an axis of this operator.
@@ -52,16 +72,10 @@ std::string word_for(const Pcg& pcg, const Node& n, std::size_t axis) {
 }  // namespace
 
 std::string without_indices(const std::string& label) {
-  std::string text;
-  std::size_t begin = 0;
-  while (begin <= label.size()) {
-    std::size_t end = std::min(label.find('.', begin), label.size());
-    std::string part = label.substr(begin, end - begin);
-    bool number = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-    text += (begin ? "." : "") + (number ? std::string("*") : part);
-    begin = end + 1;
-  }
-  return text;
+  std::vector<std::string> parts = parts_of(label);
+  for (std::string& part : parts)
+    if (is_index(part)) part = "*";
+  return join(parts, ".");
 }
 
 std::vector<std::string> parallelism_in_words(const Pcg& pcg, NodeId node) {
@@ -79,31 +93,34 @@ std::vector<std::string> parallelism_in_words(const Pcg& pcg, NodeId node) {
 }
 
 std::vector<BlockExplanation> explain_blocks(const Pcg& pcg) {
-  struct Block {
-    std::string label;
-    std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // how -> operators
+  using Groups = std::vector<std::pair<std::string, std::vector<std::string>>>;  // key -> members, in order
+  auto group = [](auto& groups, const std::string& key) -> auto& {
+    for (auto& g : groups)
+      if (g.first == key) return g.second;
+    groups.emplace_back(key, typename std::remove_reference_t<decltype(groups)>::value_type::second_type());
+    return groups.back().second;
   };
-  std::vector<Block> blocks;
-  std::map<std::string, std::size_t> index;
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, Groups>>>>
+      blocks;  // block -> part -> how -> ops
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& n = pcg.nodes()[i];
     if (!n.is_compute()) continue;
-    std::string label = block_of(n.name);
-    auto [it, inserted] = index.try_emplace(label, blocks.size());
-    if (inserted) blocks.push_back({label, {}});
+    Place place = place_of(n.name);
     std::vector<std::string> words = parallelism_in_words(pcg, NodeId(static_cast<std::int64_t>(i)));
-    std::string how = words.empty() ? "on one device" : join(words);
-    auto& groups = blocks[it->second].groups;
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == how; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {how, {}});
-    group->second.push_back(leaf_of(n.name));
+    group(group(group(blocks, place.block), place.part), words.empty() ? "on one device" : join(words))
+        .push_back(place.op);
   }
   std::vector<BlockExplanation> result;
   std::map<std::pair<std::string, std::vector<std::string>>, std::size_t> seen;
-  for (const Block& block : blocks) {
+  for (const auto& [label, parts] : blocks) {
     std::vector<std::string> sentences;
-    for (const auto& [how, operators] : block.groups) sentences.push_back(fmt::format("{}: {}", join(operators), how));
-    std::string name = without_indices(block.label);
+    for (const auto& [part, groups] : parts) {
+      std::vector<std::string> clauses;
+      for (const auto& [how, operators] : groups)
+        clauses.push_back(groups.size() == 1 && !part.empty() ? how : join(operators) + ": " + how);
+      sentences.push_back((part.empty() ? "" : part + ": ") + join(clauses, "; "));
+    }
+    std::string name = without_indices(label);
     auto [it, inserted] = seen.try_emplace({name, sentences}, result.size());
     if (inserted)
       result.push_back({name, 1, sentences});
@@ -115,14 +132,13 @@ std::vector<BlockExplanation> explain_blocks(const Pcg& pcg) {
 
 std::vector<RuleSummary> summarise_derivation(const Plan& plan) {
   std::vector<RuleSummary> rules;
-  std::map<std::tuple<std::string, int, std::string>, std::size_t> index;
   for (const DerivationStep& s : plan.derivation) {
-    std::string where = without_indices(s.where);
-    auto [it, inserted] = index.try_emplace({s.rule, s.degree, where}, rules.size());
-    if (inserted)
-      rules.push_back({s.rule, s.degree, where, 1});
-    else
-      ++rules[it->second].count;
+    auto rule = std::find_if(rules.begin(), rules.end(),
+                             [&](const RuleSummary& r) { return r.rule == s.rule && r.degree == s.degree; });
+    if (rule == rules.end()) rule = rules.insert(rules.end(), {s.rule, s.degree, 0, {}});
+    ++rule->count;
+    std::string place = without_indices(s.where);
+    if (std::find(rule->places.begin(), rule->places.end(), place) == rule->places.end()) rule->places.push_back(place);
   }
   return rules;
 }
@@ -142,9 +158,14 @@ std::string explain_plan(const Plan& plan) {
   }
   text += "\nRules applied\n";
   if (plan.derivation.empty()) text += "  none: the model as it is\n";
-  for (const RuleSummary& r : summarise_derivation(plan))
-    text += fmt::format("  {}{}{}  at {}\n", r.count > 1 ? fmt::format("{} x ", r.count) : "", r.rule,
-                        r.degree > 0 ? fmt::format(" (degree {})", r.degree) : "", r.where);
+  constexpr std::size_t kShown = 3;
+  for (const RuleSummary& r : summarise_derivation(plan)) {
+    std::vector<std::string> places(r.places.begin(),
+                                    r.places.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, r.places.size())));
+    if (r.places.size() > kShown) places.push_back(fmt::format("{} more places", r.places.size() - kShown));
+    text += fmt::format("  {:>4} x {}{} at {}\n", r.count, r.rule,
+                        r.degree > 0 ? fmt::format(" (degree {})", r.degree) : "", join(places));
+  }
   return text;
 }
 

@@ -12,19 +12,21 @@ namespace unity {
 // reduction", "4-way sequence", "on 6 copies". Empty for serial operators.
 std::vector<std::string> parallelism_in_words(const Pcg& pcg, NodeId node);
 
+// A repeated block is what stands under one index ("encoder.3"), else the first part of the labels ("head"). Its
+// sentences go by the next part of the labels: "attention: 12-way data", or operator by operator where they differ.
 struct BlockExplanation {
-  std::string block;                   // "encoder.*.attention": the label's prefix, indices replaced
+  std::string block;                   // "encoder.*"
   int count = 1;                       // how many blocks read the same
-  std::vector<std::string> sentences;  // "query, key, value: 2-way data, 6-way by output"
+  std::vector<std::string> sentences;  // "ffn: in.matmul, gelu: 6-way by output; out.matmul: 6-way by reduction"
 };
 std::vector<BlockExplanation> explain_blocks(const Pcg& pcg);
 
-// Derivation steps with equal rule and degree at corresponding places of repeated blocks, counted.
+// Derivation steps by rule and degree, in the order of their first use, with the places (indices replaced).
 struct RuleSummary {
   std::string rule;
   int degree = 0;
-  std::string where;  // indices replaced
-  int count = 1;
+  int count = 0;
+  std::vector<std::string> places;
 };
 std::vector<RuleSummary> summarise_derivation(const Plan& plan);
 
