@@ -1,0 +1,172 @@
+#include <functional>
+#include <random>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/comm/collectives.h"
+
+using namespace unity;
+
+namespace {
+
+// Participant i's send and receive buffers: blocks of a logical 2-d tensor, in double.
+struct Group {
+  Communication communication;
+  std::vector<std::vector<double>> send, receive;
+  std::vector<Box> send_box, receive_box;
+};
+
+double sum_at(const Group& g, std::size_t from, std::int64_t row, std::int64_t column) {
+  const Box& b = g.send_box[from];
+  return g.send[from][static_cast<std::size_t>((row - b.offset[0]) * b.extent[1] + column - b.offset[1])];
+}
+double received_at(const Group& g, std::size_t at, std::int64_t row, std::int64_t column) {
+  const Box& b = g.receive_box[at];
+  return g.receive[at][static_cast<std::size_t>((row - b.offset[0]) * b.extent[1] + column - b.offset[1])];
+}
+
+void for_each(const Box& box, const std::function<void(std::int64_t, std::int64_t)>& f) {
+  for (std::int64_t r = box.offset[0]; r < box.offset[0] + box.extent[0]; ++r)
+    for (std::int64_t c = box.offset[1]; c < box.offset[1] + box.extent[1]; ++c) f(r, c);
+}
+
+// n participants with the given boxes; what is sent is random, what is received starts as -1.
+Group make(CollectiveKind kind, std::vector<Box> send, std::vector<Box> receive, std::vector<Box> pieces) {
+  std::mt19937_64 random(7);
+  Group g;
+  g.communication.kind = kind;
+  g.communication.dtype = DType::f32;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    Participant p{DeviceId(static_cast<std::int64_t>(i)), {}, {}, pieces[i]};
+    if (send[i].rank()) p.send = BufferId(0);
+    if (receive[i].rank()) p.receive = BufferId(0);
+    g.communication.participants.push_back(p);
+    g.send.emplace_back(send[i].rank() ? static_cast<std::size_t>(send[i].elements()) : 0);
+    for (double& x : g.send.back()) x = static_cast<double>(random() % 1000003) / 7;
+    g.receive.emplace_back(receive[i].rank() ? static_cast<std::size_t>(receive[i].elements()) : 0, -1.0);
+  }
+  g.send_box = std::move(send);
+  g.receive_box = std::move(receive);
+  return g;
+}
+
+void run(Group& g) {
+  auto n = g.communication.participants.size();
+  auto communicator = make_thread_communicator(static_cast<int>(n));
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < n; ++i)
+    threads.emplace_back([&, i] {
+      const Participant& p = g.communication.participants[i];
+      CollectiveBuffers b{p.send.valid() ? g.send[i].data() : nullptr, g.send_box[i],
+                          p.receive.valid() ? g.receive[i].data() : nullptr, g.receive_box[i]};
+      run_collective(g.communication, i, b, DType::f64, *communicator, 0);
+    });
+}
+
+Box rows(std::int64_t from, std::int64_t count, std::int64_t columns) { return {{from, 0}, {count, columns}}; }
+
+}  // namespace
+
+TEST_CASE("all-reduce gives every participant the same bits of the sum") {
+  for (std::size_t n = 2; n <= 8; ++n) {
+    Box box = rows(3, 5, 7);  // 35 elements: not divisible by n
+    Group g = make(CollectiveKind::all_reduce, std::vector<Box>(n, rows(2, 8, 7)), std::vector<Box>(n, box),
+                   std::vector<Box>(n, box));
+    run(g);
+    for_each(box, [&](std::int64_t r, std::int64_t c) {
+      double sum = 0;
+      for (std::size_t i = 0; i < n; ++i) sum += sum_at(g, i, r, c);
+      CHECK(received_at(g, 0, r, c) == Approx(sum).epsilon(1e-14));
+      for (std::size_t i = 1; i < n; ++i) CHECK(received_at(g, i, r, c) == received_at(g, 0, r, c));
+    });
+  }
+}
+
+TEST_CASE("a maximum is reduced like a sum") {
+  Box box = rows(0, 3, 3);
+  Group g =
+      make(CollectiveKind::all_reduce, std::vector<Box>(3, box), std::vector<Box>(3, box), std::vector<Box>(3, box));
+  g.communication.monoid = Monoid::max;
+  run(g);
+  for_each(box, [&](std::int64_t r, std::int64_t c) {
+    CHECK(received_at(g, 1, r, c) == std::max({sum_at(g, 0, r, c), sum_at(g, 1, r, c), sum_at(g, 2, r, c)}));
+  });
+}
+
+TEST_CASE("reduce-scatter leaves each participant the sum of its piece, all-gather puts the pieces together") {
+  for (std::int64_t n = 2; n <= 6; ++n) {
+    std::vector<Box> pieces;
+    std::int64_t at = 0;
+    for (std::int64_t i = 0; i < n; ++i) pieces.push_back(rows(at, 1 + i % 3, 5)), at += 1 + i % 3;
+    Box whole = rows(0, at, 5);
+    auto count = static_cast<std::size_t>(n);
+    Group scatter = make(CollectiveKind::reduce_scatter, std::vector<Box>(count, whole), pieces, pieces);
+    run(scatter);
+    for (std::size_t i = 0; i < count; ++i)
+      for_each(pieces[i], [&](std::int64_t r, std::int64_t c) {
+        double sum = 0;
+        for (std::size_t k = 0; k < count; ++k) sum += sum_at(scatter, k, r, c);
+        CHECK(received_at(scatter, i, r, c) == Approx(sum).epsilon(1e-14));
+      });
+    Group gather = make(CollectiveKind::all_gather, pieces, std::vector<Box>(count, whole), pieces);
+    run(gather);
+    for (std::size_t owner = 0; owner < count; ++owner)
+      for_each(pieces[owner], [&](std::int64_t r, std::int64_t c) {
+        for (std::size_t i = 0; i < count; ++i) CHECK(received_at(gather, i, r, c) == sum_at(gather, owner, r, c));
+      });
+  }
+}
+
+TEST_CASE("broadcast copies the root's box, reduce adds up at the root, with and without a summand of its own") {
+  constexpr std::size_t kMembers = 4;
+  Box box = rows(1, 3, 4), none;
+  Group b =
+      make(CollectiveKind::broadcast, {box, none, none, none}, {none, box, box, box}, std::vector<Box>(kMembers, box));
+  run(b);
+  for_each(box, [&](std::int64_t r, std::int64_t c) {
+    for (std::size_t i = 1; i < kMembers; ++i) CHECK(received_at(b, i, r, c) == sum_at(b, 0, r, c));
+  });
+  for (bool own : {true, false}) {
+    Group g = make(CollectiveKind::reduce, {own ? box : none, box, box, box}, {box, none, none, none},
+                   std::vector<Box>(kMembers, box));
+    run(g);
+    for_each(box, [&](std::int64_t r, std::int64_t c) {
+      double sum = 0;
+      for (std::size_t i = own ? 0 : 1; i < kMembers; ++i) sum += sum_at(g, i, r, c);
+      CHECK(received_at(g, 0, r, c) == Approx(sum).epsilon(1e-14));
+    });
+  }
+}
+
+TEST_CASE("all-to-all turns rows into columns") {
+  // Participant i holds rows [2i, 2i+2) of a 6 x 6 tensor, and wants columns [2i, 2i+2).
+  std::vector<Box> held, wanted;
+  for (std::int64_t i = 0; i < 3; ++i) held.push_back(rows(2 * i, 2, 6)), wanted.push_back({{0, 2 * i}, {6, 2}});
+  Group g = make(CollectiveKind::all_to_all, held, wanted, std::vector<Box>(3));
+  for (std::int32_t from = 0; from < 3; ++from)
+    for (std::int32_t to = 0; to < 3; ++to)
+      g.communication.exchanges.push_back(
+          {from, to, intersect(held[static_cast<std::size_t>(from)], wanted[static_cast<std::size_t>(to)])});
+  run(g);
+  for (std::size_t to = 0; to < 3; ++to)
+    for_each(wanted[to], [&](std::int64_t r, std::int64_t c) {
+      CHECK(received_at(g, to, r, c) == sum_at(g, static_cast<std::size_t>(r / 2), r, c));
+    });
+}
+
+TEST_CASE("a cancelled run wakes those who wait") {
+  auto communicator = make_thread_communicator(2);
+  bool woken = false;
+  std::jthread waiter([&] {
+    std::byte data[8];
+    try {
+      communicator->receive(DeviceId(0), DeviceId(1), 5, data);
+    } catch (const Cancelled&) {
+      woken = true;
+    }
+  });
+  communicator->cancel();
+  waiter.join();
+  CHECK(woken);
+}

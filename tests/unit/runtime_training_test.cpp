@@ -1,0 +1,137 @@
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "core/graph/builder.h"
+#include "core/plan/lower.h"
+#include "runtime/train.h"
+#include "runtime/validate.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/stub_cost_model.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+std::string write(const std::string& name, const std::string& text) {
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("unity-" + std::to_string(getpid()) + "-" + name)).string();
+  std::ofstream(path) << text;
+  return path;
+}
+
+// y = x w, loss = mean (y - t)^2, on one device.
+Program linear(OptimizerSpec optimizer) {
+  Builder b("linear");
+  ValueRef x = b.input("x", {2, 1}), t = b.input("t", {2, 1}), w = b.weight("w", {1, 1}, "ones");
+  Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {b.apply("matmul", {}, {x, w}), t})});
+  return lower(g, natural_mappings(g), uniform_topology(1), {true, optimizer}).value();
+}
+
+HostTensor column(double a, double b) {
+  HostTensor t = real_tensor({2, 1});
+  t.reals = {a, b};
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("one step of SGD on y = x w, by hand") {
+  // x = (1, 2), t = (3, 5), w = 1: residuals -2, -3; loss (4 + 9) / 2; gradient (2 * -2 * 1 + 2 * -3 * 2) / 2 = -8.
+  Program program = linear({.name = "sgd", .learning_rate = 0.1});
+  Executor executor(program, {"cpu", Precision::f64, 1});
+  executor.set_input("x", column(1, 2));
+  executor.set_input("t", column(3, 5));
+  CHECK(executor.step().loss == Approx(6.5));
+  CHECK(executor.gradient("w").reals[0] == Approx(-8));
+  CHECK(executor.weight("w").reals[0] == Approx(1.8));
+}
+
+TEST_CASE("the first step of Adam moves a weight by the learning rate") {
+  Program program = linear({.name = "adam", .learning_rate = 0.01});
+  Executor executor(program, {"cpu", Precision::f64, 1});
+  executor.set_input("x", column(1, 2));
+  executor.set_input("t", column(3, 5));
+  executor.step();
+  CHECK(executor.weight("w").reals[0] == Approx(1.01));  // bias correction makes m / sqrt(v) the gradient's sign
+}
+
+TEST_CASE("inputs of another shape, and names that do not exist, are refused") {
+  Program program = linear({});
+  Executor executor(program);
+  CHECK_THROWS_WITH(executor.set_input("x", real_tensor({3, 1})), Catch::Contains("expected f32[2, 1]"));
+  CHECK_THROWS_WITH(executor.set_input("xx", column(1, 2)), Catch::Contains("did you mean 'x'?"));
+  CHECK_THROWS_WITH(Executor(program, {"cuda", Precision::f32, 1}), Catch::Contains("not in this build"));
+}
+
+TEST_CASE("a task that fails stops the step with its name, and the executor can go on") {
+  Builder b("lookup");
+  ValueRef ids = b.input("ids", {4}, DType::i32), table = b.weight("table", {8, 2});
+  ValueRef labels = b.input("labels", {4}, DType::i32);
+  ValueRef rows = b.apply("embedding", {}, {partition(b, 0, 2, ids), replicate(b, 2, table)}, "lookup");
+  ValueRef loss = reduce(b, 2, b.apply("cross_entropy", {}, {rows, partition(b, 0, 2, labels)}));
+  Pcg g = std::move(b).finish({loss});
+  Program program = lower(g, natural_mappings(g), uniform_topology(2), {}).value();
+  Executor executor(program, {"cpu", Precision::f64, 1});
+  HostTensor bad = index_tensor({4}), good = index_tensor({4});
+  bad.indices[3] = 99;
+  executor.set_input("labels", good);
+  executor.set_input("ids", bad);
+  CHECK_THROWS_WITH(executor.step(), Catch::Contains("embedding lookup") && Catch::Contains("device 1"));
+  executor.set_input("ids", good);
+  CHECK(std::isfinite(executor.step().loss));
+}
+
+TEST_CASE("a measured trace has a span for every task on every device it runs on") {
+  Builder b("g");
+  ValueRef x = partition(b, 0, 2, b.input("x", {4, 3})), w = replicate(b, 2, b.weight("w", {3, 2}));
+  ValueRef y = partition(b, 0, 2, b.input("y", {4, 2}));
+  ValueRef loss = reduce(b, 2, b.apply("mean_squared_error", {}, {b.apply("matmul", {}, {x, w}), y}));
+  Pcg g = std::move(b).finish({loss});
+  Program program = lower(g, natural_mappings(g), uniform_topology(2), {}).value();
+  Trace trace = measure(program, {});
+  std::size_t expected = 0;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t)
+    expected += program.devices_of(TaskId(static_cast<std::int64_t>(t))).size();
+  CHECK(trace.spans.size() == expected);
+  CHECK(trace.program == program_hash(program));
+  for (const Span& s : trace.spans) CHECK(s.start <= s.end);
+  CHECK(task_names(program).size() == program.tasks.size());
+}
+
+TEST_CASE("digits: 1,797 rows of 64 pixels in 0..1, split 1,437 to 360 with the same rows every time") {
+  Dataset digits = load_digits();
+  CHECK(digits.rows() == 1797);
+  CHECK(digits.features == 64);
+  CHECK(digits.classes == 10);
+  CHECK(*std::max_element(digits.values.begin(), digits.values.end()) == 1.0);
+  Split a = split(digits), b = split(digits);
+  CHECK(a.test.rows() == 360);
+  CHECK(a.training.rows() == 1437);
+  CHECK(a.test.labels == b.test.labels);
+  CHECK(split(digits, 2).test.labels != a.test.labels);
+}
+
+TEST_CASE("a permutation holds every number once") {
+  std::vector<std::int64_t> p = permutation(100, 3);
+  CHECK(std::set<std::int64_t>(p.begin(), p.end()).size() == 100);
+  CHECK(p != permutation(100, 4));
+}
+
+TEST_CASE("CSV files are read with or without a header, and refused with file and line") {
+  Dataset data = load_csv(write("ok.csv", "a,b,class\n0.5,1,2\n-3,1e2,0\n"));
+  CHECK(data.rows() == 2);
+  CHECK(data.classes == 3);
+  CHECK(data.values == std::vector<double>{0.5, 1, -3, 100});
+  CHECK_THROWS_WITH(load_csv(write("word.csv", "1,2,0\n1,x,0\n")),
+                    Catch::Contains("word.csv:2: found 'x', expected a number"));
+  CHECK_THROWS_WITH(load_csv(write("label.csv", "1,2,0\n1,2,0.5\n")), Catch::Contains("label.csv:2: label is 0.5"));
+  CHECK_THROWS_WITH(load_csv(write("negative.csv", "1,2,-1\n")), Catch::Contains("label is -1"));
+  CHECK_THROWS_WITH(load_csv(write("empty.csv", "")), Catch::Contains("found no rows"));
+  CHECK_THROWS_WITH(load_csv("/nonexistent.csv"), Catch::Contains("no such data file"));
+}
