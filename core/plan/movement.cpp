@@ -181,6 +181,7 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
   auto place = [](DeviceId device, int partial) { return static_cast<std::int64_t>(device.value) << 32 | partial; };
   for (const PieceRef& ref : sources) local[place(piece(ref.piece).device, ref.partial)].push_back(ref.piece);
 
+  auto devices = static_cast<int>(topology_.device_count());
   std::vector<Transfer> transfers;
   for (std::size_t i = 0; i < open.size(); ++i) {
     const Requirement& r = open[i];
@@ -207,7 +208,7 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
       if (ref.partial != r.partial || intersect(s.box, r.box).empty()) continue;
       std::array<int, 4> rank = {s.device == r.device ? 0 : 1, s.copy == own_copy ? 0 : 1,
                                  -topology_.distance_level(s.device, r.device),
-                                 (s.device.value - r.device.value + 1000000) % 1000003};
+                                 (s.device.value - r.device.value + devices) % devices};
       auto [it, inserted] = best.try_emplace(s.box, rank, ref.piece);
       if (!inserted && rank < it->second.first) it->second = {rank, ref.piece};
     }

@@ -38,7 +38,7 @@ int count_of(const Pcg& pcg, std::string_view op) {
 
 // Megatron-LM's pattern (Shoeybi et al., 2019): a class of axes that starts as output columns of matmuls and ends as
 // the reduction of a matmul, so that sharding it needs no communication but one reduction of the result.
-Result<State> column_then_row(const State& state, int degree) {
+Result<State> column_then_row(const State& state, int degree, int devices) {
   State current = state;
   int applied = 0;
   for (std::size_t c = 0; c < axis_classes(current.pcg).size(); ++c) {
@@ -53,7 +53,10 @@ Result<State> column_then_row(const State& state, int degree) {
     }
     if (!column || !row) continue;
     auto next = apply_move(current, {Move::Kind::shard_class, static_cast<int>(c), 0, degree});
-    if (!next.ok() || count_of(next->pcg, "combine") > count_of(current.pcg, "combine")) continue;
+    // Where a matmul is split already, its other side stays whole.
+    if (!next.ok() || most_tasks(next->pcg) > devices ||
+        count_of(next->pcg, "combine") > count_of(current.pcg, "combine"))
+      continue;
     current = std::move(*next);
     ++applied;
   }
@@ -78,7 +81,7 @@ Result<Outcome> expert(const StrategyInput& input) {
     State start{normalize(input.model), {}, {}};
     auto state = shard_batch(start, input.devices / model);
     if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
-    if (state.ok()) state = column_then_row(*state, model);
+    if (state.ok()) state = column_then_row(*state, model, input.devices);
     if (!state.ok()) {
       if (!best.ok()) best = Error{"strategy expert: " + state.error().message};
       continue;

@@ -48,7 +48,8 @@ class JointSearch {
   Result<Outcome> whole_graph();
   const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
-  std::vector<Partial> chain(const std::vector<Layout>& layouts, bool uniform);
+  std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts, bool uniform);
+  std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
   Layout end_layout(std::size_t part, const Layout& layout) const {
     return part + 1 == parts_.size() ? Layout{} : layout;
@@ -138,13 +139,29 @@ void keep_front(std::vector<Partial>& plans) {
   plans = std::move(front);
 }
 
-// Dynamic programming over the cuts. Uniform: the same layout at every cut (one chain per layout).
-std::vector<Partial> JointSearch::chain(const std::vector<Layout>& layouts, bool uniform) {
+// Those that the options allow, cut by cut.
+std::vector<std::vector<Layout>> JointSearch::layouts_at_cuts() const {
+  std::vector<std::vector<Layout>> all;
+  for (const Part& part : parts_) {
+    if (!part.out.valid()) continue;
+    all.push_back(boundary_layouts(in_.model.shape({part.out, 0}).shape(), in_.devices));
+    std::erase_if(all.back(), [&](const Layout& l) {
+      std::set<std::string> kinds;
+      for (std::size_t d = 0; d < l.degrees.size(); ++d)
+        if (l.degrees[d] > 1) kinds.insert(d == 0 ? "data" : "spatial");
+      return !is_allowed(kinds, in_.options.parallelism);
+    });
+  }
+  return all;
+}
+
+// Dynamic programming over the cuts. Uniform: alike layouts at every cut (one chain for each).
+std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts, bool uniform) {
   std::vector<std::pair<Layout, std::vector<Partial>>> ends;  // by layout at the current cut
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     std::vector<std::pair<Layout, std::vector<Partial>>> next;
     bool last = p + 1 == parts_.size();
-    for (const Layout& out : last ? std::vector<Layout>{{}} : layouts) {
+    for (const Layout& out : last ? std::vector<Layout>{{}} : layouts[p]) {
       std::vector<Partial> reached;
       auto extend = [&](const Partial& before, const Layout& in) {
         for (const Entry& e : solve(p, in, out)) {
@@ -160,7 +177,7 @@ std::vector<Partial> JointSearch::chain(const std::vector<Layout>& layouts, bool
         extend({}, {});
       } else {
         for (const auto& [in, plans] : ends) {
-          if (uniform && !last && in != out) continue;
+          if (uniform && !last && !alike(in, out)) continue;
           for (const Partial& before : plans) extend(before, in);
         }
       }
@@ -232,20 +249,21 @@ Result<Outcome> JointSearch::run() {
   if (parts_.size() == 1) {
     take(whole_graph());
   } else {
-    std::vector<Layout> layouts = boundary_layouts(in_.model.shape({parts_[0].out, 0}).shape(), in_.devices);
-    std::erase_if(layouts, [&](const Layout& l) {
-      std::set<std::string> kinds;
-      for (std::size_t d = 0; d < l.degrees.size(); ++d)
-        if (l.degrees[d] > 1) kinds.insert(d == 0 ? "data" : "spatial");
-      return !is_allowed(kinds, in_.options.parallelism);
-    });
+    std::vector<std::vector<Layout>> layouts = layouts_at_cuts();
     std::vector<Partial> uniform = chain(layouts, true);
     std::stable_sort(uniform.begin(), uniform.end(),
                      [](const Partial& a, const Partial& b) { return a.time < b.time; });
-    std::vector<Layout> kept;
-    for (const Partial& p : uniform)
-      if (kept.size() < kLayoutsKept && std::find(kept.begin(), kept.end(), p.chosen[0].first) == kept.end())
-        kept.push_back(p.chosen[0].first);
+    std::vector<Layout> best_alike;
+    for (const Partial& p : uniform) {
+      const Layout& layout = p.chosen[0].first;
+      bool there = std::any_of(best_alike.begin(), best_alike.end(), [&](const Layout& l) { return alike(l, layout); });
+      if (!there && best_alike.size() < kLayoutsKept) best_alike.push_back(layout);
+    }
+    std::vector<std::vector<Layout>> kept = layouts;
+    for (std::vector<Layout>& at_cut : kept)
+      std::erase_if(at_cut, [&](const Layout& l) {
+        return std::none_of(best_alike.begin(), best_alike.end(), [&](const Layout& b) { return alike(l, b); });
+      });
     std::vector<Partial> plans = chain(kept, false);
     plans.insert(plans.end(), uniform.begin(),
                  uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
@@ -257,7 +275,7 @@ Result<Outcome> JointSearch::run() {
     std::string why = in_.evaluator.scored() >= in_.options.budget
                           ? fmt::format("budget of {} candidates", in_.options.budget)
                           : fmt::format("{} parts under {} layouts exhausted, {} solved once and reused", parts_.size(),
-                                        layouts.size(), hits_);
+                                        layouts[0].size(), hits_);
     for (std::size_t i = 0; i < plans.size(); ++i) {
       progress("whole plans", 0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(plans.size()));
       auto state = assemble(plans[i]);

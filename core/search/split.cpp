@@ -12,6 +12,11 @@ int Layout::tasks() const {
   return static_cast<int>(n);
 }
 
+bool alike(const Layout& a, const Layout& b) {
+  auto first = [](const Layout& l) { return l.degrees.empty() ? 1 : l.degrees[0]; };
+  return first(a) == first(b) && a.copies == b.copies && a.tasks() == b.tasks();
+}
+
 std::string to_string(const Layout& layout) {
   return fmt::format("[{}]{}", fmt::join(layout.degrees, ", "),
                      layout.copies > 1 ? fmt::format(" copies {}", layout.copies) : "");

@@ -20,6 +20,9 @@ struct Layout {
   auto operator<=>(const Layout&) const = default;
   int tasks() const;
 };
+// Whether two layouts, possibly of tensors of different rank, use the devices alike: the same degree of dimension 0,
+// the same copies, as many devices.
+bool alike(const Layout& a, const Layout& b);
 std::string to_string(const Layout& layout);  // "[2, 1, 1] copies 6"
 
 // The layouts that are tried for a tensor on n devices: serial; and for every d0 that divides n and dimension 0,

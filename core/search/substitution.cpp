@@ -101,8 +101,6 @@ Result<State> apply_move(const State& state, const Move& move) {
   return next;
 }
 
-namespace {
-
 int most_tasks(const Pcg& pcg) {
   int most = 1;
   for (const Node& n : pcg.nodes())
@@ -110,8 +108,6 @@ int most_tasks(const Pcg& pcg) {
       if (!n.is_parallelization()) most = std::max(most, s.parts());
   return most;
 }
-
-}  // namespace
 
 SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,
                               const SubstitutionOptions& options) {

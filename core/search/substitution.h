@@ -56,6 +56,9 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
 // Divisors of n above 1, ascending.
 std::vector<int> degrees_of_devices(int n);
 
+// The largest number of tasks of an operator: how many devices the graph needs.
+int most_tasks(const Pcg& pcg);
+
 // Rules that a Move of kind `rule` can name.
 std::size_t library_size();
 
