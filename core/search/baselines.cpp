@@ -75,6 +75,8 @@ Result<Outcome> data_parallel(const StrategyInput& input) {
 Result<Outcome> expert(const StrategyInput& input) {
   const Topology& topology = input.evaluator.cost().topology();
   int per_node = input.devices / std::max(1, std::min(topology.nodes, input.devices));
+  if (per_node < 2)
+    return fail("strategy expert: found {} device in a node, expected at least 2 to split a matmul over", per_node);
   Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");
   for (int model = 2; model <= per_node; ++model) {
     if (input.devices % model != 0 || per_node % model != 0) continue;
