@@ -4,6 +4,7 @@
 
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/column_then_row.h"
 #include "core/search/strategy.h"
 #include "core/search/substitution.h"
 
@@ -29,39 +30,6 @@ Result<State> shard_batch(const State& state, int degree) {
   auto found = class_of_dimension(state.pcg, classes, leaf, 0);
   if (!found) return fail("no operator can be split along the batch");
   return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
-}
-
-int count_of(const Pcg& pcg, std::string_view op) {
-  return static_cast<int>(
-      std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [&](const Node& n) { return n.op->name() == op; }));
-}
-
-// Megatron-LM's pattern (Shoeybi et al., 2019): a class of axes that starts as output columns of matmuls and ends as
-// the reduction of a matmul, so that sharding it needs no communication but one reduction of the result.
-Result<State> column_then_row(const State& state, int degree, int devices) {
-  State current = state;
-  int applied = 0;
-  for (std::size_t c = 0; c < axis_classes(current.pcg).size(); ++c) {
-    AxisClass members = axis_classes(current.pcg)[c];
-    bool column = false, row = false;
-    for (const AxisClassMember& m : members.members) {
-      const Node& n = current.pcg[m.node];
-      if (n.op->name() != "matmul") continue;
-      const std::string& axis = n.table->axes[static_cast<std::size_t>(m.axis)].name;
-      column = column || axis == "n";
-      row = row || axis == "k";
-    }
-    if (!column || !row) continue;
-    auto next = apply_move(current, {Move::Kind::shard_class, static_cast<int>(c), 0, degree});
-    // Where a matmul is split already, its other side stays whole.
-    if (!next.ok() || most_tasks(next->pcg) > devices ||
-        count_of(next->pcg, "combine") > count_of(current.pcg, "combine"))
-      continue;
-    current = std::move(*next);
-    ++applied;
-  }
-  if (applied == 0) return fail("no pair of matmuls can be split by columns, then rows, {} ways", degree);
-  return current;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/column_then_row.h"
 #include "core/search/parallelism.h"
 #include "core/search/split.h"
 #include "core/search/strategy.h"
@@ -67,12 +68,13 @@ void JointSearch::progress(const std::string& stage, double fraction) const {
   if (in_.options.progress) in_.options.progress({stage, in_.evaluator.scored(), fraction, {best_}});
 }
 
-// Shards the class of dimension `dim` of a leaf's value by `degree`, when it has one.
-Result<State> shard_dimension(const State& state, ValueRef value, std::size_t dim, int degree) {
+// Shards the class of dimension `dim` of a value by `degree`, when it has one.
+Result<State> shard_dimension(const State& state, ValueRef value, std::size_t dim, int degree,
+                              Move::Kind kind = Move::Kind::shard_class, int devices = 0) {
   std::vector<AxisClass> classes = axis_classes(state.pcg);
   std::optional<std::size_t> found = class_of_dimension(state.pcg, classes, value, static_cast<int>(dim));
   if (!found) return fail("dimension {} belongs to no axis class", dim);
-  return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
+  return apply_move(state, {kind, static_cast<int>(*found), devices, degree});
 }
 
 // Where level 2 starts: as the layouts suggest (their degrees applied to whole classes), and from scratch.
@@ -81,19 +83,35 @@ std::vector<State> JointSearch::seeds(const Pcg& graph, const Part& part, const 
   std::vector<State> states = {start};
   const Layout& layout = part.in.valid() ? in : out;
   State current = start;
+  // The value at the boundary; in the first part, what is delivered.
+  auto cut_value = [&](const Pcg& pcg) {
+    for (std::size_t i = 0; i < pcg.size(); ++i) {
+      const Node& n = pcg.nodes()[i];
+      if (part.in.valid() && n.op->name() == "boundary") return ValueRef{NodeId(static_cast<std::int64_t>(i)), 0};
+      if (!part.in.valid() && n.op->name() == "deliver") return n.inputs[0];
+    }
+    return ValueRef{};
+  };
+  State by_batch = start;
   for (std::size_t d = 0; d < layout.degrees.size(); ++d) {
     if (layout.degrees[d] == 1) continue;
-    // The dimension of the boundary; in the first part, of what is delivered.
-    ValueRef value;
-    for (std::size_t i = 0; i < current.pcg.size(); ++i) {
-      const Node& n = current.pcg.nodes()[i];
-      if (part.in.valid() && n.op->name() == "boundary") value = {NodeId(static_cast<std::int64_t>(i)), 0};
-      if (!part.in.valid() && n.op->name() == "deliver") value = n.inputs[0];
-    }
-    auto sharded = shard_dimension(current, value, d, static_cast<int>(layout.degrees[d]));
+    auto sharded = shard_dimension(current, cut_value(current.pcg), d, static_cast<int>(layout.degrees[d]));
     if (!sharded.ok()) break;
     current = std::move(*sharded);
     states.push_back(current);
+    if (d == 0) by_batch = current;
+  }
+  // Columns, then rows inside; what is left over goes along the dimension that the layout splits (sequence parallelism:
+  // Korthikanti et al., 2022), or is computed redundantly where the layout has copies.
+  int inner = layout.tasks() / std::max(1, layout.degrees.empty() ? 1 : static_cast<int>(layout.degrees[0]));
+  if (inner > 1) {
+    auto tensor = column_then_row(by_batch, inner, in_.devices);
+    for (std::size_t d = 1; d < layout.degrees.size() && tensor.ok(); ++d)
+      if (layout.degrees[d] > 1)
+        tensor = shard_dimension(*tensor, cut_value(tensor->pcg), d, static_cast<int>(layout.degrees[d]),
+                                 Move::Kind::fill_class, in_.devices);
+    if (tensor.ok() && is_allowed({"model", "reduction", "head"}, in_.options.parallelism))
+      states.push_back(std::move(*tensor));
   }
   if (!part.in.valid() && layout.copies > 1) {
     auto copied = apply_move(current, {Move::Kind::replicate_all, 0, 0, layout.copies});

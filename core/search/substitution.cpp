@@ -73,11 +73,21 @@ std::vector<int> degrees_of_devices(int n) {
 Result<State> apply_move(const State& state, const Move& move) {
   State next = state;
   switch (move.kind) {
-    case Move::Kind::shard_class: {
+    case Move::Kind::shard_class:
+    case Move::Kind::fill_class: {
       std::vector<AxisClass> classes = axis_classes(state.pcg);
       if (move.index >= static_cast<int>(classes.size())) return fail("there is no axis class {}", move.index);
+      AxisClass& members = classes[static_cast<std::size_t>(move.index)];
+      if (move.kind == Move::Kind::fill_class) {
+        // An operator that is computed as often redundantly has room, too.
+        std::erase_if(members.members, [&](const AxisClassMember& m) {
+          Sharding s = node_sharding(state.pcg, m.node);
+          return s.copies % move.degree != 0 && s.tasks() * move.degree > move.match;
+        });
+        if (members.members.empty()) return fail("no member of axis class {} has room", move.index);
+      }
       std::vector<DerivationEvent> log;
-      next.pcg = UNITY_TRY(shard_class(state.pcg, classes[static_cast<std::size_t>(move.index)], move.degree, &log));
+      next.pcg = UNITY_TRY(shard_class(state.pcg, members, move.degree, &log));
       for (const DerivationEvent& e : log) next.steps.push_back({e.rule, e.where, e.degree, 0});
       break;
     }

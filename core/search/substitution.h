@@ -17,9 +17,10 @@ namespace unity {
 
 // A move by position, so that it can be repeated on an isomorphic graph.
 struct Move {
-  enum class Kind : std::uint8_t { shard_class, replicate_all, rule } kind = Kind::shard_class;
+  // fill_class: shard_class on those members only whose operator does not use all devices yet
+  enum class Kind : std::uint8_t { shard_class, fill_class, replicate_all, rule } kind = Kind::shard_class;
   int index = 0;  // axis class, or rule of the library
-  int match = 0;  // rule: which match
+  int match = 0;  // rule: which match; fill_class: how many devices there are
   int degree = 0;
   bool operator==(const Move&) const = default;
 };

@@ -1,0 +1,43 @@
+#include "core/search/column_then_row.h"
+
+#include <algorithm>
+
+#include "core/rewrite/axis_classes.h"
+
+namespace unity {
+namespace {
+
+int count_of(const Pcg& pcg, std::string_view op) {
+  return static_cast<int>(
+      std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [&](const Node& n) { return n.op->name() == op; }));
+}
+
+}  // namespace
+
+Result<State> column_then_row(const State& state, int degree, int devices) {
+  State current = state;
+  int applied = 0;
+  for (std::size_t c = 0; c < axis_classes(current.pcg).size(); ++c) {
+    AxisClass members = axis_classes(current.pcg)[c];
+    bool column = false, row = false;
+    for (const AxisClassMember& m : members.members) {
+      const Node& n = current.pcg[m.node];
+      if (n.op->name() != "matmul") continue;
+      const std::string& axis = n.table->axes[static_cast<std::size_t>(m.axis)].name;
+      column = column || axis == "n";
+      row = row || axis == "k";
+    }
+    if (!column || !row) continue;
+    auto next = apply_move(current, {Move::Kind::shard_class, static_cast<int>(c), 0, degree});
+    // Where a matmul is split already, its other side stays whole.
+    if (!next.ok() || most_tasks(next->pcg) > devices ||
+        count_of(next->pcg, "combine") > count_of(current.pcg, "combine"))
+      continue;
+    current = std::move(*next);
+    ++applied;
+  }
+  if (applied == 0) return fail("no pair of matmuls can be split by columns, then rows, {} ways", degree);
+  return current;
+}
+
+}  // namespace unity

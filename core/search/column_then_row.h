@@ -1,0 +1,13 @@
+// Megatron-LM's pattern (Shoeybi et al., 2019) as moves.
+#pragma once
+
+#include "core/search/substitution.h"
+
+namespace unity {
+
+// Shards by `degree` every class of axes that starts as output columns of matmuls and ends as the reduction of a
+// matmul, so that it needs no communication but one reduction of the result; where a matmul is split already, its other
+// side stays whole. Error when there is no such class.
+Result<State> column_then_row(const State& state, int degree, int devices);
+
+}  // namespace unity
