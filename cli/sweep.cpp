@@ -131,7 +131,7 @@ ordered_json run_point(const Point& p, const Options& o, const std::string& plan
     if (!plan.ok()) throw InputError(plan.error().message);
     save_plan(*plan, plan_path);
     row.update(plan_summary(*plan, plan_path));
-  } catch (const InputError& e) {
+  } catch (const std::exception& e) {  // whatever went wrong, the points after this one still count
     row["error"] = e.what();
   }
   return row;
