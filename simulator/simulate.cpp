@@ -58,8 +58,8 @@ class Simulation {
 
  private:
   struct Event {
-    enum class Kind : std::uint8_t { end, shared_end, enter, drained } kind;
-    std::uint32_t index;    // end, enter: task; shared_end: device; drained: flow
+    enum class Kind : std::uint8_t { end, shared_end, enter, drained, noticed } kind;
+    std::uint32_t index;    // end, enter, noticed: task; shared_end: device; drained: flow
     std::uint32_t part;     // enter: transfer, or edge of a ring by steps
     std::uint32_t version;  // shared_end, drained: stale when it differs
   };
@@ -149,6 +149,8 @@ class Simulation {
         shared_.finish(device);
         return end(running_[device.index()]);
       }
+      case Event::Kind::noticed:
+        return ready_.push_back(event.index);
       case Event::Kind::enter:
         return enter(event.index, event.part);
       case Event::Kind::drained: {
@@ -205,7 +207,17 @@ class Simulation {
         trace_.spans.push_back({task_id, task.device, stream, starts_[id], now_});
     }
     for (std::uint32_t follower : graph_.followers(id))
-      if (--waits_for_[follower] == 0) ready_.push_back(follower);
+      if (--waits_for_[follower] == 0) notice(task, follower);
+  }
+
+  // A thread that waits for its own stream goes on at once; for another, it takes a while to notice.
+  void notice(const Task& ended, std::uint32_t follower) {
+    const Task& task = program_.tasks[follower];
+    Picoseconds handover = topology_.spec(task.device).handover;
+    if (handover.count == 0 || (ended.device == task.device && ended.stream == task.stream))
+      ready_.push_back(follower);
+    else
+      queue_.push(now_ + handover, {Event::Kind::noticed, follower, 0, 0});
   }
 
   SimulationResult result() {

@@ -63,7 +63,7 @@ DeviceSpec load_device_file(const std::string& file) {
   YamlReader yaml(file, "unity-device", 1);
   const YAML::Node& root = yaml.root();
   yaml.check_keys(root, {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth", "memory",
-                         "launch_overhead", "matmul_efficiency", "memory_efficiency"});
+                         "launch_overhead", "handover", "matmul_efficiency", "memory_efficiency"});
   DeviceSpec spec;
   spec.name = yaml.text(yaml.require(root, "name"), "name");
   YAML::Node kind = yaml.require(root, "kind");
@@ -92,6 +92,10 @@ DeviceSpec load_device_file(const std::string& file) {
   auto overhead = yaml.require(root, "launch_overhead");
   spec.launch_overhead = yaml.quantity(overhead, "launch_overhead", parse_time);
   if (spec.launch_overhead.count < 0) yaml.fail_at(overhead, "launch_overhead: expected at least 0");
+  if (auto handover = root["handover"]) {
+    spec.handover = yaml.quantity(handover, "handover", parse_time);
+    if (spec.handover.count < 0) yaml.fail_at(handover, "handover: expected at least 0");
+  }
   spec.matmul_efficiency = read_curve(yaml, "matmul_efficiency", amount_of_flops);
   spec.memory_efficiency = read_curve(yaml, "memory_efficiency", amount_of_bytes);
   return spec;

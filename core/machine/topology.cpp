@@ -21,6 +21,7 @@ Hash hash_spec(const DeviceSpec& s) {
   h = combine(h, hash_number(s.elementwise_peak.rate));
   h = combine(combine(h, hash_number(s.memory_bandwidth.rate)), static_cast<Hash>(s.memory.count));
   h = combine(h, static_cast<Hash>(s.launch_overhead.count));
+  h = combine(h, static_cast<Hash>(s.handover.count));
   return hash_curve(hash_curve(h, s.matmul_efficiency), s.memory_efficiency);
 }
 

@@ -32,7 +32,8 @@ struct DeviceSpec {
   FlopsPerSecond elementwise_peak;       // f32, of exponentials and the like; 0: as `peak`
   BytesPerSecond memory_bandwidth;
   Bytes memory;
-  Picoseconds launch_overhead;                     // per task
+  Picoseconds launch_overhead;  // per task
+  Picoseconds handover;  // until a task notices that one of another stream or device, for which it waited, has ended
   std::vector<EfficiencyPoint> matmul_efficiency;  // by FLOPs, ascending; fraction of peak
   std::vector<EfficiencyPoint> memory_efficiency;  // by bytes, ascending; fraction of memory bandwidth
 };

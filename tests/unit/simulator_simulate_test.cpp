@@ -41,6 +41,16 @@ TEST_CASE("tasks of one stream run one after the other, in the order of the prog
   CHECK(microseconds(r.trace.spans[2].start) == 6);
 }
 
+TEST_CASE("a task that waited for another stream starts a handover later, one of the same stream at once") {
+  Topology machine = pair();
+  for (DeviceSpec& spec : machine.specs) spec.handover = {2'000'000};  // 2 us
+  ProgramBuilder b(2);
+  TaskId first = b.compute(0, 5);
+  b.compute(0, 1, {first});  // 5 to 6: its own stream
+  b.compute(1, 3, {first});  // 7 to 10: another device
+  CHECK(microseconds(simulate(b.program, machine).iteration) == 10);
+}
+
 TEST_CASE("compute, communication and copies of a device overlap") {
   ProgramBuilder b(2);
   b.compute(0, 10);
