@@ -26,7 +26,7 @@ void export_plan(const Options& o) {
     path = o.plan.substr(0, o.plan.rfind('.')) + (o.format == "perfetto" ? ".perfetto.json" : "." + o.format);
   const std::vector<std::string> formats = {"dot", "svg", "perfetto"};
   if (std::find(formats.begin(), formats.end(), o.format) == formats.end())
-    throw_input_error("--format: found '{}', expected dot, svg or perfetto{}", o.format, suggestion(o.format, formats));
+    throw_input_error("--format: found '{}'{}", o.format, suggestion(o.format, formats));
   if (!is_plan_path(o.plan)) throw_input_error("export: found '{}', expected a plan file (.json)", o.plan);
   require_writable(path);
   PlanSource source;

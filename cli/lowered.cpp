@@ -1,5 +1,7 @@
 #include "cli/lowered.h"
 
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include "simulator/simulate.h"
@@ -10,13 +12,21 @@ void PlanSource::add(CLI::App& command, const std::string& what, bool models) {
   command.add_option(models ? "PLAN|MODEL" : "PLAN", model.model, what)->required();
   machine.add(command, false);
   if (!models) return;
+  std::vector<CLI::Option*> before = command.get_options();
   model.add_sizes(command);
   settings.add(command);
   command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
+  for (const CLI::Option* option : command.get_options())
+    if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed"))
+      for_models_.push_back(option);
 }
 
 Plan PlanSource::load(Topology& topology) const {
   if (is_plan_path(model.model)) {
+    for (const CLI::Option* option : for_models_)
+      if (option->count() > 0)
+        throw_input_error("{}: is a plan, which has its own {}; expected a model, or a plan without that option",
+                          model.model, option->get_name());
     Plan plan = load_plan(model.model);
     topology = machine_of(plan, machine, model.model);
     return plan;

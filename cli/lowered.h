@@ -16,7 +16,11 @@ struct PlanSource {
   std::string strategy = "data-parallel";
 
   void add(CLI::App& command, const std::string& what, bool models);
-  Plan load(Topology& topology) const;  // InputError
+  // InputError; also when options of the search are given for a plan, which has its own.
+  Plan load(Topology& topology) const;
+
+ private:
+  std::vector<const CLI::Option*> for_models_;
 };
 
 // InputError when the plan needs more memory than a device has.

@@ -9,11 +9,21 @@
 
 namespace unity::cli {
 
+CLI::Option* at_least_one(CLI::Option* option) {
+  return option->check([](const std::string& text) -> std::string {
+    std::int32_t number = 0;
+    const char* end = text.data() + text.size();
+    auto [rest, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && rest == end && number >= 1) return {};
+    return fmt::format("found '{}', expected a whole number from 1 to 2147483647", text);
+  });
+}
+
 void MachineOptions::add(CLI::App& command, bool required) {
   command.add_option("--topology", topology, "Machine: a name of 'unity list topologies' or a YAML file")
       ->required(required);
-  command.add_option("--nodes", nodes, "Number of nodes (default: as the topology says)")->check(CLI::PositiveNumber);
-  command.add_option("--devices", devices, "Take the first N devices (default: all)")->check(CLI::PositiveNumber);
+  at_least_one(command.add_option("--nodes", nodes, "Number of nodes (default: as the topology says)"));
+  at_least_one(command.add_option("--devices", devices, "Take the first N devices (default: all)"));
 }
 
 Topology MachineOptions::load() const { return load_topology(topology, {nodes, devices}); }
@@ -26,10 +36,10 @@ void ModelOptions::add(CLI::App& command) {
 void ModelOptions::add_sizes(CLI::App& command) {
   auto* per_gpu = command.add_option("--batch-per-gpu", batch_per_gpu, "Samples per device (default: the model's)");
   auto* global = command.add_option("--global-batch", global_batch, "Samples per iteration, over all devices");
-  per_gpu->check(CLI::PositiveNumber)->excludes(global);
-  global->check(CLI::PositiveNumber);
-  command.add_option("--seq-len", seq_len, "Sequence length (models with one)")->check(CLI::PositiveNumber);
-  command.add_option("--layers", layers, "Number of layers (models with a choice)")->check(CLI::PositiveNumber);
+  at_least_one(per_gpu)->excludes(global);
+  at_least_one(global);
+  at_least_one(command.add_option("--seq-len", seq_len, "Sequence length (models with one)"));
+  at_least_one(command.add_option("--layers", layers, "Number of layers (models with a choice)"));
   command.add_option("--option", options, "A further size of the model, NAME=VALUE; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
@@ -100,7 +110,11 @@ void require_writable(const std::string& path) {
     throw_input_error("{}: cannot be written: folder {} does not exist", path, folder.string());
   // Only trying shows what rights, quotas and read-only mounts allow; a probe beside leaves an old result untouched.
   std::string probe = path + ".probe";
-  write_file_atomically(probe, "");
+  try {
+    write_file_atomically(probe, "");
+  } catch (const InputError& why) {
+    throw_input_error("{}{}", path, std::string_view(why.what()).substr(probe.size()));
+  }
   std::filesystem::remove(probe, error);
 }
 

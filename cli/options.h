@@ -14,7 +14,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace unity::cli {
 
@@ -41,6 +42,9 @@ struct ModelOptions {
   // The spec with its global batch. InputError on an unknown model or option.
   ModelSpec spec(int devices) const;
 };
+
+// The option takes whole numbers of at least 1; anything else is refused, saying so.
+CLI::Option* at_least_one(CLI::Option* option);
 
 // --json
 void add_json(CLI::App& command, bool& json);

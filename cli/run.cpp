@@ -113,8 +113,8 @@ void add_run(CLI::App& app) {
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
   command->add_option("--comm", o->comm, "threads, mpi or nccl")->capture_default_str();
   command->add_option("--data", o->data, "synthetic, digits or a CSV file (default: what suits the model)");
-  auto* steps = command->add_option("--steps", o->steps, "Iterations")->check(CLI::PositiveNumber);
-  command->add_option("--epochs", o->epochs, "Passes over the data")->check(CLI::PositiveNumber)->excludes(steps);
+  auto* steps = at_least_one(command->add_option("--steps", o->steps, "Iterations"));
+  at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
   command->add_option("--precision", o->precision, "f32 or f64")->capture_default_str();
   command->add_flag("--compare-one-device", o->compare_one_device,
                     "Train on one device, too, and report the difference");

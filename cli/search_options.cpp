@@ -11,9 +11,10 @@
 namespace unity::cli {
 
 void SearchSettings::add(CLI::App& command) {
-  command.add_option("--budget", search.budget, "Candidates that may be scored")->capture_default_str();
+  at_least_one(command.add_option("--budget", search.budget, "Candidates that may be scored"))->capture_default_str();
   command.add_option("--alpha", search.alpha, "Expand candidates up to alpha times the best")->capture_default_str();
-  command.add_option("--jobs", search.jobs, "Threads (default: one for each core); the plan does not depend on it");
+  at_least_one(command.add_option("--jobs", search.jobs,
+                                  "Threads (default: one for each core); the plan does not depend on it"));
   command.add_option("--seed", search.seed, "Seed of random choices")->capture_default_str();
   command.add_option("--memory-limit", memory_limit, "Memory per device, as in '12 GB' (default: as the device has)");
   command.add_option("--parallelism", parallelism,

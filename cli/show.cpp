@@ -206,8 +206,8 @@ void add_show(CLI::App& app) {
                                   "  unity show plan.json --svg plan.svg");
   command->add_option("NAME", o->model.model, "A model, topology or rule name, a YAML file or a plan file")->required();
   o->model.add_sizes(*command);
-  command->add_option("--nodes", o->nodes, "Number of nodes of a topology")->check(CLI::PositiveNumber);
-  command->add_option("--devices", o->devices, "First N devices of a topology")->check(CLI::PositiveNumber);
+  at_least_one(command->add_option("--nodes", o->nodes, "Number of nodes of a topology"));
+  at_least_one(command->add_option("--devices", o->devices, "First N devices of a topology"));
   command->add_option("--dot", o->dot, "Write the graph in Graphviz's language to a file");
   command->add_option("--svg", o->svg, "Draw the graph to a file (needs Graphviz's dot)");
   command->add_flag("--graph", o->graph, "Print a model's graph as text, too");

@@ -1,6 +1,8 @@
 // unity simulate: the predicted iteration of a plan, or bare flows on a topology.
 #include "simulator/simulate.h"
 
+#include <algorithm>
+#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +13,9 @@
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/trace/compare.h"
+#include "core/trace/critical_path.h"
 #include "core/trace/trace_json.h"
+#include "runtime/validate.h"
 #include "simulator/network/playground.h"
 
 namespace unity::cli {
@@ -20,8 +24,55 @@ namespace {
 struct Options {
   std::string plan, flows, trace;
   MachineOptions machine;
-  bool json = false;
+  bool critical_path = false, json = false;
 };
+
+// The critical path: what kinds of tasks it is made of, and its longest steps.
+struct PathReport {
+  std::vector<CriticalStep> steps;
+  std::vector<std::pair<std::string, Picoseconds>> groups;  // longest first
+};
+
+PathReport report_path(const Program& program, const Trace& trace) {
+  PathReport report;
+  report.steps = critical_path(trace, [&](TaskId id) { return program.dependencies_of(program.tasks[id.index()]); });
+  std::vector<std::string> names = task_groups(program);
+  std::map<std::string, Picoseconds> times;
+  for (const CriticalStep& step : report.steps) times[names[step.task.index()]] += step.time;
+  report.groups.assign(times.begin(), times.end());
+  std::stable_sort(report.groups.begin(), report.groups.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return report;
+}
+
+nlohmann::ordered_json path_json(const PathReport& report, const Program& program, const Topology& topology) {
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  for (const CriticalStep& s : report.steps)
+    steps.push_back({{"task", s.task.value},
+                     {"name", program.task_name(s.task)},
+                     {"device", topology.device(s.device).name},
+                     {"seconds", s.time.seconds()}});
+  return steps;
+}
+
+void print_path(const PathReport& report, const Program& program, const Topology& topology, Picoseconds iteration) {
+  auto share = [&](Picoseconds time) {
+    return fmt::format("{:.1f}%", 100.0 * static_cast<double>(time.count) / static_cast<double>(iteration.count));
+  };
+  fmt::print("\ncritical path: {} tasks\n\n", report.steps.size());
+  Table groups({"kind", "time", "share"});
+  for (const auto& [group, time] : report.groups) groups.add({group, to_string(time), share(time)});
+  groups.print();
+  std::vector<CriticalStep> longest = report.steps;
+  std::stable_sort(longest.begin(), longest.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  longest.resize(std::min<std::size_t>(longest.size(), 10));
+  fmt::print("\n");
+  Table steps({"longest tasks", "device", "time", "share"});
+  steps.left(1);
+  for (const CriticalStep& s : longest)
+    steps.add({program.task_name(s.task), topology.device(s.device).name, to_string(s.time), share(s.time)});
+  steps.print();
+}
 
 void simulate_flows_file(const Options& o) {
   if (o.machine.topology.empty()) throw_input_error("simulate: --flows needs --topology");
@@ -73,6 +124,7 @@ void simulate_plan(const Options& o) {
         {"communication_bytes", program.communicated().count},
         {"tasks", program.tasks.size()},
         {"devices", devices}};
+    if (o.critical_path) out["critical_path"] = path_json(report_path(program, result.trace), program, topology);
     fmt::print("{}\n", out.dump(2));
     return;
   }
@@ -85,6 +137,7 @@ void simulate_plan(const Options& o) {
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
                to_string(result.peak_memory[u.device.index()])});
   table.print();
+  if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.iteration);
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
 }
 
@@ -96,12 +149,14 @@ void add_simulate(CLI::App& app) {
                                   "  unity simulate plan.json --trace trace.json\n"
                                   "  unity simulate --flows flows.json --topology summit --nodes 2 --json");
   CLI::Option* plan = command->add_option("PLAN", o->plan, "A plan file");
-  command
-      ->add_option("--flows", o->flows,
-                   "Flows as JSON: {\"flows\": [{\"id\", \"src\", \"dst\", \"bytes\", \"start_s\", \"after\"}]}")
-      ->excludes(plan);
+  CLI::Option* flows =
+      command
+          ->add_option("--flows", o->flows,
+                       "Flows as JSON: {\"flows\": [{\"id\", \"src\", \"dst\", \"bytes\", \"start_s\", \"after\"}]}")
+          ->excludes(plan);
   o->machine.add(*command, false);
-  command->add_option("--trace", o->trace, "Write the simulated trace to a file");
+  command->add_option("--trace", o->trace, "Write the simulated trace to a file")->excludes(flows);
+  command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
   add_json(*command, o->json);
   command->callback([o] {
     if (!o->flows.empty()) return simulate_flows_file(*o);

@@ -84,18 +84,17 @@ std::vector<Point> load_grid(const std::string& file) {
   if (!root.IsMap())
     throw_input_error("{}:1:1: found no mapping, expected an experiment (format: unity-experiment)", file);
   for (const auto& entry : root) {
+    if (!entry.first.IsScalar()) fail_at(file, entry.first, "found a nested key, expected a name");
     std::string key = entry.first.as<std::string>();
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
       fail_at(file, entry.first, fmt::format("unknown key '{}'{}", key, suggestion(key, kKeys)));
   }
-  if (!root["format"] || root["format"].as<std::string>("") != "unity-experiment")
-    throw_input_error("{}: format is '{}', expected unity-experiment", file,
-                      root["format"] ? root["format"].as<std::string>("") : "missing");
+  for (const char* key : {"format", "version", "models", "topologies"})
+    if (!root[key]) fail_at(file, root, fmt::format("key '{}' is missing", key));
+  if (std::string format = root["format"].as<std::string>(""); format != "unity-experiment")
+    fail_at(file, root["format"], fmt::format("format: found '{}', expected unity-experiment", format));
   if (root["version"].as<int>(0) != 1)
-    throw_input_error("{}: version is '{}', expected 1", file,
-                      root["version"] ? root["version"].as<std::string>("") : "missing");
-  for (const char* key : {"models", "topologies"})
-    if (!root[key]) throw_input_error("{}: key '{}' is missing", file, key);
+    fail_at(file, root["version"], fmt::format("version: found '{}', expected 1", root["version"].as<std::string>("")));
   auto checked = [&](const char* key, std::vector<std::string> values, const std::vector<std::string>& known) {
     for (std::size_t i = 0; i < values.size(); ++i)
       if (!values[i].ends_with(".yaml") && std::find(known.begin(), known.end(), values[i]) == known.end())
@@ -132,7 +131,7 @@ ordered_json run_point(const Point& p, const Options& o, const std::string& plan
     if (!plan.ok()) throw InputError(plan.error().message);
     save_plan(*plan, plan_path);
     row.update(plan_summary(*plan, plan_path));
-  } catch (const InputError& e) {
+  } catch (const std::exception& e) {  // whatever went wrong, the points after this one still count
     row["error"] = e.what();
   }
   return row;
@@ -227,7 +226,7 @@ void add_sweep(CLI::App& app) {
                                   "  unity sweep experiments/first-sweep/experiment.yaml -o out/first-sweep --resume");
   command->add_option("EXPERIMENT", o->experiment, "A file of format unity-experiment")->required();
   command->add_option("-o,--output", o->folder, "Folder for results.csv, results.json and plans")->required();
-  command->add_option("--jobs", o->jobs, "Threads (default: one for each core)");
+  at_least_one(command->add_option("--jobs", o->jobs, "Threads (default: one for each core)"));
   command->add_flag("--resume", o->resume, "Go on with the results in the folder: points that have a row are skipped");
   command->callback([o] { sweep(*o); });
 }

@@ -92,8 +92,7 @@ void add_validate(CLI::App& app) {
                   "  unity validate mlp-tiny --topology laptop --devices 2");
   o->source.add(*command, "A plan file, or a model", true);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
-  command->add_option("--steps", o->steps, "Measured iterations; the median counts")
-      ->check(CLI::PositiveNumber)
+  at_least_one(command->add_option("--steps", o->steps, "Measured iterations; the median counts"))
       ->capture_default_str();
   command->add_option("--trace", o->trace, "Write the measured trace to a file");
   command->add_option("--perfetto", o->perfetto, "Write both timelines for the Perfetto UI");

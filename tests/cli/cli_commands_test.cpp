@@ -226,6 +226,32 @@ TEST_CASE("data that cannot be used are refused with place") {
   check_refused(head + f.write("few.csv", "1,2,0\n1,3,1\n"), {"2 features", "input"});
 }
 
+TEST_CASE("counts that are no counts are refused with what was found and expected") {
+  check_refused("search mlp-tiny --topology laptop --nodes two", {"--nodes", "'two'", "whole number"});
+  check_refused("search mlp-tiny --topology laptop --devices 0", {"--devices", "'0'"});
+  check_refused("search mlp-tiny --topology laptop --jobs -3", {"--jobs", "'-3'"});
+  check_refused("search mlp-tiny --topology laptop --layers 99999999999", {"--layers", "99999999999"});
+  check_refused("run mlp-tiny --steps 1.5", {"--steps", "'1.5'"});
+}
+
+TEST_CASE("options of the search are refused for a plan, which has its own") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 -o " + plan).code == 0);
+  check_refused("run " + plan + " --global-batch 30 --steps 1", {"plan.json", "--global-batch"});
+  check_refused("validate " + plan + " --strategy expert", {"plan.json", "--strategy"});
+}
+
+TEST_CASE("the critical path of a plan adds up to its iteration") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 -o " + plan).code == 0);
+  json out = json::parse(unity("simulate " + plan + " --critical-path --json").out);
+  double sum = 0;
+  for (const json& step : out["critical_path"]) sum += step["seconds"].get<double>();
+  CHECK(sum == Approx(out["iteration_seconds"].get<double>()).epsilon(1e-9));
+}
+
 TEST_CASE("an absent backend is a reported state, not a crash") {
   check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend cuda", {"cuda", "not in this build"});
   check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm mpi", {"mpi"});
