@@ -13,6 +13,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
 #include "core/search/parallelism.h"
+#include "core/search/pareto.h"
 #include "core/search/split.h"
 #include "core/search/strategy.h"
 #include "core/search/substitution.h"
@@ -145,16 +146,9 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
 }
 
 void keep_front(std::vector<Partial>& plans) {
-  std::stable_sort(plans.begin(), plans.end(), [](const Partial& a, const Partial& b) { return a.time < b.time; });
-  std::vector<Partial> front;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (Partial& p : plans) {
-    if (p.persistent + p.transient >= least) continue;
-    least = p.persistent + p.transient;
-    front.push_back(std::move(p));
-    if (front.size() == kFrontKept) break;
-  }
-  plans = std::move(front);
+  keep_pareto_front(
+      plans, kFrontKept, [](const Partial& p) { return p.time; },
+      [](const Partial& p) { return p.persistent + p.transient; });
 }
 
 // Those that the options allow, cut by cut.
@@ -250,13 +244,17 @@ Result<Outcome> JointSearch::whole_graph() {
 
 Result<Outcome> JointSearch::run() {
   Result<Outcome> best = fail("strategy unity: no plan was found");
+  Bytes smallest{std::numeric_limits<std::int64_t>::max()};
   auto take = [&](Result<Outcome> other) {
     if (!other.ok()) {
-      if (!best.ok()) best = other.error();
+      if (!best.ok() && smallest.count == std::numeric_limits<std::int64_t>::max()) best = other.error();
       return;
     }
     if (!in_.evaluator.fits(other->candidate.score)) {
-      if (!best.ok()) best = does_not_fit("unity", other->candidate, in_.evaluator);
+      // Of plans that do not fit, the smallest is the one to report.
+      Bytes needs = other->candidate.score.peak();
+      if (!best.ok() && needs < smallest)
+        best = does_not_fit("unity", other->candidate, in_.evaluator), smallest = needs;
       return;
     }
     if (!best.ok() || other->candidate.score.iteration < best->candidate.score.iteration) {

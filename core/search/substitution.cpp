@@ -12,6 +12,7 @@
 #include "core/rewrite/match.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/parallelism.h"
+#include "core/search/pareto.h"
 
 namespace unity {
 namespace {
@@ -44,19 +45,9 @@ std::vector<Move> moves_of(const Pcg& pcg, const SubstitutionOptions& options) {
 }
 
 void keep_pareto(std::vector<Found>& found, std::size_t keep) {
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return a.candidate.score.iteration < b.candidate.score.iteration;
-  });
-  std::vector<Found> front;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (Found& f : found) {
-    std::int64_t memory = f.candidate.memory.persistent.count + f.candidate.memory.transient.count;
-    if (memory >= least && !front.empty()) continue;
-    least = std::min(least, memory);
-    front.push_back(std::move(f));
-    if (front.size() == keep) break;
-  }
-  found = std::move(front);
+  keep_pareto_front(
+      found, keep, [](const Found& f) { return f.candidate.score.iteration.count; },
+      [](const Found& f) { return f.candidate.memory.persistent.count + f.candidate.memory.transient.count; });
 }
 
 }  // namespace
