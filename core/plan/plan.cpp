@@ -154,9 +154,9 @@ Result<void> check_plan(const Plan& plan, const Topology& topology) {
                 topology.device_count());
   if (plan.topology_hash != topology.hash())
     return fail(
-        "plan for another machine: it was made for {} with {} nodes, and {} with {} nodes differs from that (hash "
-        "{:016x}, expected {:016x})",
-        plan.topology, plan.nodes, topology.name, topology.nodes, topology.hash(), plan.topology_hash);
+        "plan for another machine: it was made for {} devices of {} (hash {:016x}), found {} devices of {} (hash "
+        "{:016x})",
+        plan.devices, plan.topology, plan.topology_hash, topology.device_count(), topology.name, topology.hash());
   for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
     const Node& n = plan.pcg[id];

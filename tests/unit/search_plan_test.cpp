@@ -74,6 +74,17 @@ TEST_CASE("a plan that does not fit in memory is refused with what it needs and 
   CHECK(plan.error().message.find("which has 1 MB") != std::string::npos);
 }
 
+TEST_CASE("with less memory than the fastest plan needs, a slower plan that fits is found") {
+  ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  SearchOptions options;
+  Plan fastest = find(spec, cost, options).value();
+  options.memory_limit = fastest.prediction.peak_memory - Bytes{1};
+  Plan smaller = find(spec, cost, options).value();
+  CHECK(smaller.prediction.peak_memory <= options.memory_limit);
+  CHECK(smaller.prediction.iteration >= fastest.prediction.iteration);
+}
+
 TEST_CASE("only the allowed kinds of parallelism are used") {
   ModelSpec spec{"mlp-mnist", {{"batch", 64}}};
   SimulatedCostModel cost(load_topology("summit", {1, 2}));
