@@ -10,7 +10,6 @@
 #include "core/graph/export_dot.h"
 #include "core/trace/perfetto.h"
 #include "core/trace/trace_json.h"
-#include "runtime/validate.h"
 #include "simulator/simulate.h"
 
 namespace unity::cli {

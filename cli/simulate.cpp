@@ -15,7 +15,6 @@
 #include "core/trace/compare.h"
 #include "core/trace/critical_path.h"
 #include "core/trace/trace_json.h"
-#include "runtime/validate.h"
 #include "simulator/network/playground.h"
 
 namespace unity::cli {

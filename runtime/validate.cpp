@@ -17,23 +17,4 @@ Trace measure(const Program& program, const MeasureOptions& options) {
   return std::move(*middle);
 }
 
-std::vector<std::string> task_names(const Program& program) {
-  std::vector<std::string> names;
-  for (std::size_t t = 0; t < program.tasks.size(); ++t)
-    names.push_back(program.task_name(TaskId(static_cast<std::int64_t>(t))));
-  return names;
-}
-
-std::vector<std::string> task_groups(const Program& program) {
-  std::vector<std::string> groups;
-  for (const Task& t : program.tasks) {
-    std::string what(to_string(t.kind));
-    if (t.kind == TaskKind::compute) what = program.ops[static_cast<std::size_t>(t.op)].op->name();
-    if (t.kind == TaskKind::communicate) what = to_string(program.communications[static_cast<std::size_t>(t.op)].kind);
-    if (t.kind == TaskKind::update) what = program.optimizer.name;
-    groups.push_back(fmt::format("{} {}", to_string(t.phase), what));
-  }
-  return groups;
-}
-
 }  // namespace unity

@@ -18,9 +18,4 @@ struct MeasureOptions {
 // Synthetic batches; returns the trace of the step whose iteration time is the median.
 Trace measure(const Program& program, const MeasureOptions& options);
 
-// By task id: "matmul layer.0.matmul", and what it is counted under: "forward matmul", "backward all_reduce", "update
-// sgd".
-std::vector<std::string> task_names(const Program& program);
-std::vector<std::string> task_groups(const Program& program);
-
 }  // namespace unity

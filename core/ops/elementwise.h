@@ -35,6 +35,7 @@ class BroadcastOperator : public Operator {
  public:
   using Operator::Operator;
   Arity arity() const override { return {2, 2}; }
+  bool commutative() const override { return true; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   std::vector<Example> examples() const override;
 

@@ -139,6 +139,9 @@ class Operator {
 
   virtual std::vector<Example> examples() const { return {}; }
 
+  // op(x, y) = op(y, x): a pattern matches both orders of the operands.
+  virtual bool commutative() const { return false; }
+
   // Its layout is given, not chosen: rules leave it alone (the ends of a piece of a graph).
   virtual bool pinned() const { return false; }
 

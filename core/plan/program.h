@@ -178,6 +178,11 @@ class Program {
   Bytes communicated() const;  // sum of communication_bytes
 };
 
+// By task id: "matmul layer.0.matmul", and what it is counted under: "forward matmul", "backward all_reduce", "update
+// sgd".
+std::vector<std::string> task_names(const Program& program);
+std::vector<std::string> task_groups(const Program& program);
+
 // Buffer life within an iteration, as tasks in global order: first writer and last reader. Weights, optimizer states,
 // inputs and outputs live throughout (persistent).
 struct BufferLife {

@@ -5,8 +5,6 @@
 namespace unity {
 namespace {
 
-bool is_commutative(const Operator& op) { return op.name() == "add" || op.name() == "mul"; }
-
 class Matcher {
  public:
   Matcher(const Pcg& pcg, const Rule& rule) : pcg_(pcg), rule_(rule) {}
@@ -56,7 +54,7 @@ class Matcher {
       if (!bind_node(match, n, goal.value.node)) return;
       const PatternNode& pattern = rule_.nodes[n];
       const std::vector<ValueRef>& inputs = pcg_[goal.value.node].inputs;
-      if (inputs.size() == 2 && is_commutative(*pattern.op)) {
+      if (inputs.size() == 2 && pattern.op->commutative()) {
         std::vector<Goal> swapped = goals;
         swapped.push_back({pattern.inputs[1], inputs[0]});
         swapped.push_back({pattern.inputs[0], inputs[1]});
