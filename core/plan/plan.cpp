@@ -155,7 +155,7 @@ Result<void> check_plan(const Plan& plan, const Topology& topology) {
   if (plan.topology_hash != topology.hash())
     return fail(
         "plan for another machine: it was made for {} devices of {} (hash {:016x}), found {} devices of {} (hash "
-        "{:016x})",
+        "{:016x}); a topology or device file that has changed makes another machine",
         plan.devices, plan.topology, plan.topology_hash, topology.device_count(), topology.name, topology.hash());
   for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
