@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
 #include "runtime/comm/collectives.h"
+#include "runtime/comm/wait.h"
 #include "runtime/cpu/blocks.h"
 
 namespace unity {
@@ -27,11 +28,6 @@ HostTensor index_tensor(Dims dims) {
   t.indices.assign(static_cast<std::size_t>(t.elements()), 0);
   return t;
 }
-
-namespace {
-// A waiting thread looks this often, yielding its core, before it sleeps: waking a sleeper costs more than most small tasks.
-constexpr int kSpins = 200;
-}  // namespace
 
 struct Executor::Implementation {
   // The tasks of one stream of one device, run by one thread.
@@ -228,10 +224,7 @@ struct Executor::Implementation {
   }
 
   void wait_for(TaskId id) {
-    for (int i = 0; i < kSpins; ++i) {
-      if (done[id.index()].load() == 0) return;
-      std::this_thread::yield();
-    }
+    if (wait_briefly([&] { return done[id.index()].load() == 0; })) return;
     std::unique_lock lock(done_mutex);
     waiting.fetch_add(1);
     done_changed.wait(lock, [&] { return done[id.index()].load() == 0 || failed.load(); });

@@ -8,8 +8,9 @@
 namespace unity {
 
 struct ModelSpec {
-  std::string name;                             // built-in name, or path of a model file
-  std::map<std::string, std::int64_t> options;  // "batch" (global), "seq-len", "layers", ...; absent: the model's default
+  std::string name;  // built-in name, or path of a model file
+  std::map<std::string, std::int64_t>
+      options;  // "batch" (global), "seq-len", "layers", ...; absent: the model's default
   bool operator==(const ModelSpec&) const = default;
 };
 

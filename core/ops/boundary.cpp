@@ -16,10 +16,12 @@ std::vector<AttributeSpec> Boundary::attributes() const {
 Result<AxisTable> Boundary::axes(const Attributes& a, std::span<const Shape>) const {
   return elementwise_table({ints_attribute(a, 0), UNITY_TRY(parse_dtype(text_attribute(a, 3)))}, 0, 0);
 }
-Result<std::vector<ParallelShape>> Boundary::parallel_shapes(const Attributes& a, const std::vector<ParallelShape>&) const {
+Result<std::vector<ParallelShape>> Boundary::parallel_shapes(const Attributes& a,
+                                                             const std::vector<ParallelShape>&) const {
   ParallelShape shape = serial({ints_attribute(a, 0), UNITY_TRY(parse_dtype(text_attribute(a, 3)))});
   const std::vector<std::int64_t>& degrees = ints_attribute(a, 1);
-  if (degrees.size() != shape.dims.size()) return fail("boundary: found {} degrees, expected {}", degrees.size(), shape.dims.size());
+  if (degrees.size() != shape.dims.size())
+    return fail("boundary: found {} degrees, expected {}", degrees.size(), shape.dims.size());
   for (std::size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] < 1 || shape.dims[i].size % degrees[i] != 0)
       return fail("boundary: degree {} does not divide dimension {} of size {}", degrees[i], i, shape.dims[i].size);
@@ -31,7 +33,9 @@ Result<std::vector<ParallelShape>> Boundary::parallel_shapes(const Attributes& a
 void Boundary::reference(const OpCall&) const { UNITY_CHECK(false, "a boundary has no value of its own"); }
 UNITY_DEFINE_OPERATOR(boundary, Boundary)
 
-Result<AxisTable> Deliver::axes(const Attributes&, std::span<const Shape> in) const { return elementwise_table(in[0], 1, 0); }
+Result<AxisTable> Deliver::axes(const Attributes&, std::span<const Shape> in) const {
+  return elementwise_table(in[0], 1, 0);
+}
 void Deliver::reference(const OpCall& call) const {
   auto bytes = static_cast<std::size_t>(call.outputs[0].elements() * size_of(call.outputs[0].dtype));
   std::copy_n(call.inputs[0].as<char>(), bytes, call.outputs[0].as<char>());

@@ -3,11 +3,11 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/wait.h"
 
 namespace unity {
 namespace {
@@ -29,13 +29,11 @@ class ThreadCommunicator final : public Communicator {
   void receive(DeviceId from, DeviceId to, std::int64_t tag, std::span<std::byte> data) override {
     Mailbox& box = boxes_.at(to.index());
     auto key = std::make_pair(from, tag);
+    wait_briefly([&] {
+      std::lock_guard lock(box.mutex);
+      return box.cancelled || box.messages.contains(key);
+    });
     std::unique_lock lock(box.mutex);
-    // Looking a while before sleeping: waking a sleeper costs more than most small messages.
-    for (int i = 0; i < 200 && !box.cancelled && !box.messages.contains(key); ++i) {
-      lock.unlock();
-      std::this_thread::yield();
-      lock.lock();
-    }
     box.arrived.wait(lock, [&] { return box.cancelled || box.messages.contains(key); });
     if (box.cancelled) throw Cancelled();
     auto it = box.messages.find(key);
