@@ -76,6 +76,12 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   if (options.data != "synthetic") {
     data = split(load_dataset(options.data));
     binding = bind(executor, data->training);
+    std::int64_t classes =
+        training.outputs.size() > 1 && !training.outputs[1].dims.empty() ? training.outputs[1].dims.back() : 0;
+    std::int64_t found = std::max(data->training.classes, data->test.classes);
+    if (classes > 0 && found > classes)
+      throw_input_error("data {}: labels up to {}, expected below the model's {} classes", options.data, found - 1,
+                        classes);
     per_epoch = data->training.rows() / binding.batch;
     if (per_epoch == 0)
       throw_input_error("data {}: {} training rows are fewer than one batch of {}", options.data, data->training.rows(),
