@@ -30,6 +30,8 @@ class Ring {
         tag_(tag) {}
 
   void run() {
+    UNITY_CHECK(!must_send() || buffers_.send, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind),
+                c_.name, self_, n_);
     switch (c_.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
@@ -82,6 +84,21 @@ class Ring {
   }
   std::size_t next() const { return (self_ + 1) % n_; }
   std::size_t previous() const { return (self_ + n_ - 1) % n_; }
+
+  // Whether the others, or this participant's own result, read its send buffer.
+  bool must_send() const {
+    switch (c_.kind) {
+      case CollectiveKind::send:
+      case CollectiveKind::broadcast:
+        return self_ == 0;
+      case CollectiveKind::reduce:
+        return self_ != 0;
+      case CollectiveKind::all_to_all:
+        return false;
+      default:
+        return true;
+    }
+  }
 
   void broadcast() {
     const Box& box = me().piece;
@@ -153,7 +170,7 @@ class Ring {
       receive(previous(), incoming, static_cast<std::int64_t>(step));
     }
     Data mine = pack(me().piece);
-    add(mine.data(), incoming.data(), me().piece.elements());
+    if (n_ > 1) add(mine.data(), incoming.data(), me().piece.elements());
     unpack(mine, me().piece);
   }
 
