@@ -115,7 +115,8 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   if (seconds.size() > 1) seconds.erase(seconds.begin());
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
   result.iteration_seconds = seconds[seconds.size() / 2];
-  if (data && evaluation) result.accuracy = evaluate_accuracy(executor, *evaluation, data->test, options.executor);
+  if (data && evaluation && evaluation->outputs.size() > 1)
+    result.accuracy = evaluate_accuracy(executor, *evaluation, data->test, options.executor);
   return result;
 }
 

@@ -26,13 +26,14 @@ struct TrainOptions {
 struct TrainResult {
   std::vector<double> losses;        // per step
   std::vector<double> epoch_losses;  // mean over each epoch
-  std::optional<double> accuracy;    // on the test rows; none for synthetic data
+  std::optional<double> accuracy;    // on the test rows; none for synthetic data, or without logits
   double iteration_seconds = 0;      // median, the first step left out where there are others
   std::optional<Trace> trace;
 };
 
-// `training` and, for data sets, `evaluation` (the forward pass of the same plan; its output 1 are the logits) must
-// outlive the call. InputError when the data do not suit the model's inputs (says what each has).
+// `training` and, for data sets, `evaluation` (the forward pass of the same plan; its output 1 are the logits
+// [batch, classes]) must outlive the call. InputError when the data do not suit the model's inputs (says what each
+// has), or have more classes than the model tells apart.
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options);
 
 }  // namespace unity

@@ -30,24 +30,28 @@ std::string read_maybe_packed(const std::string& path) {
   return text;
 }
 
-bool parse_row(std::string_view line, std::vector<double>& row, std::string_view& offending) {
-  row.clear();
-  std::size_t begin = 0;
-  while (begin <= line.size()) {
+// The fields of a line: their numbers, and the texts that are none.
+struct Row {
+  std::vector<double> numbers;
+  std::vector<std::string_view> words;
+};
+
+void parse_row(std::string_view line, Row& row) {
+  row.numbers.clear();
+  row.words.clear();
+  for (std::size_t begin = 0; begin <= line.size();) {
     std::size_t end = std::min(line.find(',', begin), line.size());
     std::string_view field = line.substr(begin, end - begin);
     while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
     while (!field.empty() && (field.back() == ' ' || field.back() == '\r')) field.remove_suffix(1);
     double value = 0;
     auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc() || rest != field.data() + field.size() || field.empty()) {
-      offending = field;
-      return false;
-    }
-    row.push_back(value);
+    if (error != std::errc() || rest != field.data() + field.size() || field.empty())
+      row.words.push_back(field);
+    else
+      row.numbers.push_back(value);
     begin = end + 1;
   }
-  return true;
 }
 
 std::string digits_path() {
@@ -75,7 +79,8 @@ Dataset load_csv(const std::string& path) {
   std::string text = read_maybe_packed(path);
   Dataset data;
   data.name = path;
-  std::vector<double> row;
+  Row fields;
+  const std::vector<double>& row = fields.numbers;
   std::size_t columns = 0;
   int line_number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -84,10 +89,10 @@ Dataset load_csv(const std::string& path) {
     begin = end + 1;
     ++line_number;
     if (line.empty() || line == "\r") continue;
-    std::string_view offending;
-    if (!parse_row(line, row, offending)) {
-      if (line_number == 1) continue;  // a header
-      throw_input_error("{}:{}: found '{}', expected a number", path, line_number, offending);
+    parse_row(line, fields);
+    if (!fields.words.empty()) {
+      if (line_number == 1 && row.empty()) continue;  // a header
+      throw_input_error("{}:{}: found '{}', expected a number", path, line_number, fields.words[0]);
     }
     if (columns == 0) columns = row.size();
     if (columns < 2)

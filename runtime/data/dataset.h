@@ -23,7 +23,8 @@ struct Dataset {
 // The digits that come with Unity: 1,797 rows of 64 pixels, scaled to 0..1; 10 classes.
 Dataset load_digits();
 
-// Comma-separated numbers, the label last; one header line is skipped. `.gz` files are unpacked. InputError "file:line:
+// Comma-separated numbers, the label last; a first line without any number is a header. `.gz` files are unpacked.
+// InputError "file:line:
 // ..." on a short or long row, something that is not a number, NaN, and labels that are not non-negative integers.
 Dataset load_csv(const std::string& path);
 

@@ -131,7 +131,29 @@ TEST_CASE("CSV files are read with or without a header, and refused with file an
   CHECK_THROWS_WITH(load_csv(write("word.csv", "1,2,0\n1,x,0\n")),
                     Catch::Contains("word.csv:2: found 'x', expected a number"));
   CHECK_THROWS_WITH(load_csv(write("label.csv", "1,2,0\n1,2,0.5\n")), Catch::Contains("label.csv:2: label is 0.5"));
+  CHECK_THROWS_WITH(load_csv(write("first.csv", "1,y,0\n1,2,0\n")), Catch::Contains("first.csv:1: found 'y'"));
+  CHECK_THROWS_WITH(load_csv(write("short.csv", "1,2,0\n\n1,0\n")),
+                    Catch::Contains("short.csv:3: found 2 columns, expected 3"));
+  CHECK_THROWS_WITH(load_csv(write("nan.csv", "1,nan,0\n")), Catch::Contains("nan.csv:1: found nan, expected finite"));
   CHECK_THROWS_WITH(load_csv(write("negative.csv", "1,2,-1\n")), Catch::Contains("label is -1"));
   CHECK_THROWS_WITH(load_csv(write("empty.csv", "")), Catch::Contains("found no rows"));
   CHECK_THROWS_WITH(load_csv("/nonexistent.csv"), Catch::Contains("no such data file"));
+}
+
+TEST_CASE("data with more classes than the model tells apart, or with other features, are refused before training") {
+  Builder b("classify");
+  ValueRef x = b.input("x", {2, 2}), labels = b.input("labels", {2}, DType::i32);
+  ValueRef logits = b.apply("matmul", {}, {x, b.weight("w", {2, 3})});
+  Pcg g = std::move(b).finish({b.apply("cross_entropy", {}, {logits, labels}), logits});
+  Program training = lower(g, natural_mappings(g), uniform_topology(1), {}).value();
+  Program evaluation = lower(g, natural_mappings(g), uniform_topology(1), {false, {}}).value();
+  auto rows = [](const std::string& row) { return row + row + row + row + row; };
+  TrainOptions options;
+  options.data = write("suits.csv", rows("1,2,2\n"));
+  CHECK(train(training, &evaluation, options).accuracy.has_value());
+  options.data = write("classes.csv", rows("1,2,3\n"));
+  CHECK_THROWS_WITH(train(training, &evaluation, options),
+                    Catch::Contains("labels up to 3, expected below the model's 3 classes"));
+  options.data = write("features.csv", rows("1,2,3,0\n"));
+  CHECK_THROWS_WITH(train(training, &evaluation, options), Catch::Contains("3 features"));
 }
