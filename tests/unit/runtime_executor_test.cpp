@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "core/ops/leaves.h"
+#include "runtime/executor.h"
+#include "tests/support/runtime_program.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+// y = x w with k split over `devices` devices: partial y, all-reduce, g = x' y, w -= 0.1 g. x is [2, 4], w [4, 1].
+Program split_matmul(int devices, const std::string& init) {
+  ProgramByHand h;
+  std::int32_t x = h.leaf("x", "input", {Dims{2, 4}, std::string("f32")});
+  std::int32_t w = h.leaf("w", "weight", {Dims{4, 1}, init, 0.5}, OriginId(7));
+  std::int32_t y = h.tensor("y", {2, 1}), g = h.tensor("w.gradient", {4, 1});
+  std::int64_t part = 4 / devices;
+  Box whole = whole_box({2, 1});
+  std::vector<BufferId> xs, ws, summands, sums, gradients;
+  std::vector<TaskId> done;
+  Communication sum{.kind = CollectiveKind::all_reduce, .name = "y"};
+  for (int d = 0; d < devices; ++d) {
+    Box rows{{d * part, 0}, {part, 1}}, columns{{0, d * part}, {2, part}};
+    xs.push_back(h.buffer(x, d, columns, BufferCategory::input));
+    ws.push_back(h.buffer(w, d, rows, BufferCategory::weight));
+    summands.push_back(h.buffer(y, d, whole, BufferCategory::activation, d));
+    sums.push_back(devices == 1 ? summands[0] : h.buffer(y, d, whole));
+    gradients.push_back(h.buffer(g, d, rows, BufferCategory::gradient));
+    done.push_back(h.compute("matmul", {}, {xs.back(), ws.back(), summands.back()}));
+    sum.participants.push_back({DeviceId(d), summands.back(), sums.back(), whole});
+  }
+  if (devices > 1) done.assign(done.size(), h.communicate(sum, done));
+  for (std::size_t d = 0; d < xs.size(); ++d) {
+    TaskId backward = h.compute("matmul_weight_gradient", {}, {xs[d], sums[d], gradients[d]}, {done[d]});
+    h.update({ws[d], gradients[d]}, {backward});
+  }
+  h.program.optimizer = {.name = "sgd", .learning_rate = 0.1};
+  h.program.outputs = {{"y", {2, 1}, summands}};
+  check_program(h.program).value();
+  return std::move(h.program);
+}
+
+HostTensor x_by_hand() {
+  HostTensor x = real_tensor({2, 4});
+  x.reals = {1, 2, 3, 4, 0, 1, 0, 1};
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("a matmul split over two devices, all-reduced and updated, gives the numbers worked out by hand") {
+  // w = 1: y = (1+2+3+4, 1+1) = (10, 2); g = x' y = (10, 2*10+2, 30, 4*10+2); w = 1 - 0.1 g.
+  Program program = split_matmul(2, "ones");
+  for (Precision precision : {Precision::f32, Precision::f64}) {
+    Executor executor(program, {"cpu", precision, 1});
+    executor.set_input("x", x_by_hand());
+    executor.step();
+    CHECK(executor.output(0).reals == std::vector<double>{10, 2});  // the two summands added up
+    CHECK(executor.gradient("w").reals == std::vector<double>{10, 22, 30, 42});
+    std::vector<double> expected{0, -1.2, -2, -3.2};
+    for (std::size_t i = 0; i < 4; ++i) CHECK(executor.weight("w").reals[i] == Approx(expected[i]).margin(1e-6));
+  }
+}
+
+TEST_CASE("initial weights depend on the seed and the logical element, not on where shards lie") {
+  Program one = split_matmul(1, "normal"), two = split_matmul(2, "normal"), four = split_matmul(4, "normal");
+  HostTensor w = Executor(one, {"cpu", Precision::f64, 3}).weight("w");
+  CHECK(Executor(two, {"cpu", Precision::f64, 3}).weight("w") == w);
+  CHECK(Executor(four, {"cpu", Precision::f64, 3}).weight("w") == w);
+  CHECK_FALSE(Executor(two, {"cpu", Precision::f64, 4}).weight("w") == w);
+  for (std::int64_t i = 0; i < 4; ++i)
+    CHECK(w.reals[static_cast<std::size_t>(i)] == initial_weight(one.leaves[1].attributes, RandomKey(3).with(7), i));
+}
+
+TEST_CASE("a weight that was set is what its shards hold, and two runs from it are equal bit for bit") {
+  Program program = split_matmul(4, "ones");
+  HostTensor w = real_tensor({4, 1});
+  w.reals = {0.1, -0.2, 0.3, -0.4};
+  std::vector<HostTensor> ends;
+  for (int run = 0; run < 2; ++run) {
+    Executor executor(program, {"cpu", Precision::f64, 1});
+    executor.set_weight("w", w);
+    CHECK(executor.weight("w") == w);
+    executor.set_input("x", x_by_hand());
+    for (int step = 0; step < 20; ++step) executor.step();
+    ends.push_back(executor.weight("w"));
+  }
+  CHECK(ends[0] == ends[1]);
+  CHECK_FALSE(ends[0] == w);
+  Executor executor(program);
+  CHECK_THROWS_WITH(executor.set_weight("w", real_tensor({4, 2})), Catch::Contains("found [4, 2], expected [4, 1]"));
+}
+
+TEST_CASE("measured spans start after all that their task depends on has ended, and do not overlap on a stream") {
+  Program program = split_matmul(4, "ones");
+  Executor executor(program);
+  executor.set_input("x", x_by_hand());
+  for (int step = 0; step < 10; ++step) {
+    Trace trace = *executor.step(true).trace;
+    std::map<TaskId, Picoseconds> ends;
+    std::map<std::pair<DeviceId, std::uint8_t>, Picoseconds> stream_ends;
+    for (const Span& s : trace.spans) ends[s.task] = std::max(ends[s.task], s.end);
+    for (const Span& s : trace.spans) {
+      for (TaskId d : program.dependencies_of(program.tasks[s.task.index()])) CHECK(s.start >= ends[d]);
+      Picoseconds& stream_end = stream_ends[{s.device, s.stream}];
+      CHECK(s.start >= stream_end);
+      stream_end = s.end;
+    }
+    CHECK(trace.spans.front().start == Picoseconds{0});
+  }
+}
+
+TEST_CASE("a collective in which a summand is missing stops the step and names the tensor") {
+  Program program = split_matmul(2, "ones");
+  program.communications[0].participants[1].send = {};
+  Executor executor(program);
+  CHECK_THROWS_WITH(executor.step(), Catch::Contains("all_reduce of y: participant 1 of 2 has nothing to send"));
+}
