@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include <dnnl.hpp>
@@ -94,10 +93,9 @@ std::unique_ptr<Convolution> make(const ConvGeometry& g, Direction direction) {
     relu.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
     fused.set_post_ops(relu);
   }
-  dnnl::convolution_forward::primitive_desc forward(
-      {direction == Direction::forward_relu ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
-       algorithm, any(c->x.plain), any(c->w.plain), any(c->y.plain), stride, dilation, before, after},
-      fused, engine());
+  dnnl::convolution_forward::primitive_desc forward({dnnl::prop_kind::forward_training, algorithm, any(c->x.plain),
+                                                     any(c->w.plain), any(c->y.plain), stride, dilation, before, after},
+                                                    fused, engine());
   auto finish = [&](const auto& pd, const memory::desc& x, const memory::desc& w, const memory::desc& y) {
     connect(c->x, x, direction == Direction::input_gradient);
     connect(c->w, w, direction == Direction::weight_gradient);
@@ -167,6 +165,24 @@ bool is_product(const ConvGeometry& g) {
          g.pad_left == 0 && g.pad_bottom == 0 && g.pad_right == 0;
 }
 
+// Groups of 2 or 4 channels have no vectorised weight gradient: how many neighbours make a group of 16.
+std::int64_t joinable_groups(const ConvGeometry& g) {
+  std::int64_t channels = g.ci / g.groups;
+  if ((channels != 2 && channels != 4) || g.co != g.ci || g.groups % (16 / channels) != 0) return 1;
+  return 16 / channels;
+}
+
+// Computes the gradient of weights between all channels of the joined groups, and takes those within a group.
+void joined_weight_gradient(const ConvGeometry& g, std::int64_t join, const float* x, const float* dy, float* dw) {
+  ConvGeometry wide = g;
+  wide.groups = g.groups / join;
+  std::int64_t channels = g.ci / g.groups, run = channels * g.kh * g.kw;
+  std::vector<float> all(static_cast<std::size_t>(g.co * run * join));
+  conv_weight_gradient(wide, x, dy, all.data());
+  for (std::int64_t o = 0; o < g.co; ++o)
+    std::copy_n(all.data() + (o * join + o / channels % join) * run, run, dw + o * run);
+}
+
 }  // namespace
 
 void conv_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu) {
@@ -190,7 +206,8 @@ void conv_forward(const ConvGeometry& g, const float* x, const float* w, float* 
 
 void conv_input_gradient(const ConvGeometry& g, const float* dy, const float* w, float* dx) {
   Crop crop(g);
-  if (is_product(g)) {
+  constexpr std::int64_t kSmallImage = 100;  // fewer columns than this fill no kernel of a product
+  if (is_product(g) && g.h * g.w >= kSmallImage) {
     std::int64_t area = g.h * g.w;
     for (std::int64_t i = 0; i < g.n; ++i)
       gemm(true, false, g.ci, area, g.co, w, g.ci, dy + i * g.co * area, area, 0.0f, dx + i * g.ci * area, area);
@@ -216,6 +233,7 @@ void conv_weight_gradient(const ConvGeometry& g, const float* x, const float* dy
            g.ci);
     return;
   }
+  if (std::int64_t join = joinable_groups(g); join > 1) return joined_weight_gradient(g, join, x, dy, dw);
   const Convolution& c = find(g, Direction::weight_gradient);
   memory source = given(c.x, 0, x + crop.first), gradient = given(c.y, 2, dy), result = held(c.w, 1, dw);
   c.primitive.execute(stream(), {{DNNL_ARG_SRC, source},

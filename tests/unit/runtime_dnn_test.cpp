@@ -75,6 +75,7 @@ std::vector<ConvGeometry> geometries() {
   add(2, 3, 15, 15, 8, 3, 3, 2, {0, 0, 0, 0});      // an Inception stem
   add(1, 3, 18, 18, 16, 7, 7, 2, {3, 3, 3, 3});     // a ResNet stem
   add(2, 16, 6, 6, 32, 1, 1, 1, {0, 0, 0, 0});      // a product of matrices
+  add(2, 16, 12, 11, 32, 1, 1, 1, {0, 0, 0, 0});    // and a larger one
   add(2, 16, 7, 7, 32, 1, 1, 2, {0, 0, 0, 0});      // reads every other row, leaves none over
   add(2, 16, 8, 8, 16, 1, 1, 2, {0, 0, 0, 0});      // leaves the last row and column over
   add(2, 5, 8, 6, 7, 3, 3, 1, {1, 1, 1, 1});        // odd channels
