@@ -3,6 +3,7 @@
 
 #include "runtime/cpu/conv_tools.h"
 #include "runtime/cpu/gemm.h"
+#include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "runtime/cpu/dnn.h"
-#include "runtime/cpu/threads.h"
 
 namespace unity::cpu {
 
@@ -44,12 +43,5 @@ struct Crop {
     std::int64_t first, length, before, after;
   };
 };
-
-template <class T>
-void relu_in_place(T* y, std::int64_t n) {
-  parallel_for(n, 1 << 15, [y](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) y[i] = y[i] > 0 ? y[i] : T(0);
-  });
-}
 
 }  // namespace unity::cpu

@@ -12,6 +12,7 @@
 
 #include "runtime/cpu/conv_tools.h"
 #include "runtime/cpu/gemm.h"
+#include "runtime/cpu/kernel_tools.h"
 #include "runtime/cpu/threads.h"
 
 namespace unity::cpu {

@@ -1,4 +1,5 @@
-// For kernel sources only: dispatch on the element type, reproducible sums, and loops over strided blocks.
+// For kernel sources only: dispatch on the element type, reproducible sums, and loops over strided blocks, shared out
+// to the threads of the device.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "core/ops/operator.h"
+#include "runtime/cpu/threads.h"
 
 namespace unity::cpu {
 
@@ -61,12 +63,49 @@ std::vector<Loop<N>> collapse(const std::vector<Loop<N>>& loops) {
   return result;
 }
 
+// The largest of f(0) .. f(n - 1), n > 0; NaN may be passed over.
+template <class T, class F>
+T lane_max(std::int64_t n, F&& f) {
+  constexpr int kLanes = 16;
+  std::array<T, kLanes> lanes;
+  lanes.fill(f(0));
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) {
+      T v = f(i + l);
+      T& lane = lanes[static_cast<std::size_t>(l)];
+      lane = v > lane ? v : lane;
+    }
+  T max = lanes[0];
+  for (; i < n; ++i) max = f(i) > max ? f(i) : max;
+  for (T lane : lanes) max = lane > max ? lane : max;
+  return max;
+}
+
+// Elements below which a second thread costs more than it saves.
+constexpr std::int64_t kGrain = 1 << 14;
+
+// y = max(0, y).
+template <class T>
+void relu_in_place(T* y, std::int64_t n) {
+  parallel_for(n, kGrain, [y](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) y[i] = y[i] > 0 ? y[i] : T(0);
+  });
+}
+
+// Calls row(r) for each of n rows of `length` elements, in parallel.
+template <class Row>
+void for_each_row(std::int64_t n, std::int64_t length, Row&& row) {
+  parallel_for(n, kGrain / std::max<std::int64_t>(length, 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) row(r);
+  });
+}
+
 // Calls inner(positions) for every index of all loops but the innermost, in row-major order.
 template <std::size_t N, class Inner>
-void for_each_outer(const std::vector<Loop<N>>& loops, Inner&& inner) {
+void for_each_outer(const std::vector<Loop<N>>& loops, Inner&& inner, std::array<std::int64_t, N> at = {}) {
   std::size_t outer = loops.size() - 1;
   std::vector<std::int64_t> index(outer, 0);
-  std::array<std::int64_t, N> at{};
   for (const Loop<N>& loop : loops)
     if (loop.length == 0) return;
   for (;;) {
@@ -80,6 +119,33 @@ void for_each_outer(const std::vector<Loop<N>>& loops, Inner&& inner) {
       index[d] = 0;
     }
   }
+}
+
+// As for_each_outer, with one loop shared out to threads: calls inner(positions, length of the innermost loop). The
+// loop is the longest of those that `may_split`.
+template <std::size_t N, class Inner, class MaySplit>
+void parallel_outer(const std::vector<Loop<N>>& loops, Inner&& inner, MaySplit&& may_split) {
+  std::size_t split = loops.size();
+  std::int64_t total = 1;
+  for (std::size_t d = 0; d < loops.size(); ++d) {
+    total *= loops[d].length;
+    if (may_split(loops[d]) && (split == loops.size() || loops[d].length > loops[split].length)) split = d;
+  }
+  if (split == loops.size() || total < 2 * kGrain || threads() == 1)
+    return for_each_outer(loops, [&](const std::array<std::int64_t, N>& at) { inner(at, loops.back().length); });
+  std::int64_t length = loops[split].length;
+  parallel_for(length, length * kGrain / total + 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<Loop<N>> part = loops;
+    part[split].length = end - begin;
+    std::array<std::int64_t, N> first;
+    for (std::size_t i = 0; i < N; ++i) first[i] = begin * loops[split].stride[i];
+    for_each_outer(
+        part, [&](const std::array<std::int64_t, N>& at) { inner(at, part.back().length); }, first);
+  });
+}
+template <std::size_t N, class Inner>
+void parallel_outer(const std::vector<Loop<N>>& loops, Inner&& inner) {
+  parallel_outer(loops, inner, [](const Loop<N>&) { return true; });
 }
 
 // Row-major strides of a block, in elements.
