@@ -374,7 +374,11 @@ void Executor::set_weight(const std::string& name, const HostTensor& value) {
 std::vector<StateTensor> Executor::state() const {
   std::vector<StateTensor> list;
   for (const auto* buffers : {&implementation_->weight_buffers, &implementation_->optimizer_buffers})
-    for (const auto& [name, ids] : *buffers) list.push_back({name, implementation_->program.tensor_of(ids[0]).dims});
+    for (const auto& [name, ids] : *buffers) {
+      const ProgramTensor& tensor = implementation_->program.tensor_of(ids[0]);
+      bool constant = tensor.leaf >= 0 && !tensor.origin.valid();  // of the lowering, such as the loss's own gradient
+      if (!constant) list.push_back({name, tensor.dims});
+    }
   return list;
 }
 

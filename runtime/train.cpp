@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/checkpoint/folder.h"
+
 namespace unity {
 namespace {
 
@@ -44,32 +46,93 @@ void feed(Executor& executor, const Binding& b, const Dataset& data, const std::
   executor.set_input(b.labels, y);
 }
 
-double evaluate_accuracy(const Executor& trained, const Program& evaluation, const Dataset& test,
-                         const ExecutorOptions& options) {
-  Executor executor(evaluation, options);
-  for (const std::string& name : trained.weight_names()) executor.set_weight(name, trained.weight(name));
-  Binding b = bind(executor, test);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(test.rows()));
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
-  std::int64_t right = 0;
-  for (std::int64_t begin = 0; begin < test.rows(); begin += b.batch) {
-    feed(executor, b, test, order, begin);  // the last batch is filled up with rows that do not count
-    executor.step();
-    HostTensor logits = executor.output(1);
-    std::int64_t classes = logits.dims.back();
-    for (std::int64_t i = 0; i < std::min(b.batch, test.rows() - begin); ++i) {
-      auto first = logits.reals.begin() + i * classes;
-      right += std::max_element(first, first + classes) - first == test.labels[static_cast<std::size_t>(begin + i)];
-    }
+// The forward pass on the test rows, with the weights as they are.
+class Tester {
+ public:
+  Tester(const Program& evaluation, const Dataset& test, const ExecutorOptions& options)
+      : executor_(evaluation, options), test_(test), binding_(bind(executor_, test)) {
+    for (std::int64_t i = 0; i < test.rows(); ++i) order_.push_back(i);
+    logits_ = evaluation.outputs.size() > 1;
   }
-  return static_cast<double>(right) / static_cast<double>(test.rows());
+
+  Evaluation run(const Executor& trained) {
+    for (const std::string& name : trained.weight_names()) executor_.set_weight(name, trained.weight(name));
+    std::int64_t right = 0, whole = 0;
+    double loss = 0;
+    Evaluation e;
+    for (std::int64_t begin = 0; begin < test_.rows(); begin += binding_.batch) {
+      feed(executor_, binding_, test_, order_, begin);  // the last batch is filled up with rows that do not count
+      double of_batch = executor_.step().loss;
+      std::int64_t count = std::min(binding_.batch, test_.rows() - begin);
+      if (count == binding_.batch || whole == 0) loss += of_batch, ++whole;
+      if (logits_) right += right_among(begin, count);
+    }
+    e.loss = loss / static_cast<double>(whole);
+    if (logits_) e.accuracy = static_cast<double>(right) / static_cast<double>(test_.rows());
+    return e;
+  }
+
+ private:
+  std::int64_t right_among(std::int64_t begin, std::int64_t count) const {
+    HostTensor logits = executor_.output(1);
+    std::int64_t classes = logits.dims.back(), right = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      auto first = logits.reals.begin() + i * classes;
+      right += std::max_element(first, first + classes) - first == test_.labels[static_cast<std::size_t>(begin + i)];
+    }
+    return right;
+  }
+
+  Executor executor_;
+  const Dataset& test_;
+  Binding binding_;
+  std::vector<std::int64_t> order_;
+  bool logits_ = false;
+};
+
+// A batch of another size, or other data, than those of the checkpoint: go on at the first batch not begun, or anew.
+void adapt(TrainingPosition& position, const std::string& data, std::int64_t batch, std::int64_t per_epoch) {
+  if (position.data != data) position.epoch = position.batches = 0, position.epoch_loss_sum = 0;
+  if (position.batches > 0 && position.batch != batch) {
+    position.batches = (position.batches * position.batch + batch - 1) / batch;
+    position.epoch_loss_sum = 0;  // the epoch's mean is then over what is left
+  }
+  if (position.batches >= per_epoch) ++position.epoch, position.batches = 0;
+  position.data = data, position.batch = batch;
+}
+
+double median(std::vector<double> seconds) {
+  if (seconds.empty()) return 0;
+  if (seconds.size() > 1) seconds.erase(seconds.begin());
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+// The checkpoint to go on from, if any. A new run does not mix its checkpoints with those of another.
+std::optional<Checkpoint> start_from(const CheckpointOptions& options) {
+  if (options.folder.empty()) return std::nullopt;
+  if (options.resume) return Checkpoint::newest(options.folder);
+  std::vector<SavedStep> steps = saved_steps(options.folder);
+  if (!steps.empty())
+    throw_input_error("{}: holds a checkpoint of step {}, expected another folder, or to resume",
+                      options.folder.string(), steps.back().step);
+  return std::nullopt;
 }
 
 }  // namespace
 
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options) {
-  Executor executor(training, options.executor);
+  std::optional<Checkpoint> from = start_from(options.checkpoint);
+  TrainingPosition at;
+  at.data = options.data, at.seed = options.executor.seed;
+  if (from) at = from->position();
+  at.model = training.name, at.optimizer = to_text(training.optimizer);
+  ExecutorOptions how = options.executor;
+  how.seed = at.seed;
+  Executor executor(training, how);
+  if (from) from->restore(executor);
   TrainResult result;
+  result.first_step = at.step;
   std::optional<Split> data;
   Binding binding;
   std::int64_t per_epoch = 1, steps = options.steps > 0 ? options.steps : std::max<std::int64_t>(options.epochs, 1);
@@ -86,37 +149,62 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     if (per_epoch == 0)
       throw_input_error("data {}: {} training rows are fewer than one batch of {}", options.data, data->training.rows(),
                         binding.batch);
-    if (options.steps <= 0) steps = per_epoch * options.epochs;
   }
+  adapt(at, options.data, binding.batch, per_epoch);
+  if (data && options.steps <= 0) steps = at.step + per_epoch * (options.epochs - at.epoch) - at.batches;
+  bool tested = data && evaluation;
+  if (options.patience > 0 && !tested)
+    throw_input_error("early stopping: data {} have no test rows to watch", options.data);
+  if (!options.checkpoint.folder.empty()) require_checkpoint_folder(options.checkpoint.folder);
+  std::int64_t evaluate_every =
+      options.patience > 0 ? std::max<std::int64_t>(options.evaluate_every, 1) : options.evaluate_every;
+  Schedule schedule = options.schedule;
+  if (schedule.steps == 0) schedule.steps = steps;
+
+  std::optional<Tester> tester;
+  auto evaluate = [&] {
+    if (!tester) tester.emplace(*evaluation, data->test, how);
+    Evaluation e = tester->run(executor);
+    e.epoch = at.epoch, e.step = at.step;
+    bool loss = options.watch_loss || !e.accuracy;
+    at.best.see(loss ? e.loss : *e.accuracy, e.epoch, !loss);
+    result.evaluations.push_back(e);
+  };
   std::vector<double> seconds;
   std::vector<std::int64_t> order;
-  double epoch_sum = 0;
-  for (std::int64_t step = 0; step < steps; ++step) {
+  std::int64_t saved = from ? at.step : -1;
+  while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience))) {
     if (data) {
-      if (step % per_epoch == 0)
-        order =
-            permutation(data->training.rows(), combine(options.executor.seed, static_cast<Hash>(step / per_epoch) + 1));
-      feed(executor, binding, data->training, order, step % per_epoch * binding.batch);
+      if (order.empty() || at.batches == 0)
+        order = permutation(data->training.rows(), combine(at.seed, static_cast<Hash>(at.epoch) + 1));
+      feed(executor, binding, data->training, order, at.batches * binding.batch);
     } else {
-      for (const auto& [name, value] :
-           synthetic_batch(executor.inputs(), options.index_bounds, options.executor.seed, step))
+      for (const auto& [name, value] : synthetic_batch(executor.inputs(), options.index_bounds, at.seed, at.step))
         executor.set_input(name, value);
     }
+    double rate = learning_rate(schedule, training.optimizer.learning_rate, at.step);
+    executor.set_learning_rate_factor(rate / training.optimizer.learning_rate);
     auto start = std::chrono::steady_clock::now();
-    StepResult r = executor.step(options.trace && step + 1 == steps);
+    StepResult r = executor.step(options.trace && at.step + 1 == steps);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     result.losses.push_back(r.loss);
+    result.rates.push_back(rate);
     if (r.trace) result.trace = std::move(r.trace);
-    epoch_sum += r.loss;
-    if ((step + 1) % per_epoch == 0)
-      result.epoch_losses.push_back(epoch_sum / static_cast<double>(per_epoch)), epoch_sum = 0;
-    if (options.progress) options.progress(step + 1, steps, r.loss);
+    ++at.step, ++at.batches;
+    at.epoch_loss_sum += r.loss;
+    if (at.batches == per_epoch) {
+      result.epoch_losses.push_back(at.epoch_loss_sum / static_cast<double>(per_epoch));
+      ++at.epoch, at.batches = 0, at.epoch_loss_sum = 0;
+      if (tested && evaluate_every > 0 && at.epoch % evaluate_every == 0) evaluate();
+    }
+    if (options.progress) options.progress(at.step, steps, r.loss);
+    if (options.checkpoint.every > 0 && at.step % options.checkpoint.every == 0 && !options.checkpoint.folder.empty())
+      save_checkpoint(executor, at, options.checkpoint), saved = at.step;
   }
-  if (seconds.size() > 1) seconds.erase(seconds.begin());
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  result.iteration_seconds = seconds[seconds.size() / 2];
-  if (data && evaluation && evaluation->outputs.size() > 1)
-    result.accuracy = evaluate_accuracy(executor, *evaluation, data->test, options.executor);
+  if (!options.checkpoint.folder.empty() && saved != at.step) save_checkpoint(executor, at, options.checkpoint);
+  result.iteration_seconds = median(std::move(seconds));
+  if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) evaluate();
+  if (!result.evaluations.empty()) result.accuracy = result.evaluations.back().accuracy, result.best = at.best;
   return result;
 }
 
