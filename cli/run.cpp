@@ -99,17 +99,23 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
   bool epochs = result.first_step == 0 && result.epoch_losses.size() > 1 && o.data != "synthetic";
   const std::vector<double>& shown = epochs ? result.epoch_losses : result.losses;
   std::size_t before = static_cast<std::size_t>(result.first_step);
+  auto is_shown = [](std::size_t i, std::size_t of) { return of <= 40 || i % (of / 20) == 0 || i + 1 == of; };
   for (std::size_t i = 0; i < shown.size(); ++i)
-    if (shown.size() <= 40 || i % (shown.size() / 20) == 0 || i + 1 == shown.size())
+    if (is_shown(i, shown.size()))
       fmt::print("  {} {:>4}  loss {:.6f}\n", epochs ? "epoch" : "step", before + i + 1, shown[i]);
-  if (result.evaluations.size() > 1)
-    for (const Evaluation& e : result.evaluations)
+  for (std::size_t i = 0; i < result.evaluations.size() && result.evaluations.size() > 1; ++i) {
+    const Evaluation& e = result.evaluations[i];
+    if (is_shown(i, result.evaluations.size()))
       fmt::print("  after epoch {:>4}  test loss {:.6f}{}\n", e.epoch, e.loss,
                  e.accuracy ? fmt::format("  test accuracy {:.2f}%", 100 * *e.accuracy) : "");
+  }
   if (result.stopped_early) fmt::print("stopped early, after {} steps\n", before + result.losses.size());
   if (result.best && result.evaluations.size() > 1) fmt::print("best epoch: {}\n", result.best->epoch);
-  fmt::print("median iteration: {}, {:.0f} samples/s\n", to_string(from_seconds(result.iteration_seconds)),
-             samples_per_second(plan, result));
+  if (result.losses.empty())
+    fmt::print("no steps were left to do\n");
+  else
+    fmt::print("median iteration: {}, {:.0f} samples/s\n", to_string(from_seconds(result.iteration_seconds)),
+               samples_per_second(plan, result));
   if (result.accuracy) fmt::print("test accuracy: {:.2f}%\n", 100 * *result.accuracy);
   if (!o.checkpoint.empty()) fmt::print("checkpoint of step {} in {}\n", before + result.losses.size(), o.checkpoint);
 }
