@@ -45,7 +45,10 @@ Schedule parse_schedule(std::string_view text) {
 double learning_rate(const Schedule& s, double rate, std::int64_t step) {
   if (step < s.warmup) return rate * static_cast<double>(step + 1) / static_cast<double>(s.warmup);
   if (s.kind == "constant") return rate;
-  if (s.kind == "step") return rate * std::pow(s.gamma, static_cast<double>((step - s.warmup) / s.every));
+  if (s.kind == "step") {
+    std::int64_t times = (step - s.warmup) / s.every;
+    return rate * std::pow(s.gamma, static_cast<double>(times));
+  }
   std::int64_t length = std::max<std::int64_t>(s.steps - s.warmup, 1);
   double p = std::min(static_cast<double>(step - s.warmup) / static_cast<double>(length), 1.0);
   if (s.kind == "linear") return rate + (s.min - rate) * p;

@@ -29,6 +29,7 @@ Settings parse_settings(std::string_view subject, std::string_view text,
     begin = end;
   }
   std::vector<std::string> kinds;
+  kinds.reserve(keys.size());
   for (const auto& [kind, names] : keys) kinds.push_back(kind);
   Settings s{words.empty() ? "" : std::string(words[0]), {}, {}};
   auto known = keys.find(s.kind);
