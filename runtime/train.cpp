@@ -24,7 +24,7 @@ class Tester {
   }
 
   Evaluation run(const Executor& trained) {
-    for (const std::string& name : trained.weight_names()) executor_.set_weight(name, trained.weight(name));
+    for (const StateTensor& s : executor_.state()) executor_.set_state(s.name, trained.state(s.name));
     std::int64_t whole = 0;
     double loss = 0;
     Predictions total;
