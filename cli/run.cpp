@@ -28,7 +28,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   Program training = lower_plan(plan, topology, true), evaluation = lower_plan(plan, topology, false);
   TrainOptions t;
   t.executor = {o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed,
-                o.threads};
+                o.threads, true};
   t.data = o.data;
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
@@ -76,6 +76,8 @@ void run(const Options& o) {
     nlohmann::ordered_json metrics = nlohmann::ordered_json::object();
     if (result.accuracy) metrics["test_accuracy"] = *result.accuracy;
     if (o.compare_one_device) metrics["largest_relative_loss_difference"] = worst;
+    std::vector<std::int64_t> memory;
+    for (Bytes b : result.memory) memory.push_back(b.count);
     nlohmann::ordered_json out = {{"model", plan.model.name},
                                   {"topology", plan.topology},
                                   {"devices", plan.devices},
@@ -84,6 +86,7 @@ void run(const Options& o) {
                                   {"losses", result.losses},
                                   {"epoch_losses", result.epoch_losses},
                                   {"iteration_seconds", result.iteration_seconds},
+                                  {"memory_bytes", memory},
                                   {"final_metrics", metrics}};
     fmt::print("{}\n", out.dump(2));
     return;
@@ -96,6 +99,9 @@ void run(const Options& o) {
     if (shown.size() <= 40 || i % (shown.size() / 20) == 0 || i + 1 == shown.size())
       fmt::print("  {} {:>4}  loss {:.6f}\n", epochs ? "epoch" : "step", i + 1, shown[i]);
   fmt::print("median iteration: {}\n", to_string(from_seconds(result.iteration_seconds)));
+  if (!result.memory.empty())
+    fmt::print("memory of the fullest device: {}\n",
+               to_string(*std::max_element(result.memory.begin(), result.memory.end())));
   if (result.accuracy) fmt::print("test accuracy: {:.2f}%\n", 100 * *result.accuracy);
   if (o.compare_one_device)
     fmt::print("largest relative difference of a loss to one-device training: {:.2e} over {} steps\n", worst,

@@ -42,7 +42,7 @@ struct Executor::Implementation {
   Implementation(const Program& p, const ExecutorOptions& o)
       : program(p),
         options(o),
-        backend(make_backend(o.backend, p, o.precision, o.threads)),
+        backend(make_backend(o.backend, p, {o.precision, o.threads, o.share_memory})),
         communicator(make_thread_communicator(p.devices)),
         done(p.tasks.size()) {
     build_lanes();
@@ -369,5 +369,7 @@ std::vector<std::string> Executor::weight_names() const {
     if (implementation_->gradient_buffers.contains(leaf.name)) names.push_back(leaf.name);
   return names;
 }
+
+std::vector<Bytes> Executor::memory() const { return implementation_->backend->memory(); }
 
 }  // namespace unity

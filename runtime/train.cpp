@@ -70,6 +70,7 @@ double evaluate_accuracy(const Executor& trained, const Program& evaluation, con
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options) {
   Executor executor(training, options.executor);
   TrainResult result;
+  result.memory = executor.memory();
   std::optional<Split> data;
   Binding binding;
   std::int64_t per_epoch = 1, steps = options.steps > 0 ? options.steps : std::max<std::int64_t>(options.epochs, 1);

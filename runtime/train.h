@@ -28,6 +28,7 @@ struct TrainResult {
   std::vector<double> epoch_losses;  // mean over each epoch
   std::optional<double> accuracy;    // on the test rows; none for synthetic data, or without logits
   double iteration_seconds = 0;      // median, the first step left out where there are others
+  std::vector<Bytes> memory;         // of the buffers of each device
   std::optional<Trace> trace;
 };
 

@@ -1,8 +1,11 @@
 #include "runtime/cpu/threads.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <future>
 #include <mutex>
+#include <thread>
 
 #include <omp.h>
 #include <sched.h>
@@ -13,6 +16,33 @@ namespace unity::cpu {
 namespace {
 
 thread_local int threads_of_caller = 1;
+
+// GCC's OpenMP lets waiting threads spin for milliseconds, which starves communication and everybody else on the
+// machine, unless there are more threads in teams than cores: then they sleep at once. One team that is never used makes
+// it so. OMP_WAIT_POLICY or GOMP_SPINCOUNT in the environment leave the choice to the user.
+class IdleTeam {
+ public:
+  IdleTeam() {
+    if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+    std::promise<void> started;
+    std::future<void> end = end_.get_future();
+    owner_ = std::thread([&started, end = std::move(end)] {
+#pragma omp parallel num_threads(available_cores() + 1)
+      {}
+      started.set_value();
+      end.wait();
+    });
+    started.get_future().wait();
+  }
+  ~IdleTeam() {
+    end_.set_value();
+    if (owner_.joinable()) owner_.join();
+  }
+
+ private:
+  std::promise<void> end_;
+  std::thread owner_;
+};
 
 }  // namespace
 
@@ -31,6 +61,7 @@ int fair_share(int devices) { return std::max(1, available_cores() / std::max(1,
 
 void set_threads(int threads) {
   UNITY_CHECK(threads >= 1, "set_threads: found {}, expected at least 1", threads);
+  if (threads > 1) static const IdleTeam idle;
   threads_of_caller = threads;
   omp_set_num_threads(threads);  // OpenMP keeps this per calling thread; oneDNN follows it
 }

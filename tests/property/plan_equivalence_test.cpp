@@ -10,10 +10,8 @@
 #include "core/graph/text.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
-#include "core/rewrite/normalize.h"
-#include "core/search/mapping_search.h"
-#include "core/search/substitution.h"
 #include "runtime/executor.h"
+#include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"
 
 using namespace unity;
@@ -98,20 +96,6 @@ Pcg model(const std::string& name) {
   return build_model({name, {{"batch", 12}}});
 }
 
-std::vector<MachineMapping> random_mappings(const Pcg& pcg, const Topology& topology, std::mt19937_64& random) {
-  int devices = static_cast<int>(topology.device_count());
-  std::vector<MachineMapping> result(pcg.size());
-  for (std::size_t i = 0; i < pcg.size(); ++i) {
-    TaskGrid grid = node_grid(pcg, NodeId(static_cast<std::int64_t>(i)));
-    std::vector<MachineMapping> choices = mappings(grid, topology, {0, devices});
-    int tasks = task_count(grid);
-    if (choices.empty() || random() % 3 == 0)
-      choices = {natural_mapping(grid, static_cast<int>(random() % static_cast<std::uint64_t>(devices - tasks + 1)))};
-    result[i] = choices[random() % choices.size()];
-  }
-  return result;
-}
-
 }  // namespace
 
 TEST_CASE("random rule sequences and mappings keep loss and all gradients") {
@@ -132,27 +116,7 @@ TEST_CASE("random rule sequences and mappings keep loss and all gradients") {
     while (sequences < wanted && ++tried < 20000) {
       int devices = 2 + static_cast<int>(random() % 7);
       Topology topology = uniform_topology(devices);
-      State state{normalize(serial), {}, {}};
-      std::size_t length = 1 + random() % 5;
-      for (int attempt = 0; attempt < 40 && state.moves.size() < length; ++attempt) {
-        Move move;
-        switch (random() % 4) {
-          case 0:
-            move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)};
-            break;
-          case 1:
-            move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0};
-            break;
-          default:
-            move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
-        }
-        auto next = apply_move(state, move);
-        if (!next.ok()) continue;
-        bool fits = true;
-        for (std::size_t i = 0; i < next->pcg.size(); ++i)
-          fits = fits && task_count(node_grid(next->pcg, NodeId(static_cast<std::int64_t>(i)))) <= devices;
-        if (fits) state = std::move(*next);
-      }
+      State state = random_state(serial, devices, random);
       if (state.moves.empty()) continue;
       ++sequences;
       for (const DerivationStep& s : state.steps) ++rules[s.rule];
