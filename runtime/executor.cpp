@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
 #include "runtime/comm/collectives.h"
@@ -53,7 +54,9 @@ struct Executor::Implementation {
         weight_buffers[tensor.name].push_back(id);
       if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
     }
-    for (auto& [name, buffers] : weight_buffers) initialize(buffers);
+    std::vector<BufferId> weights;
+    for (auto& [name, buffers] : weight_buffers) weights.insert(weights.end(), buffers.begin(), buffers.end());
+    parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
     for (const Task& t : p.tasks)
       if (t.kind == TaskKind::update)
         gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
@@ -90,15 +93,10 @@ struct Executor::Implementation {
 
   DType type_of(BufferId id) const { return held_type(program.tensor_of(id).dtype, options.precision); }
 
-  void initialize(const std::vector<BufferId>& buffers) {
-    for (BufferId id : buffers) {
-      const ProgramTensor& tensor = program.tensor_of(id);
-      const ProgramLeaf& leaf = program.leaves[static_cast<std::size_t>(tensor.leaf)];
-      RandomKey key = RandomKey(options.seed).with(static_cast<std::uint64_t>(leaf.origin.value));
-      visit(id, [&](std::int64_t logical, std::int64_t local) {
-        write(id, local, initial_weight(leaf.attributes, key, logical));
-      });
-    }
+  void initialize(BufferId id) const {
+    const ProgramLeaf& leaf = program.leaves[static_cast<std::size_t>(program.tensor_of(id).leaf)];
+    RandomKey key = RandomKey(options.seed).with(static_cast<std::uint64_t>(leaf.origin.value));
+    fill_reals(id, [&](std::int64_t logical) { return initial_weight(leaf.attributes, key, logical); });
   }
 
   // Calls f(row-major position in the logical tensor, position in the buffer) for every element.
@@ -120,12 +118,16 @@ struct Executor::Implementation {
     }
   }
 
-  void write(BufferId id, std::int64_t i, double value) const {
-    void* data = backend->data(id);
+  // Sets every element of a buffer of reals to value(row-major position in the logical tensor).
+  template <class F>
+  void fill_reals(BufferId id, F&& value) const {
+    auto write = [&]<class T>(T* data) {
+      visit(id, [&](std::int64_t logical, std::int64_t local) { data[local] = static_cast<T>(value(logical)); });
+    };
     if (type_of(id) == DType::f64)
-      static_cast<double*>(data)[i] = value;
+      write(static_cast<double*>(backend->data(id)));
     else
-      static_cast<float*>(data)[i] = static_cast<float>(value);
+      write(static_cast<float*>(backend->data(id)));
   }
   double read(BufferId id, std::int64_t i) const {
     const void* data = backend->data(id);
@@ -159,9 +161,7 @@ struct Executor::Implementation {
           data[local] = value.indices[static_cast<std::size_t>(logical)];
         });
       } else {
-        visit(id, [&](std::int64_t logical, std::int64_t local) {
-          write(id, local, value.reals[static_cast<std::size_t>(logical)]);
-        });
+        fill_reals(id, [&](std::int64_t logical) { return value.reals[static_cast<std::size_t>(logical)]; });
       }
     }
   }
