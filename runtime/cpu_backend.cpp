@@ -23,8 +23,11 @@ class CpuBackend final : public Backend {
       BufferId id(static_cast<std::int64_t>(b));
       bytes.push_back({program.buffers[b].box.elements() * size_of(type_of(id))});
     }
-    plan_ = plan_memory(program, bytes, {.share = options.share_memory});
+    plan_ = plan_memory(program, bytes, {.alignment = kAlignment, .share = options.share_memory});
     for (Bytes size : plan_.arenas) arenas_.emplace_back(size);
+    for (std::size_t b = 0; b < bytes.size() && !options.share_memory; ++b)
+      if (plan_.offsets[b] >= 0)
+        arenas_[program.buffers[b].device.index()].guard(plan_.offsets[b] + bytes[b].count, kAlignment);
     calls_.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const Task& task = program.tasks[t];
@@ -96,6 +99,7 @@ class CpuBackend final : public Backend {
   };
   DType type_of(BufferId id) const { return held_type(program_.tensor_of(id).dtype, precision_); }
 
+  static constexpr std::int64_t kAlignment = 64;
   const Program& program_;
   Precision precision_;
   int threads_;

@@ -8,6 +8,13 @@
 
 #include "core/base/error.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(begin, size) (static_cast<void>(begin), static_cast<void>(size))
+#define ASAN_UNPOISON_MEMORY_REGION(begin, size) (static_cast<void>(begin), static_cast<void>(size))
+#endif
+
 namespace unity::cpu {
 namespace {
 
@@ -26,6 +33,14 @@ std::byte* map(std::size_t bytes) {
 
 Arena::Arena(Bytes size) : data_(map(length(size)), Unmap{length(size)}) {}
 
-void Arena::Unmap::operator()(std::byte* p) const { munmap(p, size); }
+void Arena::guard(std::int64_t begin, std::int64_t alignment) {
+  auto size = static_cast<std::size_t>((alignment - begin % alignment) % alignment);
+  ASAN_POISON_MEMORY_REGION(data_.get() + begin, size);
+}
+
+void Arena::Unmap::operator()(std::byte* p) const {
+  ASAN_UNPOISON_MEMORY_REGION(p, size);
+  munmap(p, size);
+}
 
 }  // namespace unity::cpu

@@ -13,6 +13,9 @@ class Arena {
   explicit Arena(Bytes size);
   std::byte* data() const { return data_.get(); }
 
+  // Has the address sanitizer, if there is one, report whoever touches [begin, begin rounded up to `alignment`).
+  void guard(std::int64_t begin, std::int64_t alignment);
+
  private:
   struct Unmap {
     std::size_t size = 0;
