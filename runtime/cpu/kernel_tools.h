@@ -12,17 +12,22 @@
 
 namespace unity::cpu {
 
-// Calls body.template operator()<T>() for the element type of the call's first result: float or double.
+// Calls body.template operator()<T>() for a real element type: float or double.
 template <class Body>
-void dispatch(const OpCall& call, Body&& body) {
-  switch (call.outputs[0].dtype) {
+void dispatch_type(DType dtype, Body&& body) {
+  switch (dtype) {
     case DType::f32:
       return body.template operator()<float>();
     case DType::f64:
       return body.template operator()<double>();
     default:
-      UNITY_CHECK(false, "cpu kernels have no element type {}", to_string(call.outputs[0].dtype));
+      UNITY_CHECK(false, "cpu kernels have no element type {}", to_string(dtype));
   }
+}
+// The same for that of the call's first result.
+template <class Body>
+void dispatch(const OpCall& call, Body&& body) {
+  dispatch_type(call.outputs[0].dtype, std::forward<Body>(body));
 }
 
 // Sum of f(0) .. f(n - 1) in eight interleaved partial sums: vectorises, and the order is always the same.

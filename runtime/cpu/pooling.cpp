@@ -13,7 +13,7 @@ struct Range {
   std::int64_t begin, end;
 };
 
-// The windows 0 .. windows - 1 whose element `k` lies inside 0 .. size - 1.
+// The windows 0 .. windows - 1 whose element at distance `k` from their first lies inside 0 .. size - 1.
 Range inside(std::int64_t windows, std::int64_t size, std::int64_t stride, std::int64_t k, std::int64_t pad) {
   Range r{0, windows};
   while (r.begin < r.end && r.begin * stride + k - pad < 0) ++r.begin;
@@ -25,20 +25,22 @@ Range inside(std::int64_t windows, std::int64_t size, std::int64_t stride, std::
 // windows) for each element of the windows in row-major order, padding left out.
 template <class Row>
 void for_each_row(const PoolGeometry& g, Row&& row) {
-  UNITY_CHECK((g.h + g.pad_top + g.pad_bottom - g.kh) / g.stride[0] + 1 == g.oh &&
-                  (g.w + g.pad_left + g.pad_right - g.kw) / g.stride[1] + 1 == g.ow,
+  UNITY_CHECK((g.h + g.pad_top + g.pad_bottom - (g.kh - 1) * g.dilation[0] - 1) / g.stride[0] + 1 == g.oh &&
+                  (g.w + g.pad_left + g.pad_right - (g.kw - 1) * g.dilation[1] - 1) / g.stride[1] + 1 == g.ow,
               "pooling: {} x {} windows do not follow from an image of {} x {}", g.oh, g.ow, g.h, g.w);
   std::vector<Range> columns;
-  for (std::int64_t b = 0; b < g.kw; ++b) columns.push_back(inside(g.ow, g.w, g.stride[1], b, g.pad_left));
+  for (std::int64_t b = 0; b < g.kw; ++b)
+    columns.push_back(inside(g.ow, g.w, g.stride[1], b * g.dilation[1], g.pad_left));
   std::int64_t work = g.oh * g.ow * g.kh * g.kw;
   parallel_for(g.n * g.c, (1 << 15) / work + 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t plane = first; plane < last; ++plane)
       for (std::int64_t i = 0; i < g.oh; ++i)
         row(plane, i, [&](auto&& f) {
           for (std::int64_t a = 0; a < g.kh; ++a) {
-            std::int64_t y = i * g.stride[0] + a - g.pad_top;
+            std::int64_t y = i * g.stride[0] + a * g.dilation[0] - g.pad_top;
             if (y < 0 || y >= g.h) continue;
-            for (std::int64_t b = 0; b < g.kw; ++b) f(y * g.w + b - g.pad_left, columns[static_cast<std::size_t>(b)]);
+            for (std::int64_t b = 0; b < g.kw; ++b)
+              f(y * g.w + b * g.dilation[1] - g.pad_left, columns[static_cast<std::size_t>(b)]);
           }
         });
   });
