@@ -5,7 +5,6 @@
 
 #include <cblas.h>
 #include <dnnl.h>
-#include <omp.h>
 
 #include "core/base/error.h"
 #include "runtime/cpu/threads.h"
@@ -42,24 +41,28 @@ void share_out(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t 
   bool rows = m > n;
   std::int64_t length = rows ? m : n, units = (length + kUnit - 1) / kUnit;
   std::int64_t grain = kSmall / std::max<std::int64_t>(kUnit * k * (rows ? n : m), 1) + 1;
-  parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {
-    begin *= kUnit, end = std::min(end * kUnit, length);
-    if (rows)
-      multiply(transpose_a, transpose_b, end - begin, n, k, a + begin * (transpose_a ? 1 : lda), lda, b, ldb, beta,
-               c + begin * ldc, ldc);
-    else
-      multiply(transpose_a, transpose_b, m, end - begin, k, a, lda, b + begin * (transpose_b ? ldb : 1), ldb, beta,
-               c + begin, ldc);
-  });
+  // Every chunk packs the other operand anew: one for each thread.
+  parallel_for(
+      units, grain,
+      [&](std::int64_t begin, std::int64_t end) {
+        begin *= kUnit, end = std::min(end * kUnit, length);
+        if (rows)
+          multiply(transpose_a, transpose_b, end - begin, n, k, a + begin * (transpose_a ? 1 : lda), lda, b, ldb, beta,
+                   c + begin * ldc, ldc);
+        else
+          multiply(transpose_a, transpose_b, m, end - begin, k, a, lda, b + begin * (transpose_b ? ldb : 1), ldb, beta,
+                   c + begin, ldc);
+      },
+      1);
 }
 
 }  // namespace
 
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
           std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
-  omp_set_num_threads(1);  // oneDNN's own
+  set_openmp_threads(1);  // oneDNN's own
   share_out(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
-  omp_set_num_threads(threads());
+  set_openmp_threads(threads());
 }
 
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const double* a,
