@@ -28,6 +28,13 @@ class Backend {
   virtual void* data(BufferId buffer) = 0;
   // Bytes that the buffers of each device take together.
   virtual std::vector<Bytes> memory() const = 0;
+
+  // What updates multiply the optimizer's learning rate with; set between steps.
+  void set_learning_rate_factor(double factor) { learning_rate_factor_ = factor; }
+  double learning_rate_factor() const { return learning_rate_factor_; }
+
+ private:
+  double learning_rate_factor_ = 1;
 };
 
 struct BackendOptions {
