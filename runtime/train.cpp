@@ -95,6 +95,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   Executor executor(training, how);
   if (from) from->restore(executor);
   TrainResult result;
+  result.memory = executor.memory();
   result.first_step = at.step;
   std::optional<DataSplit> data;
   Binding binding;

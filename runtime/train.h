@@ -49,6 +49,7 @@ struct TrainResult {
   std::optional<BestEpoch> best;   // where there were evaluations
   bool stopped_early = false;
   double iteration_seconds = 0;  // median, the first step left out where there are others
+  std::vector<Bytes> memory;     // of the buffers of each device
   std::optional<Trace> trace;
 };
 

@@ -126,7 +126,7 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
                     info.name, dim.degree * dim.micro);
       std::int64_t parts = static_cast<std::int64_t>(dim.degree) * dim.micro;
       if (info.size < parts || (dim.micro > 1 && info.size % parts != 0))
-        return fail("{}: operand {} dimension {} has degree {}, which does not divide axis {} of size {}", op, i, j,
+        return fail("{}: operand {} dimension {} has degree {}, too large for axis {} of size {}", op, i, j,
                     dim.degree * dim.micro, info.name, info.size);
       if (sharding.degrees[a] != 0 && (sharding.degrees[a] != dim.degree || sharding.micro[a] != dim.micro))
         return fail("{}: axis {} has degree {} in operand {} dimension {}, expected {} as in the operands before it",

@@ -58,7 +58,7 @@ Result<std::vector<ParallelShape>> Partition::parallel_shapes(const Attributes& 
   int d = UNITY_TRY(degree_of(name(), a, 1));
   std::int64_t parts = static_cast<std::int64_t>(dim->degree) * d * dim->micro;
   if (dim->size < parts || (dim->micro > 1 && dim->size % parts != 0))
-    return fail("partition: degree {} does not divide dimension {} of {}", d, int_attribute(a, 0), to_string(in[0]));
+    return fail("partition: degree {} is too large for dimension {} of {}", d, int_attribute(a, 0), to_string(in[0]));
   dim->degree *= d;
   return one(x);
 }

@@ -7,8 +7,9 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "core/rewrite/axis_classes.h"
-#include "tests/support/random_plans.h"
+#include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
 
 using namespace unity;
 using namespace unity::test;
@@ -62,7 +63,7 @@ void check_random_plans(const Case& c, int plans) {
   for (int done = 0, tried = 0; done < plans && tried < 50 * plans; ++tried) {
     int devices = 2 + static_cast<int>(random() % 7);
     Topology topology = uniform_topology(devices);
-    State state = random_rewrites(c.pcg, devices, 1 + random() % 4, random);
+    State state = random_state(c.pcg, devices, random);
     if (state.moves.empty()) continue;
     ++done;
     auto where = random_mappings(state.pcg, topology, random);

@@ -7,9 +7,9 @@
 #include "core/graph/text.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
-#include "core/search/mapping_search.h"
-#include "tests/support/random_plans.h"
+#include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
 
 using namespace unity;
 using namespace unity::test;
@@ -42,7 +42,7 @@ TEST_CASE("random rule sequences and mappings keep loss and all gradients") {
     while (sequences < wanted && ++tried < 20000) {
       int devices = 2 + static_cast<int>(random() % 7);
       Topology topology = uniform_topology(devices);
-      State state = random_rewrites(serial, devices, 1 + random() % 5, random);
+      State state = random_state(serial, devices, random);
       if (state.moves.empty()) continue;
       ++sequences;
       for (const DerivationStep& s : state.steps) ++rules[s.rule];

@@ -1,14 +1,10 @@
-// Running the same model under many plans: random inputs, random rule sequences and mappings, and the distance of what
-// training under two plans computes.
+// Training the same model under different plans: random inputs, one step, and the distance of what two plans compute.
 #pragma once
 
 #include <map>
-#include <random>
 #include <string>
-#include <vector>
 
-#include "core/machine/mapping.h"
-#include "core/search/substitution.h"
+#include "core/graph/pcg.h"
 #include "runtime/executor.h"
 
 namespace unity::test {
@@ -35,11 +31,5 @@ std::map<std::string, double> scales(const Run& exact);
 
 // The largest of |a - b| / scale over the loss and all gradients. Notes each that is beyond `tolerance`.
 double distance(const Run& a, const Run& b, const std::map<std::string, double>& scale, double tolerance = 1e-5);
-
-std::vector<MachineMapping> random_mappings(const Pcg& pcg, const Topology& topology, std::mt19937_64& random);
-
-// Up to `length` random moves of the search, such that no operator has more tasks than there are devices. The spatial
-// classes of images come up as often as others.
-State random_rewrites(const Pcg& serial, int devices, std::size_t length, std::mt19937_64& random);
 
 }  // namespace unity::test

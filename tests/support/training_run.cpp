@@ -1,11 +1,10 @@
-#include "tests/support/random_plans.h"
+#include "tests/support/training_run.h"
 
 #include <cmath>
 
 #include <catch2/catch.hpp>
 
 #include "core/graph/evaluate.h"
-#include "core/rewrite/normalize.h"
 
 namespace unity::test {
 
@@ -71,44 +70,6 @@ double distance(const Run& a, const Run& b, const std::map<std::string, double>&
     worst = std::isnan(relative) ? relative : std::max(worst, relative);
   }
   return worst;
-}
-
-std::vector<MachineMapping> random_mappings(const Pcg& pcg, const Topology& topology, std::mt19937_64& random) {
-  int devices = static_cast<int>(topology.device_count());
-  std::vector<MachineMapping> result(pcg.size());
-  for (std::size_t i = 0; i < pcg.size(); ++i) {
-    TaskGrid grid = node_grid(pcg, NodeId(static_cast<std::int64_t>(i)));
-    std::vector<MachineMapping> choices = mappings(grid, topology, {0, devices});
-    int tasks = task_count(grid);
-    if (choices.empty() || random() % 3 == 0)
-      choices = {natural_mapping(grid, static_cast<int>(random() % static_cast<std::uint64_t>(devices - tasks + 1)))};
-    result[i] = choices[random() % choices.size()];
-  }
-  return result;
-}
-
-State random_rewrites(const Pcg& serial, int devices, std::size_t length, std::mt19937_64& random) {
-  State state{normalize(serial), {}, {}};
-  for (int attempt = 0; attempt < 40 && state.moves.size() < length; ++attempt) {
-    Move move;
-    switch (random() % 4) {
-      case 0:
-        move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)};
-        break;
-      case 1:
-        move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0};
-        break;
-      default:
-        move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
-    }
-    auto next = apply_move(state, move);
-    if (!next.ok()) continue;
-    bool fits = true;
-    for (std::size_t i = 0; i < next->pcg.size(); ++i)
-      fits = fits && task_count(node_grid(next->pcg, NodeId(static_cast<std::int64_t>(i)))) <= devices;
-    if (fits) state = std::move(*next);
-  }
-  return state;
 }
 
 }  // namespace unity::test
