@@ -19,6 +19,7 @@ struct Options {
   PlanSource source;
   std::string backend = "cpu", comm = "threads", data, precision = "f32", trace;
   std::int64_t steps = 0, epochs = 0;
+  int threads = 0;
   bool compare_one_device = false, json = false;
 };
 
@@ -26,7 +27,8 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
                         bool trace) {
   Program training = lower_plan(plan, topology, true), evaluation = lower_plan(plan, topology, false);
   TrainOptions t;
-  t.executor = {o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed};
+  t.executor = {o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed,
+                o.threads};
   t.data = o.data;
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
@@ -116,6 +118,7 @@ void add_run(CLI::App& app) {
   auto* steps = at_least_one(command->add_option("--steps", o->steps, "Iterations"));
   at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
   command->add_option("--precision", o->precision, "f32 or f64")->capture_default_str();
+  at_least_one(command->add_option("--threads", o->threads, "Threads per device (default: a fair share of the cores)"));
   command->add_flag("--compare-one-device", o->compare_one_device,
                     "Train on one device, too, and report the difference");
   command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");

@@ -28,7 +28,9 @@ class Backend {
   virtual void* data(BufferId buffer) = 0;
 };
 
-// `program` must outlive the backend. InputError when the backend is unknown or not in this build (says how to get it).
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision);
+// `program` must outlive the backend. `threads`: per logical device; 0 shares the cores of the process out fairly to the
+// program's devices. InputError when the backend is unknown or not in this build (says how to get it).
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision,
+                                      int threads = 0);
 
 }  // namespace unity

@@ -1,4 +1,4 @@
-// Logical devices as host memory; kernels of runtime/cpu on the calling thread.
+// Logical devices as host memory; kernels of runtime/cpu on the calling thread and its team.
 
 #include <algorithm>
 #include <cstring>
@@ -8,13 +8,15 @@
 #include "runtime/cpu/blocks.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/optimizers.h"
+#include "runtime/cpu/threads.h"
 
 namespace unity {
 namespace {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Program& program, Precision precision) : program_(program), precision_(precision) {
+  CpuBackend(const Program& program, Precision precision, int threads)
+      : program_(program), precision_(precision), threads_(threads > 0 ? threads : cpu::fair_share(program.devices)) {
     storage_.resize(program.buffers.size());
     for (std::size_t b = 0; b < storage_.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
@@ -42,6 +44,7 @@ class CpuBackend final : public Backend {
   void* data(BufferId buffer) override { return storage_[buffer.index()].get(); }
 
   void run(TaskId id, std::uint64_t seed, std::int64_t step) override {
+    if (cpu::threads() != threads_) cpu::set_threads(threads_);
     const Task& task = program_.tasks[id.index()];
     auto operands = program_.operands_of(task);
     auto box = [&](std::size_t i) -> const Box& { return program_.buffer(operands[i]).box; };
@@ -93,14 +96,16 @@ class CpuBackend final : public Backend {
 
   const Program& program_;
   Precision precision_;
+  int threads_;
   std::vector<std::unique_ptr<std::byte[], Free>> storage_;
   std::vector<Call> calls_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision) {
-  if (name == "cpu") return std::make_unique<CpuBackend>(program, precision);
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision,
+                                      int threads) {
+  if (name == "cpu") return std::make_unique<CpuBackend>(program, precision, threads);
   if (name == "cuda")
     throw_input_error(
         "backend cuda: not in this build; it comes as a plug-in built with the CUDA toolkit (preset cuda)");

@@ -42,7 +42,7 @@ struct Executor::Implementation {
   Implementation(const Program& p, const ExecutorOptions& o)
       : program(p),
         options(o),
-        backend(make_backend(o.backend, p, o.precision)),
+        backend(make_backend(o.backend, p, o.precision, o.threads)),
         communicator(make_thread_communicator(p.devices)),
         done(p.tasks.size()) {
     build_lanes();

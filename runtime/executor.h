@@ -18,6 +18,7 @@ struct ExecutorOptions {
   std::string backend = "cpu";
   Precision precision = Precision::f32;
   std::uint64_t seed = 1;
+  int threads = 0;  // per logical device; 0: a fair share of the cores
 };
 
 struct StepResult {

@@ -37,6 +37,18 @@ int split_axis(const AxisTable& table, const DimAxes& dim) {
   return dim.axes.back();
 }
 
+bool can_split(const AxisTable& table, int axis) {
+  const Axis& a = table.axes[static_cast<std::size_t>(axis)];
+  if (a.role == AxisRole::whole || a.size <= 1) return false;
+  auto minor_in = [&](const OperandAxes& operand) {
+    return std::any_of(operand.dims.begin(), operand.dims.end(), [&](const DimAxes& dim) {
+      return split_axis(table, dim) != axis && std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+    });
+  };
+  return std::none_of(table.inputs.begin(), table.inputs.end(), minor_in) &&
+         std::none_of(table.outputs.begin(), table.outputs.end(), minor_in);
+}
+
 Shape operand_shape(const AxisTable& table, const OperandAxes& operand) {
   Shape shape{{}, operand.dtype};
   for (const DimAxes& dim : operand.dims) shape.dims.push_back(dim_size(table, dim));
@@ -59,9 +71,13 @@ Box operand_box(const AxisTable& table, const OperandAxes& operand, const std::v
     }
     Range range = axes[static_cast<std::size_t>(major)];
     if (dim.window) {
+      // The parts at the borders include what no window reads, so that all parts together cover the dimension.
       const Window& w = *dim.window;
+      std::int64_t size = table.axes[static_cast<std::size_t>(major)].size;
       std::int64_t first = range.offset * w.stride - w.pad_before;
       std::int64_t last = (range.offset + range.extent - 1) * w.stride + (w.kernel - 1) * w.dilation - w.pad_before + 1;
+      if (range.offset == 0) first = 0;
+      if (range.offset + range.extent == size) last = dim.window_size;
       first = std::clamp<std::int64_t>(first, 0, dim.window_size);
       last = std::clamp<std::int64_t>(last, first, dim.window_size);
       box.offset.push_back(first), box.extent.push_back(last - first);

@@ -9,6 +9,7 @@
 //    splits groups; with g = 1 the major axis of size above 1 is ci or co: reduction or output-channel parallelism.
 //  * halo: a spatial dimension of x walks `oh` through a Window (stride, dilation, padding, kernel): the region read
 //    for [a, b) of oh is [a*stride - pad, (b-1)*stride + (kernel-1)*dilation - pad + 1), clipped. Overlaps: the halo.
+//    The first and the last part reach to the border, so that rows which no window reads belong to them.
 //  * embedding(ids, table[v, h]): v is a reduction (rows outside a shard contribute zero), ids does not walk it.
 //  * batch norm: a composite (moments: reduction over the batch; combine; normalise), no axis of its own.
 //  * concat: every operand walks an axis of its own size, role `whole`; with g interleaved groups the dimension walks
@@ -63,7 +64,7 @@ struct OperandAxes {
 
 enum class Linearity : std::uint8_t {
   none,
-  joint,        // linear in all linear operands together (add, concat): all are partial, or none
+  joint,        // linear in all linear operands together (add, concat): all of these are partial, or none
   multilinear,  // linear in each alone (matmul, mul): at most one is partial
 };
 
@@ -79,6 +80,10 @@ struct AxisTable {
 // The axis that is split when a dimension is split: the first one of size above 1 (else the last); -1 when it walks
 // none.
 int split_axis(const AxisTable& table, const DimAxes& dim);
+
+// Whether an axis can be split: it is not whole, has several elements, and is the major one in every dimension that
+// walks it (a minor axis lies in strips within each part of the major one).
+bool can_split(const AxisTable& table, int axis);
 
 Shape operand_shape(const AxisTable& table, const OperandAxes& operand);
 

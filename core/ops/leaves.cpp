@@ -21,6 +21,13 @@ Result<AxisTable> leaf_table(std::string_view op, const Dims& dims, DType dtype)
   return table;
 }
 
+Result<void> expect_initialiser(std::string_view op, const Attributes& a) {
+  const std::string& init = text_attribute(a, 1);
+  if (init != "uniform" && init != "normal" && init != "zeros" && init != "ones")
+    return fail("{}: init is '{}', expected uniform, normal, zeros or ones", op, init);
+  return {};
+}
+
 }  // namespace
 
 std::vector<AttributeSpec> Input::attributes() const {
@@ -38,9 +45,7 @@ std::vector<AttributeSpec> Weight::attributes() const {
           {"scale", AttributeKind::real, false, 0.0}};
 }
 Result<AxisTable> Weight::axes(const Attributes& a, std::span<const Shape>) const {
-  const std::string& init = text_attribute(a, 1);
-  if (init != "uniform" && init != "normal" && init != "zeros" && init != "ones")
-    return fail("weight: init is '{}', expected uniform, normal, zeros or ones", init);
+  UNITY_TRY(expect_initialiser(name(), a));
   return leaf_table(name(), ints_attribute(a, 0), DType::f32);
 }
 double initial_weight(const Attributes& a, RandomKey key, std::int64_t index) {
@@ -55,5 +60,17 @@ double initial_weight(const Attributes& a, RandomKey key, std::int64_t index) {
 }
 void Weight::reference(const OpCall&) const { UNITY_CHECK(false, "a weight has no value of its own"); }
 UNITY_DEFINE_OPERATOR(weight, Weight)
+
+std::vector<AttributeSpec> State::attributes() const {
+  return {{"shape", AttributeKind::integers, true, {}},
+          {"init", AttributeKind::text, false, std::string("zeros")},
+          {"scale", AttributeKind::real, false, 0.0}};
+}
+Result<AxisTable> State::axes(const Attributes& a, std::span<const Shape>) const {
+  UNITY_TRY(expect_initialiser(name(), a));
+  return leaf_table(name(), ints_attribute(a, 0), DType::f32);
+}
+void State::reference(const OpCall&) const { UNITY_CHECK(false, "a state has no value of its own"); }
+UNITY_DEFINE_OPERATOR(state, State)
 
 }  // namespace unity

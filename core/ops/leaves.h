@@ -28,7 +28,19 @@ class Weight final : public Operator {
   void reference(const OpCall& call) const override;
 };
 
-// The initial value of element `index` (row-major in the logical tensor) of a weight.
+// state(shape, init="zeros", scale=0.0): held like a weight, but not trained: a constant, or what an operator writes
+// back after each iteration (Operator::new_state; batch norm's running moments).
+class State final : public Operator {
+ public:
+  using Operator::Operator;
+  OpCategory category() const override { return OpCategory::leaf; }
+  std::vector<AttributeSpec> attributes() const override;
+  Arity arity() const override { return {0, 0}; }
+  Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
+  void reference(const OpCall& call) const override;
+};
+
+// The initial value of element `index` (row-major in the logical tensor) of a weight or state.
 double initial_weight(const Attributes& attributes, RandomKey key, std::int64_t index);
 
 }  // namespace unity

@@ -11,13 +11,7 @@ void Mul::gradient(const Attributes&, GradientBuilder& g) const {
 }
 
 void Mul::reference(const OpCall& call) const {
-  dispatch_reference(call, [&]<class T>() {
-    const Operand &x = call.inputs[0], &y = call.inputs[1];
-    for_each_index(call.outputs[0].extent, [&](const Dims& index, std::int64_t i) {
-      call.outputs[0].as<T>()[i] =
-          x.as<T>()[broadcast_position(x.extent, index)] * y.as<T>()[broadcast_position(y.extent, index)];
-    });
-  });
+  broadcast_reference(call, [](auto x, auto y) { return x * y; });
 }
 UNITY_DEFINE_OPERATOR(mul, Mul)
 

@@ -98,6 +98,7 @@ struct Example {
   Attributes attributes;
   std::vector<Shape> inputs;
   std::int64_t index_bound = 0;  // i32 operands hold indices in [0, index_bound)
+  double low = -1, high = 1;     // real operands hold values between them
 };
 
 enum class OpCategory : std::uint8_t {
@@ -147,6 +148,15 @@ class Operator {
 
   // For random operators (dropout mask): the values depend on OpCall::random.
   virtual bool random() const { return false; }
+
+  // No gradient flows through it, though it has real results (a routing decision).
+  virtual bool detached() const { return false; }
+
+  // Result `output` is the next value of the state that operand i holds: written back after each iteration of training.
+  virtual std::optional<int> new_state(int /*output*/) const { return std::nullopt; }
+
+  // In inference, result `output` is operand i itself (batch norm's running moments).
+  virtual std::optional<int> inference_alias(int /*output*/) const { return std::nullopt; }
 
  private:
   std::string name_;

@@ -149,7 +149,7 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
   }
   if (table.linearity == Linearity::joint && sharding.passing > 1)
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (!table.inputs[i].shape_only && inputs[i].partials != sharding.passing)
+      if (table.inputs[i].linear && !table.inputs[i].shape_only && inputs[i].partials != sharding.passing)
         return fail("{}: operand {} has partials {}, expected {} as the other operands ({} is jointly linear)", op, i,
                     inputs[i].partials, sharding.passing, op);
 

@@ -33,14 +33,6 @@ OperandAxes kept(const Attributes& a, const OperandAxes& full) {
   return operand;
 }
 
-// The position in the small (reduced) block of an index of the full block.
-std::int64_t kept_position(const Attributes& a, const Dims& full, const Dims& index) {
-  std::int64_t p = 0;
-  for (std::size_t i = 0; i < full.size(); ++i)
-    if (!reduces(a, i)) p = p * full[i] + index[i];
-  return p;
-}
-
 template <class T>
 void sum(const OpCall& call, T factor) {
   T* y = call.outputs[0].as<T>();
@@ -52,6 +44,13 @@ void sum(const OpCall& call, T factor) {
 }
 
 }  // namespace
+
+std::int64_t kept_position(const Attributes& a, const Dims& full, const Dims& index) {
+  std::int64_t p = 0;
+  for (std::size_t i = 0; i < full.size(); ++i)
+    if (!reduces(a, i)) p = p * full[i] + index[i];
+  return p;
+}
 
 std::int64_t reduced_elements(const Attributes& a, const Dims& sizes) {
   std::int64_t n = 1;

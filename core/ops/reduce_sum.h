@@ -42,6 +42,9 @@ class BroadcastLike final : public Operator {
   std::vector<Example> examples() const override;
 };
 
+// With dims as attribute 0: the position in the small (reduced) block of an index of the full block.
+std::int64_t kept_position(const Attributes& attributes, const Dims& full, const Dims& index);
+
 // How many elements a reduction adds up for each result, in a tensor of the given sizes.
 std::int64_t reduced_elements(const Attributes& attributes, const Dims& sizes);
 

@@ -97,10 +97,10 @@ T constant(double c) {
   }
 }
 
-// Calls body.template operator()<T>() for the element type of the call's first floating result.
+// Calls body.template operator()<T>() for an element type of the reference evaluator.
 template <class Body>
-void dispatch_reference(const OpCall& call, Body&& body) {
-  switch (call.outputs[0].dtype) {
+void dispatch_reference_type(DType dtype, Body&& body) {
+  switch (dtype) {
     case DType::f64:
       body.template operator()<double>();
       break;
@@ -111,8 +111,22 @@ void dispatch_reference(const OpCall& call, Body&& body) {
       body.template operator()<Mod>();
       break;
     default:
-      UNITY_CHECK(false, "the reference evaluator has no element type {}", to_string(call.outputs[0].dtype));
+      UNITY_CHECK(false, "the reference evaluator has no element type {}", to_string(dtype));
   }
+}
+// The same for that of the call's first result.
+template <class Body>
+void dispatch_reference(const OpCall& call, Body&& body) {
+  dispatch_reference_type(call.outputs[0].dtype, std::forward<Body>(body));
+}
+
+// An order of the elements: the usual one, and for integers modulo a prime that of their representatives.
+template <class T>
+bool greater(T a, T b) {
+  if constexpr (std::is_same_v<T, Mod>)
+    return a.value > b.value;
+  else
+    return a > b;
 }
 
 // Visits every index of a block in row-major order: f(index, linear position).

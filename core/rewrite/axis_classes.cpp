@@ -24,21 +24,6 @@ class UnionFind {
   std::vector<std::size_t> parent_;
 };
 
-bool minor_somewhere(const AxisTable& table, int axis) {
-  auto minor_in = [&](const OperandAxes& operand) {
-    return std::any_of(operand.dims.begin(), operand.dims.end(), [&](const DimAxes& dim) {
-      return split_axis(table, dim) != axis && std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
-    });
-  };
-  return std::any_of(table.inputs.begin(), table.inputs.end(), minor_in) ||
-         std::any_of(table.outputs.begin(), table.outputs.end(), minor_in);
-}
-
-bool can_split(const AxisTable& table, int axis) {
-  const Axis& a = table.axes[static_cast<std::size_t>(axis)];
-  return a.role != AxisRole::whole && a.size > 1 && !minor_somewhere(table, axis);
-}
-
 class Linker {
  public:
   explicit Linker(const Pcg& pcg) : pcg_(pcg), stored_(pcg.size(), false), first_(pcg.size(), -1) {

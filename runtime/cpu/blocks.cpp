@@ -2,15 +2,10 @@
 
 #include <cstring>
 
+#include "runtime/cpu/kernel_tools.h"
+
 namespace unity::cpu {
 namespace {
-
-// Row-major strides of a block, in elements.
-Dims strides(const Dims& extent) {
-  Dims s(extent.size(), 1);
-  for (std::size_t d = extent.size(); d-- > 1;) s[d - 1] = s[d] * extent[d];
-  return s;
-}
 
 // Calls run(target position, source position, length) for the maximal contiguous runs of `box`, in row-major order.
 template <class Run>
@@ -49,7 +44,11 @@ void for_each_run(const Box& target, const Box& source, const Box& box, Run&& ru
 template <class T>
 void accumulate(T* target, const Box& target_box, const T* source, const Box& source_box, const Box& box) {
   for_each_run(target_box, source_box, box, [&](std::int64_t t, std::int64_t s, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) target[t + i] += source[s + i];
+    parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      T* __restrict to = target + t;
+      const T* __restrict from = source + s;
+      for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+    });
   });
 }
 
@@ -59,8 +58,11 @@ void copy_block(void* target, const Box& target_box, const void* source, const B
                 DType dtype) {
   std::int64_t size = size_of(dtype);
   for_each_run(target_box, source_box, box, [&](std::int64_t t, std::int64_t s, std::int64_t n) {
-    std::memcpy(static_cast<char*>(target) + t * size, static_cast<const char*>(source) + s * size,
-                static_cast<std::size_t>(n * size));
+    parallel_for(n, 2 * kGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::memcpy(static_cast<char*>(target) + (t + begin) * size,
+                  static_cast<const char*>(source) + (s + begin) * size,
+                  static_cast<std::size_t>((end - begin) * size));
+    });
   });
 }
 

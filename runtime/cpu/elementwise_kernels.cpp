@@ -1,67 +1,10 @@
 #include <cmath>
 
 #include "core/ops/dropout_mask.h"
+#include "runtime/cpu/elementwise_tools.h"
 #include "runtime/cpu/exponential.h"
-#include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
-namespace {
-
-template <class F>
-void unary(const OpCall& call, F&& f) {
-  dispatch(call, [&]<class T>() {
-    const T* x = call.inputs[0].as<T>();
-    T* y = call.outputs[0].as<T>();
-    std::int64_t n = call.outputs[0].elements();
-    for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-  });
-}
-
-template <class F>
-void unary_gradient(const OpCall& call, F&& f) {
-  dispatch(call, [&]<class T>() {
-    const T *r = call.inputs[0].as<T>(), *dy = call.inputs[1].as<T>();
-    T* dx = call.outputs[0].as<T>();
-    std::int64_t n = call.outputs[0].elements();
-    for (std::int64_t i = 0; i < n; ++i) dx[i] = f(r[i], dy[i]);
-  });
-}
-
-// The stride of a broadcast operand in each dimension of the result: 0 where it is repeated.
-Dims broadcast_strides(const Operand& operand, const Dims& result) {
-  Dims own = strides(operand.extent), s(result.size(), 0);
-  std::size_t missing = result.size() - own.size();
-  for (std::size_t d = 0; d < own.size(); ++d)
-    if (operand.extent[d] == result[missing + d]) s[missing + d] = own[d];
-  return s;
-}
-
-template <class F>
-void binary(const OpCall& call, F&& f) {
-  const Dims& extent = call.outputs[0].extent;
-  Dims sx = broadcast_strides(call.inputs[0], extent), sy = broadcast_strides(call.inputs[1], extent);
-  Dims sz = strides(extent);
-  std::vector<Loop<3>> loops;
-  for (std::size_t d = 0; d < extent.size(); ++d) loops.push_back({extent[d], {sx[d], sy[d], sz[d]}});
-  loops = collapse(loops);
-  auto [n, stride] = loops.back();
-  auto [ix, iy, iz] = stride;
-  dispatch(call, [&]<class T>() {
-    for_each_outer(loops, [&, n = n, ix = ix, iy = iy](const std::array<std::int64_t, 3>& at) {
-      const T *x = call.inputs[0].as<T>() + at[0], *y = call.inputs[1].as<T>() + at[1];
-      T* z = call.outputs[0].as<T>() + at[2];
-      if (ix == 1 && iy == 1)
-        for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i], y[i]);
-      else if (iy == 0)
-        for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i * ix], *y);
-      else
-        for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[i * ix], y[i * iy]);
-    });
-  });
-}
-
-}  // namespace
-
 void add_kernel(const OpCall& call) {
   binary(call, [](auto x, auto y) { return x + y; });
 }
@@ -128,8 +71,8 @@ void dropout_mask_kernel(const OpCall& call) {
   loops = collapse(loops);
   dispatch(call, [&]<class T>() {
     T kept = static_cast<T>(1 / (1 - rate));
-    for_each_outer(loops, [&](const std::array<std::int64_t, 2>& at) {
-      const auto& [n, stride] = loops.back();
+    parallel_outer(loops, [&](const std::array<std::int64_t, 2>& at, std::int64_t n) {
+      const auto& stride = loops.back().stride;
       for (std::int64_t i = 0; i < n; ++i)
         y.as<T>()[at[0] + i * stride[0]] =
             dropout_keeps(call.random, first + at[1] + i * stride[1], rate) ? kept : T(0);
@@ -140,10 +83,18 @@ void dropout_mask_kernel(const OpCall& call) {
 void mean_squared_error_kernel(const OpCall& call) {
   dispatch(call, [&]<class T>() {
     const T *x = call.inputs[0].as<T>(), *y = call.inputs[1].as<T>();
-    double sum = lane_sum<double>(call.inputs[0].elements(), [&](std::int64_t i) {
-      double difference = static_cast<double>(x[i]) - static_cast<double>(y[i]);
-      return difference * difference;
+    // Summed by blocks of a fixed size, so that threads do not change the sum.
+    std::int64_t n = call.inputs[0].elements();
+    std::vector<double> sums(static_cast<std::size_t>((n + kGrain - 1) / kGrain));
+    for_each_row(static_cast<std::int64_t>(sums.size()), kGrain, [&](std::int64_t b) {
+      std::int64_t begin = b * kGrain;
+      sums[static_cast<std::size_t>(b)] = lane_sum<double>(std::min(kGrain, n - begin), [&](std::int64_t i) {
+        double difference = static_cast<double>(x[begin + i]) - static_cast<double>(y[begin + i]);
+        return difference * difference;
+      });
     });
+    double sum = lane_sum<double>(static_cast<std::int64_t>(sums.size()),
+                                  [&](std::int64_t b) { return sums[static_cast<std::size_t>(b)]; });
     *call.outputs[0].as<T>() = static_cast<T>(sum / static_cast<double>(element_count(call.inputs[0].global)));
   });
 }
@@ -154,7 +105,9 @@ void mean_squared_error_gradient_kernel(const OpCall& call) {
     T* dx = call.outputs[0].as<T>();
     double n = static_cast<double>(element_count(call.inputs[0].global));
     T factor = static_cast<T>(static_cast<double>(*call.inputs[2].as<T>()) * 2 / n);
-    for (std::int64_t i = 0; i < call.outputs[0].elements(); ++i) dx[i] = (x[i] - y[i]) * factor;
+    parallel_for(call.outputs[0].elements(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) dx[i] = (x[i] - y[i]) * factor;
+    });
   });
 }
 

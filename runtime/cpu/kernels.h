@@ -12,8 +12,4 @@ using Kernel = void (*)(const OpCall&);
 // nullptr for operators that have no kernel (input, weight, parallelization).
 Kernel find_kernel(const Operator& op);
 
-// Threads inside one matrix product, for the whole process, as the two libraries keep such a setting. The default is 1:
-// logical devices are threads already, and with a fixed number of threads every sum is the same in every run.
-void set_threads(int threads);
-
 }  // namespace unity::cpu

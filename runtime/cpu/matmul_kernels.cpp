@@ -11,8 +11,7 @@ void matmul_kernel(const OpCall& call) {
     T* y = call.outputs[0].as<T>();
     gemm(false, transposed, rows, n, k, call.inputs[0].as<T>(), k, call.inputs[1].as<T>(), transposed ? k : n, T(0), y,
          n);
-    if (relu)
-      for (std::int64_t i = 0; i < rows * n; ++i) y[i] = y[i] > 0 ? y[i] : 0;
+    if (relu) relu_in_place(y, rows * n);
   });
 }
 
@@ -31,9 +30,15 @@ void batch_matmul_kernel(const OpCall& call) {
   std::int64_t m = y[y.size() - 2], n = y.back(), k = a[a.size() - (ta ? 2 : 1)];
   std::int64_t batches = call.outputs[0].elements() / (m * n);
   dispatch(call, [&]<class T>() {
-    for (std::int64_t p = 0; p < batches; ++p)
+    auto product = [&](std::int64_t p) {
       gemm(ta, tb, m, n, k, call.inputs[0].as<T>() + p * m * k, ta ? m : k, call.inputs[1].as<T>() + p * k * n,
            tb ? k : n, T(0), call.outputs[0].as<T>() + p * m * n, n);
+    };
+    // Many products: each on one thread. Few: each on all.
+    if (batches >= 2 * threads())
+      for_each_row(batches, m * n * k / 16 + 1, product);
+    else
+      for (std::int64_t p = 0; p < batches; ++p) product(p);
   });
 }
 

@@ -2,34 +2,42 @@
 
 #include <cmath>
 
+#include "runtime/cpu/kernel_tools.h"
+
 namespace unity::cpu {
 namespace {
 
 template <class T>
-void sgd(T* w, const T* g, T* v, std::int64_t n, T rate, T momentum) {
+void sgd(T* __restrict w, const T* __restrict g, T* __restrict v, std::int64_t n, T rate, T momentum) {
   if (momentum == 0) {
-    for (std::int64_t i = 0; i < n; ++i) w[i] -= rate * g[i];
+    parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) w[i] -= rate * g[i];
+    });
     return;
   }
-  for (std::int64_t i = 0; i < n; ++i) {
-    v[i] = momentum * v[i] + g[i];
-    w[i] -= rate * v[i];
-  }
+  parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      v[i] = momentum * v[i] + g[i];
+      w[i] -= rate * v[i];
+    }
+  });
 }
 
 template <class T>
-void adam(T* w, const T* g, T* m, T* v, std::int64_t n, double rate, double beta1, double beta2, double epsilon,
-          std::int64_t step) {
+void adam(T* __restrict w, const T* __restrict g, T* __restrict m, T* __restrict v, std::int64_t n, double rate,
+          double beta1, double beta2, double epsilon, std::int64_t step) {
   // Corrections are computed in double, once: 1 - beta2^step loses digits in float.
   const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2), eps = static_cast<T>(epsilon);
   const T c1 = static_cast<T>(1 - beta1), c2 = static_cast<T>(1 - beta2);
   const T scale = static_cast<T>(rate / (1 - std::pow(beta1, static_cast<double>(step))));
   const T inverse = static_cast<T>(1 / (1 - std::pow(beta2, static_cast<double>(step))));
-  for (std::int64_t i = 0; i < n; ++i) {
-    m[i] = b1 * m[i] + c1 * g[i];
-    v[i] = b2 * v[i] + c2 * g[i] * g[i];
-    w[i] -= scale * m[i] / (std::sqrt(v[i] * inverse) + eps);
-  }
+  parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      m[i] = b1 * m[i] + c1 * g[i];
+      v[i] = b2 * v[i] + c2 * g[i] * g[i];
+      w[i] -= scale * m[i] / (std::sqrt(v[i] * inverse) + eps);
+    }
+  });
 }
 
 }  // namespace

@@ -10,9 +10,7 @@ namespace {
 
 template <class T>
 T row_max(const T* x, std::int64_t c) {
-  T m = x[0];
-  for (std::int64_t j = 1; j < c; ++j) m = x[j] > m ? x[j] : m;
-  return m;
+  return lane_max<T>(c, [&](std::int64_t j) { return x[j]; });
 }
 
 // e[j] = exp(x[j] - max) and their sum.
@@ -38,24 +36,24 @@ Moments<T> row_moments(const T* x, std::int64_t c, double epsilon) {
 void softmax_kernel(const OpCall& call) {
   std::int64_t c = call.inputs[0].extent.back();
   dispatch(call, [&]<class T>() {
-    for (std::int64_t r = 0; r < row_count(call.inputs[0]); ++r) {
+    for_each_row(row_count(call.inputs[0]), c, [&](std::int64_t r) {
       const T* x = call.inputs[0].as<T>() + r * c;
       T* y = call.outputs[0].as<T>() + r * c;
       T inverse = 1 / exponential_row(x, c, row_max(x, c), y);
       for (std::int64_t j = 0; j < c; ++j) y[j] *= inverse;
-    }
+    });
   });
 }
 
 void softmax_gradient_kernel(const OpCall& call) {
   std::int64_t c = call.inputs[0].extent.back();
   dispatch(call, [&]<class T>() {
-    for (std::int64_t r = 0; r < row_count(call.inputs[0]); ++r) {
+    for_each_row(row_count(call.inputs[0]), c, [&](std::int64_t r) {
       const T *y = call.inputs[0].as<T>() + r * c, *dy = call.inputs[1].as<T>() + r * c;
       T* dx = call.outputs[0].as<T>() + r * c;
       T sum = lane_sum<T>(c, [&](std::int64_t j) { return y[j] * dy[j]; });
       for (std::int64_t j = 0; j < c; ++j) dx[j] = y[j] * (dy[j] - sum);
-    }
+    });
   });
 }
 
@@ -63,12 +61,12 @@ void layer_norm_kernel(const OpCall& call) {
   std::int64_t c = call.inputs[0].extent.back();
   dispatch(call, [&]<class T>() {
     const T *gamma = call.inputs[1].as<T>(), *beta = call.inputs[2].as<T>();
-    for (std::int64_t r = 0; r < row_count(call.inputs[0]); ++r) {
+    for_each_row(row_count(call.inputs[0]), c, [&](std::int64_t r) {
       const T* x = call.inputs[0].as<T>() + r * c;
       T* y = call.outputs[0].as<T>() + r * c;
       auto [mean, inverse] = row_moments(x, c, real_attribute(call.attributes, 0));
       for (std::int64_t j = 0; j < c; ++j) y[j] = gamma[j] * ((x[j] - mean) * inverse) + beta[j];
-    }
+    });
   });
 }
 
@@ -76,24 +74,36 @@ void layer_norm_gradient_kernel(const OpCall& call) {
   std::int64_t c = call.inputs[0].extent.back();
   dispatch(call, [&]<class T>() {
     const T* gamma = call.inputs[1].as<T>();
-    T* __restrict dgamma = call.outputs[1].as<T>(), * __restrict dbeta = call.outputs[2].as<T>();
-    std::fill_n(dgamma, c, T(0));
-    std::fill_n(dbeta, c, T(0));
-    for (std::int64_t r = 0; r < row_count(call.inputs[0]); ++r) {
+    std::int64_t rows = row_count(call.inputs[0]);
+    std::vector<Moments<T>> moments(static_cast<std::size_t>(rows));
+    for_each_row(rows, c, [&](std::int64_t r) {
       const T *x = call.inputs[0].as<T>() + r * c, *dy = call.inputs[2].as<T>() + r * c;
       T* __restrict dx = call.outputs[0].as<T>() + r * c;
-      auto [mean, inverse] = row_moments(x, c, real_attribute(call.attributes, 0));
+      auto [mean, inverse] = moments[static_cast<std::size_t>(r)] =
+          row_moments(x, c, real_attribute(call.attributes, 0));
       T mean_q = lane_sum<T>(c, [&](std::int64_t j) { return gamma[j] * dy[j]; }) / static_cast<T>(c);
       T mean_qh = lane_sum<T>(c, [&, mean = mean, inverse = inverse](
                                      std::int64_t j) { return gamma[j] * dy[j] * ((x[j] - mean) * inverse); }) /
                   static_cast<T>(c);
       for (std::int64_t j = 0; j < c; ++j) {
         T h = (x[j] - mean) * inverse;
-        dgamma[j] += dy[j] * h;
-        dbeta[j] += dy[j];
         dx[j] = (gamma[j] * dy[j] - mean_q - h * mean_qh) * inverse;
       }
-    }
+    });
+    // Sums over rows: threads share the columns, so that each sum is one thread's.
+    parallel_for(c, std::max<std::int64_t>(64, kGrain / rows), [&](std::int64_t begin, std::int64_t end) {
+      T* __restrict dgamma = call.outputs[1].as<T>(), * __restrict dbeta = call.outputs[2].as<T>();
+      std::fill_n(dgamma + begin, end - begin, T(0));
+      std::fill_n(dbeta + begin, end - begin, T(0));
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const T *x = call.inputs[0].as<T>() + r * c, *dy = call.inputs[2].as<T>() + r * c;
+        auto [mean, inverse] = moments[static_cast<std::size_t>(r)];
+        for (std::int64_t j = begin; j < end; ++j) {
+          dgamma[j] += dy[j] * ((x[j] - mean) * inverse);
+          dbeta[j] += dy[j];
+        }
+      }
+    });
   });
 }
 
@@ -101,13 +111,14 @@ void cross_entropy_kernel(const OpCall& call) {
   const Operand& logits = call.inputs[0];
   std::int64_t c = logits.extent.back();
   dispatch(call, [&]<class T>() {
-    double loss = 0;
-    std::vector<T> e(static_cast<std::size_t>(c));
-    for (std::int64_t r = 0; r < row_count(logits); ++r) {
+    std::vector<T> losses(static_cast<std::size_t>(row_count(logits)));
+    for_each_row(row_count(logits), c, [&](std::int64_t r) {
       const T* x = logits.as<T>() + r * c;
-      T max = row_max(x, c), sum = exponential_row(x, c, max, e.data());
-      loss += static_cast<double>(std::log(sum) + max - x[checked_label(call.inputs[1], r, c)]);
-    }
+      T max = row_max(x, c), sum = lane_sum<T>(c, [&](std::int64_t j) { return exponential(x[j] - max); });
+      losses[static_cast<std::size_t>(r)] = std::log(sum) + max - x[checked_label(call.inputs[1], r, c)];
+    });
+    double loss = 0;
+    for (T l : losses) loss += static_cast<double>(l);
     *call.outputs[0].as<T>() = static_cast<T>(loss / static_cast<double>(global_rows(logits)));
   });
 }
@@ -117,13 +128,13 @@ void cross_entropy_gradient_kernel(const OpCall& call) {
   std::int64_t c = logits.extent.back();
   dispatch(call, [&]<class T>() {
     T factor = *call.inputs[2].as<T>() / static_cast<T>(global_rows(logits));
-    for (std::int64_t r = 0; r < row_count(logits); ++r) {
+    for_each_row(row_count(logits), c, [&](std::int64_t r) {
       const T* x = logits.as<T>() + r * c;
       T* dx = call.outputs[0].as<T>() + r * c;
       T scaled = factor / exponential_row(x, c, row_max(x, c), dx);
       for (std::int64_t j = 0; j < c; ++j) dx[j] *= scaled;
       dx[checked_label(call.inputs[1], r, c)] -= factor;
-    }
+    });
   });
 }
 

@@ -1,3 +1,3 @@
-unity_test(test_runtime SOURCES unit/runtime_collectives_test.cpp unit/runtime_executor_test.cpp
+unity_test(test_runtime SOURCES unit/runtime_collectives_test.cpp unit/runtime_dnn_test.cpp unit/runtime_executor_test.cpp
   unit/runtime_training_test.cpp
   DEPENDS unity_runtime unity_search)

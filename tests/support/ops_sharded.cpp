@@ -126,6 +126,9 @@ std::vector<Block> random_operands(const Example& example, DType real_type, Rand
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < example.inputs.size(); ++i)
     blocks.push_back(random_block(example.inputs[i], real_type, example.index_bound, key.with(i)));
+  for (Block& b : blocks)
+    for (std::int64_t i = 0; (b.dtype == DType::f32 || b.dtype == DType::f64) && i < b.box.elements(); ++i)
+      b.set_real(i, example.low + (b.real(i) + 1) / 2 * (example.high - example.low));
   return blocks;
 }
 
@@ -212,7 +215,8 @@ std::string to_string(const AxisTable& table, const Distribution& d) {
 std::vector<Distribution> distributions(const AxisTable& table, int max_tasks) {
   std::vector<std::vector<bool>> partials = {std::vector<bool>(table.inputs.size(), false)};
   if (table.linearity == Linearity::joint) {
-    partials.emplace_back(table.inputs.size(), true);
+    partials.emplace_back(table.inputs.size(), false);
+    for (std::size_t i = 0; i < table.inputs.size(); ++i) partials.back()[i] = table.inputs[i].linear;
   } else if (table.linearity == Linearity::multilinear) {
     for (std::size_t i = 0; i < table.inputs.size(); ++i) {
       if (!table.inputs[i].linear) continue;
@@ -223,12 +227,14 @@ std::vector<Distribution> distributions(const AxisTable& table, int max_tasks) {
   std::vector<int> ones(table.axes.size(), 1);
   std::vector<Sharding> shardings = {Sharding{ones, ones, 1, 1}};
   for (std::size_t a = 0; a < table.axes.size(); ++a) {
-    if (table.axes[a].role == AxisRole::whole) continue;
+    if (!can_split(table, static_cast<int>(a))) continue;
+    bool uneven = table.axes[a].role == AxisRole::window;
     for (std::size_t i = 0, n = shardings.size(); i < n; ++i)
       for (int degree : {2, 3}) {
         Sharding s = shardings[i];
         s.degrees[a] = degree;
-        if (table.axes[a].size % degree == 0 && s.tasks() <= max_tasks) shardings.push_back(s);
+        std::int64_t size = table.axes[a].size;
+        if ((uneven ? size >= degree : size % degree == 0) && s.tasks() <= max_tasks) shardings.push_back(s);
       }
   }
   std::vector<Distribution> result;

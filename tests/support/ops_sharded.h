@@ -52,8 +52,8 @@ struct Distribution {
 };
 std::string to_string(const AxisTable& table, const Distribution& d);
 
-// All distributions with axis degrees 1, 2, 3, passing partials 1, 2 and copies 1, 2 that the table allows, of at most
-// `max_tasks` tasks.
+// All distributions with axis degrees 1, 2, 3 (uneven ones of windows), passing partials 1, 2 and copies 1, 2 that the
+// table allows, of at most `max_tasks` tasks.
 std::vector<Distribution> distributions(const AxisTable& table, int max_tasks);
 
 // Logical data behind a distribution: partial operands as summands that add up to the whole.

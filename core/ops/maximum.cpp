@@ -1,0 +1,19 @@
+#include "core/ops/maximum.h"
+
+#include "core/ops/define.h"
+
+namespace unity {
+
+void Maximum::gradient(const Attributes&, GradientBuilder& g) const {
+  const GradientValue taken = g.apply("cast", {std::string("f32")}, {g.apply("greater", {}, {g.input(0), g.input(1)})});
+  GradientValue dx = g.apply("mul", {}, {taken, g.output_gradient()});
+  if (g.wanted(0)) g.set_input_gradient(0, g.sum_to_input(dx, 0));
+  if (g.wanted(1)) g.set_input_gradient(1, g.sum_to_input(g.apply("sub", {}, {g.output_gradient(), dx}), 1));
+}
+
+void Maximum::reference(const OpCall& call) const {
+  broadcast_reference(call, [](auto x, auto y) { return greater(x, y) ? x : y; });
+}
+UNITY_DEFINE_OPERATOR(maximum, Maximum)
+
+}  // namespace unity

@@ -1,0 +1,16 @@
+// minimum(x, y): the smaller one, with broadcasting. Where they are equal the gradient goes to y.
+#pragma once
+
+#include "core/ops/elementwise.h"
+
+namespace unity {
+
+class Minimum final : public BroadcastOperator {
+ public:
+  using BroadcastOperator::BroadcastOperator;
+
+  void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
+  void reference(const OpCall& call) const override;
+};
+
+}  // namespace unity
