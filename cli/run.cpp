@@ -34,6 +34,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.epochs = o.epochs > 0 ? o.epochs : 1;
   if (o.steps <= 0 && o.epochs <= 0 && o.data == "synthetic") t.steps = 10;
   t.index_bounds = input_bounds(plan.pcg);
+  t.weights_file = model_info(plan.model.name).weights_file;
   t.trace = trace;
   Progress bar(title);
   t.progress = [&](std::int64_t done, std::int64_t total, double loss) {

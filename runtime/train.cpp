@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/initial_values.h"
+
 namespace unity {
 namespace {
 
@@ -69,6 +71,7 @@ double evaluate_accuracy(const Executor& trained, const Program& evaluation, con
 
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options) {
   Executor executor(training, options.executor);
+  if (!options.weights_file.empty()) set_initial_values(executor, options.weights_file);
   TrainResult result;
   std::optional<Split> data;
   Binding binding;

@@ -18,6 +18,7 @@ struct TrainOptions {
   std::int64_t steps = 0;                            // total; 0: as many as the epochs have
   std::int64_t epochs = 1;                           // ignored when steps are given
   std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs, for synthetic data
+  std::string weights_file;                          // initial values (safetensors); empty: drawn from the seed
   bool trace = false;                                // of the last step
   // After each step: steps done, of how many, the loss.
   std::function<void(std::int64_t, std::int64_t, double)> progress;
