@@ -51,7 +51,7 @@ void import_model(const Options& o) {
   ModelFacts facts = summarize(written).facts;
   if (o.json) {
     nlohmann::ordered_json out = {{"model", path},
-                                  {"weights_file", values.empty() ? nlohmann::ordered_json() : values},
+                                  {"weights_file", values.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(values)},
                                   {"batch", import.batch},
                                   {"any_batch", import.fixed.empty()},
                                   {"parameters", facts.parameters},

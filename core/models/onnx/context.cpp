@@ -163,7 +163,7 @@ ValueRef OnnxContext::scale(double factor, ValueRef x) {
 ValueRef OnnxContext::transpose(ValueRef x, Dims permutation) {
   Dims same(permutation.size());
   std::iota(same.begin(), same.end(), 0);
-  return permutation == same ? x : emit("transpose", {{"permutation", std::move(permutation)}}, {x});
+  return permutation == same ? x : emit("transpose", {{"perm", std::move(permutation)}}, {x});
 }
 
 ValueRef OnnxContext::expand(ValueRef x, const Dims& dims) {

@@ -64,6 +64,7 @@ struct Call {
   // An operand or, in older opsets, an attribute of whole numbers.
   Dims integers(std::size_t operand, const std::string& name, Dims fallback) const {
     if (!has(operand)) return attribute<Dims>(name, std::move(fallback));
+    if (tensors[operand]->integral) return tensors[operand]->integers;
     Dims values;
     for (double v : in(operand).values) values.push_back(static_cast<std::int64_t>(v));
     return values;
