@@ -115,7 +115,8 @@ void add_run(CLI::App& app) {
   o->source.add(*command, "A plan file, or a model", true);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
   command->add_option("--comm", o->comm, "threads, mpi or nccl")->capture_default_str();
-  command->add_option("--data", o->data, "synthetic, digits or a CSV file (default: what suits the model)");
+  command->add_option("--data", o->data,
+                      "synthetic, digits, a file or a folder (docs/formats.md; default: what suits the model)");
   auto* steps = at_least_one(command->add_option("--steps", o->steps, "Iterations"));
   at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
   command->add_option("--precision", o->precision, "f32 or f64")->capture_default_str();

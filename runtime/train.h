@@ -14,10 +14,10 @@ namespace unity {
 
 struct TrainOptions {
   ExecutorOptions executor;
-  std::string data = "synthetic";                    // "synthetic", "digits" or the path of a CSV file
+  std::string data = "synthetic";                    // "synthetic", "digits" or a path (see open_data)
   std::int64_t steps = 0;                            // total; 0: as many as the epochs have
   std::int64_t epochs = 1;                           // ignored when steps are given
-  std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs, for synthetic data
+  std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs: data are drawn or checked below them
   std::string weights_file;                          // initial values (safetensors); empty: drawn from the seed
   bool trace = false;                                // of the last step
   // After each step: steps done, of how many, the loss.

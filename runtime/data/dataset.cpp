@@ -7,28 +7,10 @@
 #include <filesystem>
 #include <numeric>
 
-#include <zlib.h>
-
-#include "core/base/text.h"
+#include "runtime/data/file_bytes.h"
 
 namespace unity {
 namespace {
-
-std::string read_maybe_packed(const std::string& path) {
-  if (!std::filesystem::exists(path))
-    throw_input_error("{}: there is no such data file (known data sets: digits, synthetic)", path);
-  if (std::filesystem::is_directory(path)) throw_input_error("{}: is a folder, expected a CSV file", path);
-  gzFile file = gzopen(path.c_str(), "rb");  // reads plain files as they are
-  if (!file) throw_input_error("{}: cannot be read", path);
-  std::string text;
-  char buffer[1 << 16];
-  int n = 0;
-  while ((n = gzread(file, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(n));
-  bool truncated = n < 0;
-  truncated = gzclose(file) != Z_OK || truncated;
-  if (truncated) throw_input_error("{}: the packed file is damaged or cut off", path);
-  return text;
-}
 
 // The fields of a line: their numbers, and the texts that are none.
 struct Row {
@@ -63,20 +45,11 @@ std::string digits_path() {
   return std::string(UNITY_DATA_FOLDER) + "/digits.csv.gz";
 }
 
-Dataset take_rows(const Dataset& data, const std::vector<std::int64_t>& rows, std::size_t begin, std::size_t end) {
-  Dataset part{data.name, data.features, data.classes, {}, {}};
-  for (std::size_t i = begin; i < end; ++i) {
-    auto first = data.values.begin() + rows[i] * data.features;
-    part.values.insert(part.values.end(), first, first + data.features);
-    part.labels.push_back(data.labels[static_cast<std::size_t>(rows[i])]);
-  }
-  return part;
-}
-
 }  // namespace
 
 Dataset load_csv(const std::string& path) {
-  std::string text = read_maybe_packed(path);
+  FileBytes file(path);
+  std::string_view text = file.text();
   Dataset data;
   data.name = path;
   Row fields;
@@ -85,7 +58,7 @@ Dataset load_csv(const std::string& path) {
   int line_number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line(text.data() + begin, end - begin);
+    std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++line_number;
     if (line.empty() || line == "\r") continue;
@@ -106,6 +79,7 @@ Dataset load_csv(const std::string& path) {
     if (label < 0 || label != std::floor(label) || label > 1e6)
       throw_input_error("{}:{}: label is {}, expected a class number 0, 1, 2, ..", path, line_number, label);
     data.labels.push_back(static_cast<std::int32_t>(label));
+    data.lines.push_back(line_number);
     data.values.insert(data.values.end(), row.begin(), row.end() - 1);
     data.classes = std::max<std::int64_t>(data.classes, data.labels.back() + 1);
   }
@@ -121,20 +95,12 @@ Dataset load_digits() {
   return data;
 }
 
-Dataset load_dataset(const std::string& name) { return name == "digits" ? load_digits() : load_csv(name); }
-
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t key) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   for (std::size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[random_below(RandomKey(key), i, i)]);  // Fisher and Yates
   return order;
-}
-
-Split split(const Dataset& data, std::uint64_t seed) {
-  std::vector<std::int64_t> rows = permutation(data.rows(), seed);
-  std::size_t test = (rows.size() + 4) / 5;
-  return {take_rows(data, rows, test, rows.size()), take_rows(data, rows, 0, test)};
 }
 
 std::map<std::string, HostTensor> synthetic_batch(const std::vector<ProgramLeaf>& inputs,

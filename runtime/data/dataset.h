@@ -1,4 +1,4 @@
-// Labelled rows to train and test on, and synthetic batches for any model.
+// Tables of labelled rows, held in memory, and synthetic batches for any model.
 #pragma once
 
 #include <map>
@@ -17,25 +17,17 @@ struct Dataset {
   std::int64_t classes = 0;
   std::vector<double> values;        // row-major, rows() x features
   std::vector<std::int32_t> labels;  // in [0, classes)
+  std::vector<int> lines;            // of the file, per row
   std::int64_t rows() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
 // The digits that come with Unity: 1,797 rows of 64 pixels, scaled to 0..1; 10 classes.
 Dataset load_digits();
 
-// Comma-separated numbers, the label last; a first line without any number is a header. `.gz` files are unpacked.
-// InputError "file:line:
-// ..." on a short or long row, something that is not a number, NaN, and labels that are not non-negative integers.
+// Comma-separated numbers, the label last; a first line without any number is a header. Gzip files are unpacked.
+// InputError "file:line: ..." on a short or long row, something that is not a number, NaN, and labels that are not
+// non-negative integers.
 Dataset load_csv(const std::string& path);
-
-// "digits" or a path.
-Dataset load_dataset(const std::string& name);
-
-struct Split {
-  Dataset training, test;
-};
-// Shuffled with a fixed seed; the test part has a fifth of the rows (digits: 360), rounded up.
-Split split(const Dataset& data, std::uint64_t seed = 1);
 
 // A permutation of 0..n-1 that depends on the key alone.
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t key);

@@ -1,3 +1,8 @@
 unity_test(test_runtime SOURCES unit/runtime_collectives_test.cpp unit/runtime_dnn_test.cpp unit/runtime_executor_test.cpp
   unit/runtime_training_test.cpp
   DEPENDS unity_runtime unity_search)
+# A file for each format of data; they write images and archives through the same libraries.
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+file(GLOB DATA_TESTS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/unit/runtime_data_*_test.cpp)
+unity_test(test_data SOURCES ${DATA_TESTS} DEPENDS unity_runtime unity_search JPEG::JPEG PNG::PNG ZLIB::ZLIB)

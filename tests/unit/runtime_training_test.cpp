@@ -2,7 +2,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -102,42 +101,6 @@ TEST_CASE("a measured trace has a span for every task on every device it runs on
   CHECK(trace.program == program_hash(program));
   for (const Span& s : trace.spans) CHECK(s.start <= s.end);
   CHECK(task_names(program).size() == program.tasks.size());
-}
-
-TEST_CASE("digits: 1,797 rows of 64 pixels in 0..1, split 1,437 to 360 with the same rows every time") {
-  Dataset digits = load_digits();
-  CHECK(digits.rows() == 1797);
-  CHECK(digits.features == 64);
-  CHECK(digits.classes == 10);
-  CHECK(*std::max_element(digits.values.begin(), digits.values.end()) == 1.0);
-  Split a = split(digits), b = split(digits);
-  CHECK(a.test.rows() == 360);
-  CHECK(a.training.rows() == 1437);
-  CHECK(a.test.labels == b.test.labels);
-  CHECK(split(digits, 2).test.labels != a.test.labels);
-}
-
-TEST_CASE("a permutation holds every number once") {
-  std::vector<std::int64_t> p = permutation(100, 3);
-  CHECK(std::set<std::int64_t>(p.begin(), p.end()).size() == 100);
-  CHECK(p != permutation(100, 4));
-}
-
-TEST_CASE("CSV files are read with or without a header, and refused with file and line") {
-  Dataset data = load_csv(write("ok.csv", "a,b,class\n0.5,1,2\n-3,1e2,0\n"));
-  CHECK(data.rows() == 2);
-  CHECK(data.classes == 3);
-  CHECK(data.values == std::vector<double>{0.5, 1, -3, 100});
-  CHECK_THROWS_WITH(load_csv(write("word.csv", "1,2,0\n1,x,0\n")),
-                    Catch::Contains("word.csv:2: found 'x', expected a number"));
-  CHECK_THROWS_WITH(load_csv(write("label.csv", "1,2,0\n1,2,0.5\n")), Catch::Contains("label.csv:2: label is 0.5"));
-  CHECK_THROWS_WITH(load_csv(write("first.csv", "1,y,0\n1,2,0\n")), Catch::Contains("first.csv:1: found 'y'"));
-  CHECK_THROWS_WITH(load_csv(write("short.csv", "1,2,0\n\n1,0\n")),
-                    Catch::Contains("short.csv:3: found 2 columns, expected 3"));
-  CHECK_THROWS_WITH(load_csv(write("nan.csv", "1,nan,0\n")), Catch::Contains("nan.csv:1: found nan, expected finite"));
-  CHECK_THROWS_WITH(load_csv(write("negative.csv", "1,2,-1\n")), Catch::Contains("label is -1"));
-  CHECK_THROWS_WITH(load_csv(write("empty.csv", "")), Catch::Contains("found no rows"));
-  CHECK_THROWS_WITH(load_csv("/nonexistent.csv"), Catch::Contains("no such data file"));
 }
 
 TEST_CASE("data with more classes than the model tells apart, or with other features, are refused before training") {

@@ -1,0 +1,69 @@
+#include "runtime/data/file_bytes.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/base/error.h"
+
+namespace unity {
+namespace {
+
+std::string unpack_gzip(const std::string& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (!file) throw_input_error("{}: cannot be read", path);
+  std::string text;
+  char buffer[1 << 16];
+  int n = 0;
+  while ((n = gzread(file, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(n));
+  bool damaged = n < 0;
+  damaged = gzclose(file) != Z_OK || damaged;
+  if (damaged) throw_input_error("{}: the packed file is damaged or cut off", path);
+  return text;
+}
+
+}  // namespace
+
+FileBytes::FileBytes(const std::string& path, bool unpack) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw_input_error("{}: cannot be read ({})", path, std::generic_category().message(errno));
+  struct stat status {};
+  bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  auto size = regular ? static_cast<std::size_t>(status.st_size) : 0;
+  if (size > 0) mapped_ = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  int error = errno;
+  close(file);
+  if (!regular) throw_input_error("{}: is not a file, expected a file of data", path);
+  if (mapped_ == MAP_FAILED) {
+    mapped_ = nullptr;
+    throw_input_error("{}: cannot be mapped ({})", path, std::generic_category().message(error));
+  }
+  bytes_ = {static_cast<const std::uint8_t*>(mapped_), size};
+  if (!unpack || size < 2 || bytes_[0] != 0x1f || bytes_[1] != 0x8b) return;
+  munmap(mapped_, size);
+  mapped_ = nullptr;
+  unpacked_ = unpack_gzip(path);
+  bytes_ = {reinterpret_cast<const std::uint8_t*>(unpacked_.data()), unpacked_.size()};
+}
+
+FileBytes::~FileBytes() {
+  if (mapped_) munmap(mapped_, bytes_.size());
+}
+
+std::string first_bytes(const std::string& path, std::size_t count) {
+  std::string text(count, '\0');
+  gzFile file = gzopen(path.c_str(), "rb");  // reads plain files as they are
+  int n = file ? gzread(file, text.data(), static_cast<unsigned>(count)) : 0;
+  if (file) gzclose(file);
+  text.resize(static_cast<std::size_t>(std::max(n, 0)));
+  return text;
+}
+
+}  // namespace unity
