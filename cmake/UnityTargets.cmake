@@ -13,9 +13,9 @@ find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
-find_program(MOLD mold)
-if(MOLD)
-  add_link_options(-fuse-ld=mold)
+find_program(LLD NAMES ld.lld)
+if(LLD)
+  add_link_options(-fuse-ld=lld)
 endif()
 
 # GCC 12 reports the members of a variant as uninitialised where they are not.

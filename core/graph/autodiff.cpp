@@ -119,8 +119,8 @@ std::vector<bool> needs_gradient(const Pcg& pcg) {
   std::vector<bool> from_weight(pcg.size(), false), to_loss(pcg.size(), false);
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& node = pcg.nodes()[i];
-    from_weight[i] = node.op->name() == "weight" || node.op->name() == "boundary";
-    for (ValueRef v : node.inputs)
+    from_weight[i] = node.op->trainable();
+    for (ValueRef v : node.op->detached() ? std::vector<ValueRef>() : node.inputs)
       from_weight[i] = from_weight[i] || (from_weight[v.node.index()] && differentiable(pcg, v));
   }
   if (!pcg.outputs().empty()) to_loss[pcg.outputs()[0].node.index()] = true;

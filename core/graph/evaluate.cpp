@@ -119,7 +119,7 @@ LeafValues random_leaves(const Pcg& pcg, const EvaluateOptions& options) {
           break;
         default:
           value.as<double>()[i] =
-              node.op->name() == "weight" ? initial_weight(node.attributes, key, i) : random_normal(key, index);
+              node.op->stored() ? initial_weight(node.attributes, key, i) : random_normal(key, index);
       }
     }
     leaves.emplace(node.name, std::move(value));

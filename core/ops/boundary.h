@@ -19,6 +19,8 @@ class Boundary final : public Operator {
   Result<std::vector<ParallelShape>> parallel_shapes(const Attributes& attributes,
                                                      const std::vector<ParallelShape>& inputs) const override;
   void reference(const OpCall& call) const override;
+  bool stored() const override { return true; }
+  bool trainable() const override { return true; }
 };
 
 // deliver(x): the consumer of x on the other side; its operand's parallel shape is the layout to deliver, and the

@@ -26,6 +26,8 @@ class Weight final : public Operator {
   Arity arity() const override { return {0, 0}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
+  bool stored() const override { return true; }
+  bool trainable() const override { return true; }
 };
 
 // state(shape, init="zeros", scale=0.0): held like a weight, but not trained: a constant, or what an operator writes
@@ -38,6 +40,7 @@ class State final : public Operator {
   Arity arity() const override { return {0, 0}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
+  bool stored() const override { return true; }
 };
 
 // The initial value of element `index` (row-major in the logical tensor) of a weight or state.

@@ -149,6 +149,10 @@ class Operator {
   // For random operators (dropout mask): the values depend on OpCall::random.
   virtual bool random() const { return false; }
 
+  // Leaves: held on devices as their storage prefix says (weights, states), and whether a gradient flows to it.
+  virtual bool stored() const { return false; }
+  virtual bool trainable() const { return false; }
+
   // No gradient flows through it, though it has real results (a routing decision).
   virtual bool detached() const { return false; }
 

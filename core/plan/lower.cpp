@@ -58,6 +58,10 @@ class Lowering {
   void backward_compute(NodeId id);
   void synchronise_weight(NodeId id);
   void emit_updates();
+  void find_used();
+  std::optional<ValueRef> alias(NodeId id, std::size_t output) const;
+  void write_back_states();
+  std::map<BufferId, TaskList> buffer_readers() const;
   void collect_outputs();
   std::int32_t program_op(const Operator& op, const Attributes& attributes, const AxisTable& table, OriginId origin,
                           const std::string& name);
@@ -70,6 +74,7 @@ class Lowering {
   Emitter emitter_;
   Movements movements_;
   std::vector<bool> needs_;                     // by node: does a gradient flow through it?
+  std::vector<bool> used_;                      // by node: does inference need it? (in training: all)
   std::vector<std::vector<View>> views_;        // by node and output
   std::vector<std::vector<TaskPieces>> tasks_;  // by compute node
   std::vector<TapeEntry> tape_;
@@ -92,10 +97,48 @@ void Lowering::find_needs() {
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
     const Node& n = pcg_.nodes()[i];
     if (n.is_leaf()) {
-      needs_[i] = n.op->name() == "weight" || n.op->name() == "boundary";
-    } else {
-      for (ValueRef v : n.inputs) needs_[i] = needs_[i] || needs_[v.node.index()];
+      needs_[i] = n.op->trainable();
+    } else if (!n.op->detached()) {
+      for (ValueRef v : n.inputs)
+        needs_[i] = needs_[i] || (needs_[v.node.index()] && pcg_.shape(v).dtype != DType::i32);
     }
+  }
+}
+
+// In inference a result may be an operand itself: batch norm's running moments, a value without its dropout mask.
+std::optional<ValueRef> Lowering::alias(NodeId id, std::size_t output) const {
+  const Node& n = pcg_[id];
+  if (options_.training || !n.is_compute()) return std::nullopt;
+  if (auto operand = n.op->inference_alias(static_cast<int>(output)))
+    return n.inputs[static_cast<std::size_t>(*operand)];
+  if (n.op->name() == "mul") {
+    for (std::size_t i : {0, 1}) {
+      ValueRef source = n.inputs[i];
+      while (pcg_[source.node].is_parallelization()) source = pcg_[source.node].inputs[0];
+      if (pcg_[source.node].is_leaf() && pcg_[source.node].op->random()) return n.inputs[1 - i];
+    }
+  }
+  return std::nullopt;
+}
+
+void Lowering::find_used() {
+  used_.assign(pcg_.size(), options_.training);
+  if (options_.training) return;
+  for (ValueRef v : pcg_.outputs()) used_[v.node.index()] = true;
+  for (std::size_t i = pcg_.size(); i-- > 0;) {
+    NodeId id(static_cast<std::int64_t>(i));
+    const Node& n = pcg_[id];
+    used_[i] = used_[i] || n.op->pinned();
+    if (!used_[i]) continue;
+    bool computed = n.outputs.empty();
+    for (std::size_t o = 0; o < n.outputs.size(); ++o) {
+      auto operand = alias(id, o);
+      if (operand) used_[operand->node.index()] = true;
+      // A new state is of no use in inference.
+      computed = computed || !(operand || n.op->new_state(static_cast<int>(o)));
+    }
+    for (ValueRef v : n.inputs)
+      if (computed) used_[v.node.index()] = true;
   }
 }
 
@@ -105,7 +148,7 @@ Result<void> Lowering::check_mappings() const {
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
     const Node& n = pcg_.nodes()[i];
     if (n.is_parallelization()) continue;
-    if (n.is_leaf() && n.op->name() != "weight" && n.op->name() != "boundary") continue;
+    if (n.is_leaf() && !n.op->stored()) continue;
     auto ok = check_mapping(mappings_[i], node_grid(pcg_, NodeId(static_cast<std::int64_t>(i))),
                             static_cast<int>(topology_.device_count()));
     if (!ok.ok()) return fail("mapping of {} ({}): {}", n.name, n.op->name(), ok.error().message);
@@ -119,10 +162,12 @@ Result<Program> Lowering::run() {
   program_.devices = static_cast<int>(topology_.device_count());
   program_.optimizer = options_.optimizer;
   find_needs();
+  find_used();
   views_.resize(pcg_.size());
   tasks_.resize(pcg_.size());
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
+    if (!used_[i]) continue;
     if (pcg_[id].is_leaf()) {
       lower_leaf(id);
     } else if (pcg_[id].is_parallelization()) {
@@ -138,6 +183,7 @@ Result<Program> Lowering::run() {
     backward();
     emitter_.phase = Phase::update;
     emit_updates();
+    write_back_states();
   }
   return std::move(program_);
 }
@@ -145,7 +191,7 @@ Result<Program> Lowering::run() {
 void Lowering::lower_leaf(NodeId id) {
   const Node& n = pcg_[id];
   Shape shape = n.outputs[0].shape();
-  bool weight = n.op->name() == "weight", stored = weight || n.op->name() == "boundary";
+  bool stored = n.op->stored(), weight = stored && n.op->name() != "boundary";
   ProgramTensor tensor{n.name, shape.dims, shape.dtype, n.origin, -1};
   if (weight || n.op->name() == "input") {
     tensor.leaf = static_cast<int>(program_.leaves.size());
@@ -280,6 +326,13 @@ void Lowering::lower_compute(NodeId id) {
   Sharding sharding = node_sharding(pcg_, id);
   TaskGrid grid = task_grid(table, sharding);
   bool deliver = n.op->name() == "deliver";
+  if (alias(id, 0)) {
+    for (std::size_t o = 0; o < n.outputs.size(); ++o) {
+      ValueRef v = alias(id, o).value_or(n.inputs[0]);
+      views_[id.index()].push_back(views_[v.node.index()][static_cast<std::size_t>(v.output)]);
+    }
+    return;
+  }
   int micros = micro_count(sharding);
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
@@ -428,6 +481,16 @@ void Lowering::backward_compute(NodeId id) {
                                             [](const auto& g) { return g.has_value(); }))
     return;
 
+  // Which results' gradients the program reads: the others need not exist.
+  std::vector<bool> reads_gradient(n.outputs.size(), false);
+  auto note = [&](const GradientValue& v) {
+    if (v.kind == GradientValue::Kind::output_gradient) reads_gradient[static_cast<std::size_t>(v.index)] = true;
+  };
+  for (const GradientStep& s : program.steps)
+    for (const GradientValue& v : s.inputs) note(v);
+  for (const auto& g : program.input_gradients)
+    if (g) note(*g);
+
   // Tables of the steps, on logical shapes; shared by all tasks.
   struct Step {
     std::shared_ptr<const AxisTable> table;
@@ -469,6 +532,7 @@ void Lowering::backward_compute(NodeId id) {
     for (PieceIndex o : task.outputs) any = any || !movements_.piece(o).contributions.empty();
     if (!any) continue;
     for (std::size_t o = 0; o < task.outputs.size(); ++o) {
+      if (!reads_gradient[o]) continue;
       Movements::Gradient g = movements_.gradient_or_zero(views_[id.index()][o].placement, task.outputs[o]);
       dy[o] = {g.buffer, movements_.piece(task.outputs[o]).box, g.writers, g.shared};
     }
@@ -573,6 +637,54 @@ void Lowering::emit_updates() {
       operands.push_back(emitter_.buffer(tensor, weight.device, weight.box, BufferCategory::optimizer_state));
     emitter_.update(operands, u.gradient.writers);
   }
+}
+
+// The next values of states (Operator::new_state), copied to where the states are stored once nothing reads these.
+void Lowering::write_back_states() {
+  std::map<BufferId, TaskList> readers;
+  for (std::size_t i = 0; i < pcg_.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    const Node& n = pcg_[id];
+    for (std::size_t o = 0; n.is_compute() && o < n.outputs.size(); ++o) {
+      auto operand = n.op->new_state(static_cast<int>(o));
+      if (!operand) continue;
+      ValueRef leaf = n.inputs[static_cast<std::size_t>(*operand)];
+      while (pcg_[leaf.node].is_parallelization()) leaf = pcg_[leaf.node].inputs[0];
+      if (!pcg_[leaf.node].op->stored()) continue;  // computed, not kept
+      if (readers.empty()) readers = buffer_readers();
+      PlacementIndex stored = views_[leaf.node.index()][0].placement;
+      std::vector<Requirement> wanted;
+      std::vector<PieceIndex> targets;
+      for (const PieceRef& ref : movements_.placement(stored).pieces) {
+        const Piece& p = movements_.piece(ref.piece);
+        wanted.push_back({p.device, p.box, 0});
+        targets.push_back(ref.piece);
+      }
+      std::vector<PieceIndex> values = provide(views_[id.index()][o], wanted);
+      for (std::size_t k = 0; k < targets.size(); ++k) {
+        const Piece &from = movements_.piece(values[k]), &to = movements_.piece(targets[k]);
+        TaskList after = from.writers;
+        auto found = readers.find(to.buffer);
+        if (found != readers.end()) after.insert(after.end(), found->second.begin(), found->second.end());
+        emitter_.copy(from.buffer, to.buffer, to.box, after);
+      }
+    }
+  }
+}
+
+std::map<BufferId, TaskList> Lowering::buffer_readers() const {
+  std::map<BufferId, TaskList> readers;
+  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    const Task& task = program_.tasks[t];
+    TaskId id(static_cast<std::int64_t>(t));
+    if (task.kind == TaskKind::communicate) {
+      for (const Participant& p : program_.communications[static_cast<std::size_t>(task.op)].participants)
+        if (p.send.valid()) readers[p.send].push_back(id);
+    } else {
+      for (BufferId b : program_.operands_of(task)) readers[b].push_back(id);
+    }
+  }
+  return readers;
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ Result<void> check_plan(const Plan& plan, const Topology& topology) {
   for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
     const Node& n = plan.pcg[id];
-    if (n.is_parallelization() || (n.is_leaf() && n.op->name() != "weight")) continue;
+    if (n.is_parallelization() || (n.is_leaf() && !n.op->stored())) continue;
     auto ok = check_mapping(plan.mappings[i], node_grid(plan.pcg, id), plan.devices);
     if (!ok.ok()) return fail("mapping of {} ({}): {}", n.name, n.op->name(), ok.error().message);
   }

@@ -142,7 +142,7 @@ bool is_chain_link(const Node& node) {
 std::vector<bool> storage_ends(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses) {
   std::vector<bool> ends(pcg.size(), false);
   for (std::size_t i = 0; i < pcg.size(); ++i) {
-    if (pcg.nodes()[i].op->name() != "weight") continue;
+    if (!pcg.nodes()[i].op->stored() || pcg.nodes()[i].op->name() == "boundary") continue;
     NodeId at(static_cast<std::int64_t>(i));
     while (uses[at.index()].size() == 1) {
       NodeId user = uses[at.index()][0].user;

@@ -444,7 +444,7 @@ void Dp::place_leaves(MappingResult& result) {
   auto uses = pcg_.uses();
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
-    if (pcg_[id].op->name() != "weight") continue;
+    if (!pcg_[id].op->stored() || pcg_[id].op->name() == "boundary") continue;
     ParallelShape storage = storage_shape(pcg_, id);
     TaskGrid grid = storage_grid(storage);
     result.mappings[i] = natural_mapping(grid);
