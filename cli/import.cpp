@@ -50,12 +50,13 @@ void import_model(const Options& o) {
   UNITY_CHECK(written.size() == import.model.pcg.size(), "{}: reads back as another graph", path);
   ModelFacts facts = summarize(written).facts;
   if (o.json) {
-    nlohmann::ordered_json out = {{"model", path},
-                                  {"weights_file", values.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(values)},
-                                  {"batch", import.batch},
-                                  {"any_batch", import.fixed.empty()},
-                                  {"parameters", facts.parameters},
-                                  {"operators", facts.operators}};
+    nlohmann::ordered_json out = {
+        {"model", path},
+        {"weights_file", values.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(values)},
+        {"batch", import.batch},
+        {"any_batch", import.fixed.empty()},
+        {"parameters", facts.parameters},
+        {"operators", facts.operators}};
     fmt::print("{}\n", out.dump(2));
     return;
   }

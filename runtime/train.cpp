@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "runtime/data/binding.h"
-
 #include "runtime/initial_values.h"
 
 namespace unity {

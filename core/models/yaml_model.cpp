@@ -93,10 +93,9 @@ class ModelFile {
  public:
   explicit ModelFile(const std::string& path) : reader_(path) {
     const YAML::Node& root = reader_.root();
-    reader_.require_map(
-        root, "model",
-        {"format", "version", "name", "description", "options", "weights_file", "inputs", "weights", "states", "layers",
-         "outputs", "optimizer"});
+    reader_.require_map(root, "model",
+                        {"format", "version", "name", "description", "options", "weights_file", "inputs", "weights",
+                         "states", "layers", "outputs", "optimizer"});
     YAML::Node format = reader_.require(root, "format", "model");
     if (reader_.text(format, "format") != "unity-model")
       reader_.fail(format, fmt::format("format: found '{}', expected 'unity-model'", format.Scalar()));

@@ -17,7 +17,8 @@
 //   outputs: [loss, logits]                          # the loss first
 //   optimizer: sgd 0.01                              # optional
 //
-// Sizes are whole numbers, options, or products of such: 4*hidden. The r-th of several results of a layer is NAME.r. Inputs, weights and layers share one set of names.
+// Sizes are whole numbers, options, or products of such: 4*hidden. The r-th of several results of a layer is NAME.r.
+// Inputs, weights and layers share one set of names.
 #pragma once
 
 #include "core/models/family.h"

@@ -13,7 +13,8 @@ namespace {
 // A scalar of YAML that reads back as this text.
 std::string yaml_text(const std::string& text) {
   auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-'; };
-  if (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) && std::all_of(text.begin(), text.end(), plain))
+  if (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
+      std::all_of(text.begin(), text.end(), plain))
     return text;
   std::string quoted = "\"";
   for (char c : text) {
@@ -141,7 +142,8 @@ class Writer {
 }  // namespace
 
 Result<void> scales_with_batch(const Pcg& once, const Pcg& twice, std::int64_t batch) {
-  if (once.size() != twice.size()) return fail("the graph has {} operators, but {} at twice the batch", once.size(), twice.size());
+  if (once.size() != twice.size())
+    return fail("the graph has {} operators, but {} at twice the batch", once.size(), twice.size());
   auto scales = [&](std::int64_t a, std::int64_t b) { return a == b || (b == 2 * a && a % batch == 0); };
   for (std::size_t n = 0; n < once.size(); ++n) {
     const Node &a = once.nodes()[n], &b = twice.nodes()[n];
@@ -151,8 +153,7 @@ Result<void> scales_with_batch(const Pcg& once, const Pcg& twice, std::int64_t b
       if (v == w) continue;
       const auto *x = std::get_if<std::vector<std::int64_t>>(&v), *y = std::get_if<std::vector<std::int64_t>>(&w);
       const auto *p = std::get_if<std::int64_t>(&v), *q = std::get_if<std::int64_t>(&w);
-      same = (p && q && scales(*p, *q)) ||
-             (x && y && std::equal(x->begin(), x->end(), y->begin(), y->end(), scales));
+      same = (p && q && scales(*p, *q)) || (x && y && std::equal(x->begin(), x->end(), y->begin(), y->end(), scales));
     }
     if (!same) return fail("{} {} depends on the batch in a way that a model file can't say", a.op->name(), a.name);
   }

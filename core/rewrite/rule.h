@@ -33,7 +33,8 @@ struct Expression {
   std::vector<Expression> arguments;  // of a list, of arithmetic (two), and the dimension of dim and degree
 };
 
-// near(a, b): two numbers differ by at most this share of the larger, as constants do that went through single precision.
+// near(a, b): two numbers differ by at most this share of the larger, as constants do that went through single
+// precision.
 inline constexpr double kNear = 1e-6;
 
 struct Condition {

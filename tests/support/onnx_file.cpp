@@ -160,11 +160,12 @@ std::vector<std::vector<double>> evaluate_import(const OnnxTranslated& model, co
     auto imported = model.values.find(node.name);
     auto given = inputs.find(node.name);
     INFO("leaf " << node.name);
-    if (op == "input") REQUIRE((given != inputs.end() && static_cast<std::int64_t>(given->second.size()) == value.elements()));
+    if (op == "input")
+      REQUIRE((given != inputs.end() && static_cast<std::int64_t>(given->second.size()) == value.elements()));
     for (std::int64_t i = 0; i < value.elements(); ++i) {
-      double x = op == "input"                     ? given->second[static_cast<std::size_t>(i)]
+      double x = op == "input"                    ? given->second[static_cast<std::size_t>(i)]
                  : imported != model.values.end() ? imported->second->number(i)
-                                                   : initial_weight(node.attributes, {}, i);
+                                                  : initial_weight(node.attributes, {}, i);
       if (indices)
         value.as<std::int32_t>()[i] = static_cast<std::int32_t>(x);
       else
@@ -203,7 +204,8 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     INFO("element " << i);
-    if (found[i] != expected[i]) CHECK(std::abs(found[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i])));
+    if (found[i] != expected[i])
+      CHECK(std::abs(found[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i])));
   }
 }
 

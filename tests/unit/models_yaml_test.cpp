@@ -72,8 +72,9 @@ TEST_CASE("a model file may have states, products of sizes and a file of initial
   CHECK(pcg[NodeId(2)].op->name() == "state");
   CHECK(model_info(path).weights_file == UNITY_BINARY_DIR "/values.safetensors");
   write_file_atomically(path, text.replace(text.find("h*2*batch"), 9, "h*2*bath "));
-  CHECK_THROWS_WITH(build_model({path, {}}), Catch::EndsWith("layer flat: shape: found 'bath', expected an integer or an "
-                                                             "option (did you mean 'batch'?)"));
+  CHECK_THROWS_WITH(build_model({path, {}}),
+                    Catch::EndsWith("layer flat: shape: found 'bath', expected an integer or an "
+                                    "option (did you mean 'batch'?)"));
   std::filesystem::remove(path);
 }
 

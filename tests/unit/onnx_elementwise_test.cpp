@@ -71,7 +71,8 @@ TEST_CASE("constants of one element become attributes") {
   OnnxFile file = OnnxFile().input("x", Dims{2}).weight("c", {}, {1e-5f}).node("Add", {"x", "c"}, {"y"}).output("y");
   Pcg pcg = import_file(file).model.pcg;
   REQUIRE(pcg.size() == 2);
-  CHECK(real_attribute(pcg[pcg.outputs()[0].node].attributes, 0) == 1e-5);  // as it was written, not as a float holds it
+  CHECK(real_attribute(pcg[pcg.outputs()[0].node].attributes, 0) ==
+        1e-5);  // as it was written, not as a float holds it
 }
 
 TEST_CASE("what is trained and what is not: initializers are weights, other constants states") {
@@ -98,8 +99,12 @@ TEST_CASE("choices by computed and by constant conditions") {
                       .node("Where", {"b", "x", "low"}, {"y"})
                       .output("y");
   CHECK(result_of(file, {{"c", {0, 5}}, {"x", {3, 4}}}) == V{-1, 4});
-  OnnxFile constant =
-      OnnxFile().input("x", Dims{2}).integers("c", {2}, {1, 0}).weight("low", {}, {-1}).node("Where", {"c", "x", "low"}, {"y"}).output("y");
+  OnnxFile constant = OnnxFile()
+                          .input("x", Dims{2})
+                          .integers("c", {2}, {1, 0})
+                          .weight("low", {}, {-1})
+                          .node("Where", {"c", "x", "low"}, {"y"})
+                          .output("y");
   CHECK(result_of(constant, {{"x", {3, 4}}}) == V{3, -1});
 }
 
@@ -136,7 +141,8 @@ TEST_CASE("reductions, by attribute and by operand, with and without their dimen
   CHECK(reduce("ReduceMin", {{"axes", Dims{0}}}) == V{1, 2});
   CHECK(reduce("ReduceSum", {}) == V{14});
   CHECK(reduce("ArgMax", {{"axis", std::int64_t{1}}}) == V{1, 1});
-  OnnxFile operand = OnnxFile().input("x", Dims{2, 2}).integers("axes", {1}, {0}).node("ReduceSum", {"x", "axes"}, {"y"}).output("y");
+  OnnxFile operand =
+      OnnxFile().input("x", Dims{2, 2}).integers("axes", {1}, {0}).node("ReduceSum", {"x", "axes"}, {"y"}).output("y");
   Pcg pcg = import_file(operand).model.pcg;
   CHECK(pcg.shape(pcg.outputs()[0]).shape().dims == Dims{1, 2});
 }
@@ -198,18 +204,19 @@ TEST_CASE("batch normalization in training takes the batch's statistics") {
           .output("new_mean");
   OnnxImport import = import_file(file);
   auto outputs = evaluate_import(import.model, {{"x", {1, 5}}});
-  check_close(outputs.at(0), {-1, 1});   // mean 3, deviation 2
-  check_close(outputs.at(1), {0.75});    // a quarter of 3
-  CHECK(import.fixed.empty());           // the count of elements follows the batch
+  check_close(outputs.at(0), {-1, 1});  // mean 3, deviation 2
+  check_close(outputs.at(1), {0.75});   // a quarter of 3
+  CHECK(import.fixed.empty());          // the count of elements follows the batch
 }
 
 TEST_CASE("group and instance normalization") {
-  OnnxFile group = OnnxFile(18)
-                       .input("x", Dims{1, 4, 1})
-                       .weight("g", {2}, {1, 2})
-                       .weight("b", {2}, {0, 1})
-                       .node("GroupNormalization", {"x", "g", "b"}, {"y"}, {{"num_groups", std::int64_t{2}}, {"epsilon", 0.0}})
-                       .output("y");
+  OnnxFile group =
+      OnnxFile(18)
+          .input("x", Dims{1, 4, 1})
+          .weight("g", {2}, {1, 2})
+          .weight("b", {2}, {0, 1})
+          .node("GroupNormalization", {"x", "g", "b"}, {"y"}, {{"num_groups", std::int64_t{2}}, {"epsilon", 0.0}})
+          .output("y");
   check_close(result_of(group, {{"x", {1, 3, 0, 8}}}), {-1, 1, -1, 3});
   OnnxFile instance = OnnxFile()
                           .input("x", Dims{1, 2, 2})

@@ -114,7 +114,8 @@ TEST_CASE("losses: over classes, over numbers, over logits below a softmax or si
   CHECK(below(pcg("Sigmoid", "binary_cross_entropy")) == "input");
   CHECK(pcg("Tanh", "none").outputs().size() == 1);
   OnnxFile file = OnnxFile().input("x", Dims{4, 3}).node("Relu", {"x"}, {"y"}).output("y");
-  CHECK(import_error(file, {{}, "cross_entropi", "t"}) == "loss: found 'cross_entropi' (did you mean 'cross_entropy'?)");
+  CHECK(import_error(file, {{}, "cross_entropi", "t"}) ==
+        "loss: found 'cross_entropi' (did you mean 'cross_entropy'?)");
   CHECK(import_error(file, {{}, "cross_entropy", "x"}) ==
         "loss cross_entropy: the name 'x' of its labels is taken, expected another (--labels)");
 }

@@ -99,7 +99,10 @@ TEST_CASE("largest values and means of windows") {
   up["pads"] = Dims{1, 1, 0, 0};  // four whole windows: rounding up changes nothing, and padding counts
   CHECK(result_of(window("AveragePool", up, {1, 1, 3, 3}), {{"x", kNine}}) == std::vector<double>{.25, 1.25, 2.75, 7});
   // A window that would start in the padding at the end is left out: 1 element, kernel 1, stride 2.
-  A one = {{"kernel_shape", Dims{1, 1}}, {"strides", Dims{2, 2}}, {"ceil_mode", std::int64_t{1}}, {"pads", Dims{0, 0, 1, 1}}};
+  A one = {{"kernel_shape", Dims{1, 1}},
+           {"strides", Dims{2, 2}},
+           {"ceil_mode", std::int64_t{1}},
+           {"pads", Dims{0, 0, 1, 1}}};
   CHECK(result_of(window("MaxPool", one, {1, 1, 1, 1}), {{"x", {4}}}) == std::vector<double>{4});
   CHECK(result_of(window("GlobalAveragePool", {}, {1, 1, 3, 3}), {{"x", kNine}}) == std::vector<double>{5});
   CHECK(result_of(window("GlobalMaxPool", {}, {1, 3, 3}), {{"x", kNine}}) == std::vector<double>{3, 6, 9});

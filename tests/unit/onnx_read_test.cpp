@@ -71,7 +71,11 @@ TEST_CASE("external data must lie in the model's folder, be there and be as long
   Folder folder;
   write_file_atomically(folder.path + "/inside/w.bin", std::string(64, '\0'));
   auto with = [](const std::string& location, std::int64_t offset, std::int64_t length) {
-    return OnnxFile().input("x", Dims{2, 3}).external("w", {3, 2}, location, offset, length).node("MatMul", {"x", "w"}, {"y"}).output("y");
+    return OnnxFile()
+        .input("x", Dims{2, 3})
+        .external("w", {3, 2}, location, offset, length)
+        .node("MatMul", {"x", "w"}, {"y"})
+        .output("y");
   };
   CHECK(folder.error(with("inside/w.bin", 40, 24)) == "no error");
   CHECK(folder.error(with("inside/w.bin", 41, 24)) ==
@@ -81,8 +85,9 @@ TEST_CASE("external data must lie in the model's folder, be there and be as long
   CHECK(folder.error(with("inside/v.bin", 0, 24)) ==
         "tensor 'w': external data: 'inside/v.bin' cannot be read; expected beside the model");
   for (const char* outside : {"../w.bin", "inside/../../w.bin", "/etc/passwd", ""})
-    CHECK(folder.error(with(outside, 0, 24)) ==
-          fmt::format("tensor 'w': external data: found location '{}', expected a file in the model's folder", outside));
+    CHECK(
+        folder.error(with(outside, 0, 24)) ==
+        fmt::format("tensor 'w': external data: found location '{}', expected a file in the model's folder", outside));
 }
 
 TEST_CASE("a link out of the model's folder is refused") {
@@ -90,7 +95,11 @@ TEST_CASE("a link out of the model's folder is refused") {
   std::string outside = onnx_path("outside.bin");
   write_file_atomically(outside, std::string(24, '\0'));
   std::filesystem::create_symlink(outside, folder.path + "/w.bin");
-  auto file = OnnxFile().input("x", Dims{2, 3}).external("w", {3, 2}, "w.bin", 0, 24).node("MatMul", {"x", "w"}, {"y"}).output("y");
+  auto file = OnnxFile()
+                  .input("x", Dims{2, 3})
+                  .external("w", {3, 2}, "w.bin", 0, 24)
+                  .node("MatMul", {"x", "w"}, {"y"})
+                  .output("y");
   CHECK_THAT(folder.error(file), Catch::Contains("expected a file in the model's folder"));
   std::filesystem::remove(outside);
 }
@@ -112,8 +121,7 @@ TEST_CASE("dynamic dimensions without a size are all listed, and names that do n
         "found 3 dynamic dimensions without a size: batch (of input 'x'), length (of input 'x'), m.1 (of input 'm'); "
         "expected --dim NAME=SIZE for each");
   CHECK(import_error(file, {{{"batch", 2}, {"length", 5}, {"m.1", 1}}, "none", ""}) == "no error");
-  CHECK(import_error(file, {{{"bath", 2}}, "none", ""}) ==
-        "has no dynamic dimension 'bath' (did you mean 'batch'?)");
+  CHECK(import_error(file, {{{"bath", 2}}, "none", ""}) == "has no dynamic dimension 'bath' (did you mean 'batch'?)");
 }
 
 TEST_CASE("all operators that Unity lacks are listed with their number") {
@@ -130,8 +138,11 @@ TEST_CASE("all operators that Unity lacks are listed with their number") {
 }
 
 TEST_CASE("operands that do not fit are told with the node") {
-  OnnxFile file =
-      OnnxFile().input("x", Dims{2, 3}).weight("w", {4, 2}, std::vector<float>(8)).node("MatMul", {"x", "w"}, {"y"}).output("y");
+  OnnxFile file = OnnxFile()
+                      .input("x", Dims{2, 3})
+                      .weight("w", {4, 2}, std::vector<float>(8))
+                      .node("MatMul", {"x", "w"}, {"y"})
+                      .output("y");
   CHECK_THAT(import_error(file), Catch::StartsWith("node '/y/MatMul' (MatMul): ") &&
                                      Catch::EndsWith("matmul: axis k is 3 in x but 4 in w"));
   OnnxFile undefined = OnnxFile().input("x", Dims{2}).node("Add", {"x", "z"}, {"y"}).output("y");

@@ -37,7 +37,8 @@ Pcg simplified(const std::string& text, const std::vector<Rule>& rules = import_
 }  // namespace
 
 TEST_CASE("every rule of imports is applied to one of these, and keeps the values") {
-  const std::string norm = "x = input([2, 4]) g = weight([4]) b = weight([4]) m = reshape([2, 1], reduce_mean([1], x)) ";
+  const std::string norm =
+      "x = input([2, 4]) g = weight([4]) b = weight([4]) m = reshape([2, 1], reduce_mean([1], x)) ";
   const std::string heads = "q = input([2, 2, 3, 4]) k = input([2, 2, 3, 4]) v = input([2, 2, 3, 4]) ";
   const std::string apart = "q = input([2, 2, 3, 4]) k = input([2, 3, 2, 4]) v = input([2, 2, 3, 4]) ";
   const std::string root = "0.7071067690849304";  // as a float holds it
@@ -87,7 +88,8 @@ TEST_CASE("every rule of imports is applied to one of these, and keeps the value
 TEST_CASE("what only looks like a decomposition stays") {
   for (const char* text : {
            "x = input([2, 4]) return scale(0.5, mul(x, shift(1.0, erf(scale(0.7, x)))))",
-           "x = input([2, 4]) y = input([2, 4]) return scale(0.5, mul(x, shift(1.0, erf(scale(0.7071067690849304, y)))))",
+           "x = input([2, 4]) y = input([2, 4]) return scale(0.5, mul(x, shift(1.0, erf(scale(0.7071067690849304, "
+           "y)))))",
            // The mean over the other dimension.
            "x = input([4, 4]) g = weight([4]) b = weight([4]) m = reshape([1, 4], reduce_mean([0], x)) c = sub(x, m)\n"
            "return add(mul(div(c, sqrt(shift(0.1, reshape([1, 4], reduce_mean([0], power(2.0, c)))))), g), b)",

@@ -38,7 +38,8 @@ Dims result_dims(const OnnxFile& file) {
 }  // namespace
 
 TEST_CASE("constants are evaluated as numpy evaluates them") {
-  OnnxTensorRef row = integer_tensor({3}, {5, 6, 7}), two = integer_tensor({}, {2}), pair = integer_tensor({2}, {2, -1});
+  OnnxTensorRef row = integer_tensor({3}, {5, 6, 7}), two = integer_tensor({}, {2}),
+                pair = integer_tensor({2}, {2, -1});
   CHECK(whole("Gather", {row, pair}) == Dims{7, 7});
   CHECK(whole("Concat", {row, pair}, {{"axis", std::int64_t{0}}}) == Dims{5, 6, 7, 2, -1});
   CHECK(folded("Unsqueeze", {two, integer_tensor({1}, {0})})->dims == Dims{1});
@@ -84,9 +85,9 @@ TEST_CASE("a reshape to a computed shape gets a fixed one") {
 }
 
 TEST_CASE("a shape that depends on data is refused") {
-  OnnxFile file = OnnxFile().input("x", Dims{2, 3}).input("s", Dims{2}, true).node("Reshape", {"x", "s"}, {"y"}).output("y");
-  CHECK(import_error(file) ==
-        "found 1 operator that Unity lacks: Reshape: a shape that is computed from data (1)");
+  OnnxFile file =
+      OnnxFile().input("x", Dims{2, 3}).input("s", Dims{2}, true).node("Reshape", {"x", "s"}, {"y"}).output("y");
+  CHECK(import_error(file) == "found 1 operator that Unity lacks: Reshape: a shape that is computed from data (1)");
 }
 
 TEST_CASE("reshaping, flattening, squeezing") {

@@ -177,8 +177,7 @@ ValueRef OnnxContext::expand(ValueRef x, const Dims& dims) {
   }
   if (integral_of(x)) unsupported("integers that are repeated");
   if (!find_operator("state")) unsupported("needs Unity's operator state, which is not in this build");
-  ValueRef leaf =
-      all_.builder.apply("state", {ones, std::string("ones")}, {}, label_ + ".ones");
+  ValueRef leaf = all_.builder.apply("state", {ones, std::string("ones")}, {}, label_ + ".ones");
   return emit("mul", {}, {x, leaf});
 }
 

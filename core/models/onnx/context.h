@@ -20,11 +20,11 @@ class UnsupportedOnnx : public std::runtime_error {
 };
 
 struct OnnxValue {
-  ValueRef ref;           // valid once it stands in the graph
-  OnnxTensorRef tensor;   // of a constant or an initializer
+  ValueRef ref;            // valid once it stands in the graph
+  OnnxTensorRef tensor;    // of a constant or an initializer
   bool parameter = false;  // an initializer of real numbers that are not a single scalar: it becomes a weight
-  bool boolean = false;   // i32, where every number but 0 counts as true
-  bool unknown = false;   // follows from an operator that Unity lacks
+  bool boolean = false;    // i32, where every number but 0 counts as true
+  bool unknown = false;    // follows from an operator that Unity lacks
 };
 
 using NamedAttributes = std::vector<std::pair<std::string, AttributeValue>>;
@@ -61,8 +61,8 @@ class OnnxContext {
   const OnnxValue& value(std::size_t i) const;
   Dims dims(std::size_t i) const;
   bool integral(std::size_t i) const;
-  OnnxTensorRef constant(std::size_t i) const;         // null for what is computed and for parameters
-  std::optional<double> scalar(std::size_t i) const;   // of a constant of one element
+  OnnxTensorRef constant(std::size_t i) const;                  // null for what is computed and for parameters
+  std::optional<double> scalar(std::size_t i) const;            // of a constant of one element
   Dims integers(std::size_t i, const std::string& what) const;  // of a constant; else unsupported
   // As a value of the graph: parameters become weights, other constants states.
   ValueRef tensor(std::size_t i);

@@ -43,9 +43,7 @@ void many(OnnxContext& c, const std::string& op) {
 ValueRef at_least(OnnxContext& c, ValueRef x, double low) {
   return c.shift(low, c.emit("relu", {}, {c.shift(-low, x)}));
 }
-ValueRef at_most(OnnxContext& c, ValueRef x, double high) {
-  return c.scale(-1, at_least(c, c.scale(-1, x), -high));
-}
+ValueRef at_most(OnnxContext& c, ValueRef x, double high) { return c.scale(-1, at_least(c, c.scale(-1, x), -high)); }
 
 }  // namespace
 
@@ -151,8 +149,7 @@ void onnx_Cast(OnnxContext& c) {
   if (v.parameter && to_real) return c.result(0, v);
   ValueRef x = c.tensor(0);
   bool was_integer = c.integral_of(x);
-  if (to_real && v.boolean)
-    return c.result(0, c.emit("where", {}, {x, c.scalar_state(1), c.scalar_state(0)}));
+  if (to_real && v.boolean) return c.result(0, c.emit("where", {}, {x, c.scalar_state(1), c.scalar_state(0)}));
   if (to == 9 && !was_integer) c.unsupported("a cast of reals to booleans");
   if (to_real == was_integer) x = c.emit("cast", {{"dtype", std::string(to_real ? "f32" : "i32")}}, {x});
   OnnxValue r{x, nullptr};

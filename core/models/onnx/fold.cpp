@@ -171,8 +171,8 @@ Array gather(const Call& c) {
   return gather_from(x, dims, [&](const Dims& index) {
     auto first = index.begin() + static_cast<std::ptrdiff_t>(axis);
     auto last = first + static_cast<std::ptrdiff_t>(indices.dims.size());
-    auto i = static_cast<std::int64_t>(
-        indices.values[static_cast<std::size_t>(position(indices.dims, Dims(first, last)))]);
+    auto i =
+        static_cast<std::int64_t>(indices.values[static_cast<std::size_t>(position(indices.dims, Dims(first, last)))]);
     i += i < 0 ? x.dims[axis] : 0;
     if (i < 0 || i >= x.dims[axis]) throw_input_error("found index {}, expected below {}", i, x.dims[axis]);
     Dims from(index.begin(), first);

@@ -86,7 +86,8 @@ std::string write_import(const OnnxImport& import, const std::string& path) {
   text.batch = import.batch;
   text.doubled = import.fixed.empty() ? &import.doubled : nullptr;
   text.description = "imported from ONNX";
-  if (!import.fixed.empty()) text.description += fmt::format("; only for a batch of {}: {}", import.batch, import.fixed);
+  if (!import.fixed.empty())
+    text.description += fmt::format("; only for a batch of {}: {}", import.batch, import.fixed);
   if (!infos.empty()) {
     text.weights_file = values.filename().string();
     SafetensorsWriter writer(values, infos);

@@ -42,7 +42,8 @@ void onnx_LayerNormalization(OnnxContext& c) {
     c.unsupported("a scale or bias that is repeated");
   ValueRef gamma = c.leaf(1, "weight", {size});
   ValueRef beta = c.given(2) ? c.leaf(2, "weight", {size}) : c.state(filled_tensor({size}, 0));
-  ValueRef y = c.emit("layer_norm", {{"epsilon", c.real("epsilon", kEpsilon)}}, {c.reshape(c.tensor(0), rows), gamma, beta});
+  ValueRef y =
+      c.emit("layer_norm", {{"epsilon", c.real("epsilon", kEpsilon)}}, {c.reshape(c.tensor(0), rows), gamma, beta});
   c.result(0, c.reshape(y, x));
 }
 
@@ -59,9 +60,9 @@ void onnx_BatchNormalization(OnnxContext& c) {
   if (training) {
     std::vector<ValueRef> moments = c.emit_all("moments", {}, {input});
     // ONNX keeps a share of the old statistics; Unity's momentum is the share of the new.
-    results = c.emit_all("combine_moments",
-                         {{"momentum", 1 - c.real("momentum", 0.9)}, {"count", element_count(x) / x[1]}},
-                         {moments[0], moments[1], mean, variance});
+    results =
+        c.emit_all("combine_moments", {{"momentum", 1 - c.real("momentum", 0.9)}, {"count", element_count(x) / x[1]}},
+                   {moments[0], moments[1], mean, variance});
     mean = results[0], variance = results[1];
   }
   c.result(0, c.emit("batch_norm", {{"epsilon", epsilon}}, {input, mean, variance, gamma, beta}));

@@ -40,7 +40,8 @@ ValueRef product(OnnxContext& c, ValueRef a, ValueRef b) {
 
 void onnx_Conv(OnnxContext& c) {
   Dims x = c.dims(0), w = c.dims(1);
-  if (w.size() != x.size() || w.size() < 3) c.wrong("found input [{}] and kernel [{}]", fmt::join(x, ", "), fmt::join(w, ", "));
+  if (w.size() != x.size() || w.size() < 3)
+    c.wrong("found input [{}] and kernel [{}]", fmt::join(x, ", "), fmt::join(w, ", "));
   OnnxWindow window = read_window(c, x, {w.begin() + 2, w.end()});
   if (c.integral(0)) c.unsupported("a convolution of integers");
   ValueRef kernel = c.leaf(1, "weight", with_two_spatial(w));

@@ -63,8 +63,7 @@ OnnxNode read_node(const onnx::NodeProto& proto, const std::string& path) {
                 {proto.input().begin(), proto.input().end()},
                 {proto.output().begin(), proto.output().end()},
                 {}};
-  for (const auto& attribute : proto.attribute())
-    node.attributes[attribute.name()] = read_attribute(attribute, path);
+  for (const auto& attribute : proto.attribute()) node.attributes[attribute.name()] = read_attribute(attribute, path);
   return node;
 }
 

@@ -40,8 +40,8 @@ ValueRef softmax(OnnxContext& c) {
   if (axis + 1 == x.size()) return c.emit("softmax", {}, {v});
   if (c.opset() < 13) {  // over all dimensions from `axis` on
     Dims rows(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(axis));
-    rows.push_back(std::accumulate(x.begin() + static_cast<std::ptrdiff_t>(axis), x.end(), std::int64_t{1},
-                                   std::multiplies<>()));
+    rows.push_back(
+        std::accumulate(x.begin() + static_cast<std::ptrdiff_t>(axis), x.end(), std::int64_t{1}, std::multiplies<>()));
     return c.reshape(c.emit("softmax", {}, {c.reshape(v, rows)}), x);
   }
   Dims order(x.size());

@@ -1,8 +1,8 @@
 #include "core/models/onnx/tensor_data.h"
 
 #include <bit>
-#include <cmath>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -149,7 +149,8 @@ class Decoder {
       case Proto::DOUBLE:
         return take(proto_.double_data(), tensor_.reals, to_float);
       case Proto::FLOAT16:
-        return take(proto_.int32_data(), tensor_.reals, [](auto x) { return from_half(static_cast<std::uint16_t>(x)); });
+        return take(proto_.int32_data(), tensor_.reals,
+                    [](auto x) { return from_half(static_cast<std::uint16_t>(x)); });
       case Proto::BFLOAT16:
         return take(proto_.int32_data(), tensor_.reals,
                     [](auto x) { return from_bfloat(static_cast<std::uint16_t>(x)); });

@@ -52,7 +52,8 @@ class Translator {
         if (dim.name.empty()) continue;
         if (std::find(known.begin(), known.end(), dim.name) != known.end()) continue;
         known.push_back(dim.name);
-        if (!options_.dims.contains(dim.name)) missing.push_back(fmt::format("{} (of input '{}')", dim.name, input.name));
+        if (!options_.dims.contains(dim.name))
+          missing.push_back(fmt::format("{} (of input '{}')", dim.name, input.name));
       }
     for (const auto& [name, size] : options_.dims) {
       if (std::find(known.begin(), known.end(), name) == known.end())
@@ -133,7 +134,8 @@ class Translator {
     std::vector<ValueRef> outputs;
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       auto found = all_.values.find(graph_.outputs[i]);
-      if (found == all_.values.end()) throw_input_error("{}: output '{}' is not defined", graph_.file, graph_.outputs[i]);
+      if (found == all_.values.end())
+        throw_input_error("{}: output '{}' is not defined", graph_.file, graph_.outputs[i]);
       outputs.push_back(context.tensor(i));
     }
     return outputs;
