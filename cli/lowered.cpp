@@ -17,7 +17,8 @@ void PlanSource::add(CLI::App& command, const std::string& what, bool models) {
   settings.add(command);
   command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
   for (const CLI::Option* option : command.get_options())
-    if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed"))
+    if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed") &&
+        !option->check_lname("optimizer"))
       for_models_.push_back(option);
 }
 
@@ -28,6 +29,7 @@ Plan PlanSource::load(Topology& topology) const {
         throw_input_error("{}: is a plan, which has its own {}; expected a model, or a plan without that option",
                           model.model, option->get_name());
     Plan plan = load_plan(model.model);
+    if (!settings.optimizer.empty()) plan.optimizer = parse_optimizer(settings.optimizer);
     topology = machine_of(plan, machine, model.model);
     return plan;
   }

@@ -16,7 +16,8 @@ struct PlanSource {
   std::string strategy = "data-parallel";
 
   void add(CLI::App& command, const std::string& what, bool models);
-  // InputError; also when options of the search are given for a plan, which has its own.
+  // InputError; also when options of the search are given for a plan, which has its own; only the optimizer may replace
+  // the plan's.
   Plan load(Topology& topology) const;
 
  private:

@@ -70,22 +70,6 @@ void add_json(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print one JSON document on standard output");
 }
 
-OptimizerSpec parse_optimizer(const std::string& text) {
-  OptimizerSpec spec;
-  std::size_t blank = text.find(' ');
-  spec.name = text.substr(0, blank);
-  if (spec.name != "sgd" && spec.name != "adam")
-    throw_input_error("optimizer: found '{}', expected sgd or adam{}", spec.name,
-                      suggestion(spec.name, {"sgd", "adam"}));
-  if (blank == std::string::npos) return spec.learning_rate = spec.name == "adam" ? 1e-3 : 1e-2, spec;
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data() + blank + 1, end, spec.learning_rate);
-  if (error != std::errc() || rest != end || !(spec.learning_rate > 0))
-    throw_input_error("optimizer: found learning rate '{}', expected a positive number, as in 'adam 1e-3'",
-                      text.substr(blank + 1));
-  return spec;
-}
-
 Bytes parse_memory(const std::string& option, const std::string& text) {
   if (text.empty()) return {};
   std::int64_t count = 0;

@@ -49,8 +49,6 @@ CLI::Option* at_least_one(CLI::Option* option);
 // --json
 void add_json(CLI::App& command, bool& json);
 
-// "sgd 0.01", "adam 1e-3": kind and learning rate.
-OptimizerSpec parse_optimizer(const std::string& text);
 // "16 GB", or a number of bytes; none for an empty text.
 Bytes parse_memory(const std::string& option, const std::string& text);
 

@@ -20,7 +20,9 @@ struct Options {
   std::string backend = "cpu", comm = "threads", data, precision = "f32", trace;
   std::int64_t steps = 0, epochs = 0;
   int threads = 0;
-  bool compare_one_device = false, json = false;
+  std::string schedule, checkpoint, early_stop_on = "accuracy";
+  std::int64_t checkpoint_every = 0, checkpoint_keep = 3, evaluate_every = 0, patience = 0;
+  bool compare_one_device = false, json = false, resume = false;
 };
 
 TrainResult train_under(const Plan& plan, const Topology& topology, const Options& o, const std::string& title,
@@ -35,6 +37,11 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   if (o.steps <= 0 && o.epochs <= 0 && o.data == "synthetic") t.steps = 10;
   t.index_bounds = input_bounds(plan.pcg);
   t.weights_file = model_info(plan.model.name).weights_file;
+  if (!o.schedule.empty()) t.schedule = parse_schedule(o.schedule);
+  t.checkpoint = {o.checkpoint, o.checkpoint_every, o.checkpoint_keep, o.resume};
+  t.evaluate_every = o.evaluate_every;
+  t.patience = o.patience;
+  t.watch_loss = o.early_stop_on == "loss";
   t.trace = trace;
   Progress bar(title);
   t.progress = [&](std::int64_t done, std::int64_t total, double loss) {
@@ -49,13 +56,80 @@ TrainResult train_on_one_device(const Plan& plan, const Options& o) {
   Plan serial = plan;
   serial.pcg = build_model(plan.model);
   serial.mappings.assign(serial.pcg.size(), {});
-  return train_under(serial, one, o, "one device", false);
+  Options alone = o;
+  alone.checkpoint.clear();
+  return train_under(serial, one, alone, "one device", false);
+}
+
+double samples_per_second(const Plan& plan, const TrainResult& result) {
+  return result.iteration_seconds > 0 ? static_cast<double>(plan.global_batch) / result.iteration_seconds : 0;
+}
+
+void print_json(const Plan& plan, const Options& o, const TrainResult& result, double worst) {
+  using nlohmann::ordered_json;
+  ordered_json metrics = ordered_json::object(), evaluations = ordered_json::array();
+  if (result.accuracy) metrics["test_accuracy"] = *result.accuracy;
+  if (!result.evaluations.empty()) metrics["test_loss"] = result.evaluations.back().loss;
+  if (o.compare_one_device) metrics["largest_relative_loss_difference"] = worst;
+  for (const Evaluation& e : result.evaluations)
+    evaluations.push_back({{"epoch", e.epoch},
+                           {"step", e.step},
+                           {"test_accuracy", e.accuracy ? ordered_json(*e.accuracy) : ordered_json()},
+                           {"test_loss", e.loss}});
+  ordered_json out = {{"model", plan.model.name},
+                      {"topology", plan.topology},
+                      {"devices", plan.devices},
+                      {"strategy", plan.search.strategy},
+                      {"data", o.data},
+                      {"optimizer", to_text(plan.optimizer)},
+                      {"first_step", result.first_step},
+                      {"losses", result.losses},
+                      {"learning_rates", result.rates},
+                      {"epoch_losses", result.epoch_losses},
+                      {"evaluations", evaluations},
+                      {"best_epoch", result.best ? ordered_json(result.best->epoch) : ordered_json()},
+                      {"stopped_early", result.stopped_early},
+                      {"iteration_seconds", result.iteration_seconds},
+                      {"samples_per_second", samples_per_second(plan, result)},
+                      {"final_metrics", metrics}};
+  fmt::print("{}\n", out.dump(2));
+}
+
+void print_table(const Plan& plan, const Options& o, const TrainResult& result) {
+  fmt::print("{} on {} ({} devices, strategy {}), data {}, batch {}, {}\n", plan.model.name, plan.topology,
+             plan.devices, plan.search.strategy, o.data, plan.global_batch, to_text(plan.optimizer));
+  if (result.first_step > 0) fmt::print("resumed after step {}\n", result.first_step);
+  bool epochs = result.first_step == 0 && result.epoch_losses.size() > 1 && o.data != "synthetic";
+  const std::vector<double>& shown = epochs ? result.epoch_losses : result.losses;
+  std::size_t before = static_cast<std::size_t>(result.first_step);
+  auto is_shown = [](std::size_t i, std::size_t of) { return of <= 40 || i % (of / 20) == 0 || i + 1 == of; };
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (is_shown(i, shown.size()))
+      fmt::print("  {} {:>4}  loss {:.6f}\n", epochs ? "epoch" : "step", before + i + 1, shown[i]);
+  for (std::size_t i = 0; i < result.evaluations.size() && result.evaluations.size() > 1; ++i) {
+    const Evaluation& e = result.evaluations[i];
+    if (is_shown(i, result.evaluations.size()))
+      fmt::print("  after epoch {:>4}  test loss {:.6f}{}\n", e.epoch, e.loss,
+                 e.accuracy ? fmt::format("  test accuracy {:.2f}%", 100 * *e.accuracy) : "");
+  }
+  if (result.stopped_early) fmt::print("stopped early, after {} steps\n", before + result.losses.size());
+  if (result.best && result.evaluations.size() > 1) fmt::print("best epoch: {}\n", result.best->epoch);
+  if (result.losses.empty())
+    fmt::print("no steps were left to do\n");
+  else
+    fmt::print("median iteration: {}, {:.0f} samples/s\n", to_string(from_seconds(result.iteration_seconds)),
+               samples_per_second(plan, result));
+  if (result.accuracy) fmt::print("test accuracy: {:.2f}%\n", 100 * *result.accuracy);
+  if (!o.checkpoint.empty()) fmt::print("checkpoint of step {} in {}\n", before + result.losses.size(), o.checkpoint);
 }
 
 void run(const Options& o) {
   if (o.comm != "threads") throw_input_error("--comm {}: not in this build, expected threads", o.comm);
   if (o.precision != "f32" && o.precision != "f64")
     throw_input_error("--precision: found '{}', expected f32 or f64", o.precision);
+  if (o.early_stop_on != "accuracy" && o.early_stop_on != "loss")
+    throw_input_error("--early-stop-on: found '{}', expected accuracy or loss", o.early_stop_on);
+  if (!o.schedule.empty()) parse_schedule(o.schedule);
   require_writable(o.trace);
   Topology topology;
   Plan plan = o.source.load(topology);
@@ -70,48 +144,27 @@ void run(const Options& o) {
   double worst = 0;
   if (o.compare_one_device) {
     TrainResult one = train_on_one_device(plan, with_data);
-    for (std::size_t i = 0; i < result.losses.size(); ++i)
+    for (std::size_t i = 0; i < std::min(result.losses.size(), one.losses.size()); ++i)
       worst = std::max(worst, std::abs(result.losses[i] - one.losses[i]) / std::abs(one.losses[i]));
   }
-  if (o.json) {
-    nlohmann::ordered_json metrics = nlohmann::ordered_json::object();
-    if (result.accuracy) metrics["test_accuracy"] = *result.accuracy;
-    if (o.compare_one_device) metrics["largest_relative_loss_difference"] = worst;
-    nlohmann::ordered_json out = {{"model", plan.model.name},
-                                  {"topology", plan.topology},
-                                  {"devices", plan.devices},
-                                  {"strategy", plan.search.strategy},
-                                  {"data", with_data.data},
-                                  {"losses", result.losses},
-                                  {"epoch_losses", result.epoch_losses},
-                                  {"iteration_seconds", result.iteration_seconds},
-                                  {"final_metrics", metrics}};
-    fmt::print("{}\n", out.dump(2));
-    return;
-  }
-  fmt::print("{} on {} ({} devices, strategy {}), data {}, batch {}\n", plan.model.name, plan.topology, plan.devices,
-             plan.search.strategy, with_data.data, plan.global_batch);
-  bool epochs = result.epoch_losses.size() > 1 && with_data.data != "synthetic";
-  const std::vector<double>& shown = epochs ? result.epoch_losses : result.losses;
-  for (std::size_t i = 0; i < shown.size(); ++i)
-    if (shown.size() <= 40 || i % (shown.size() / 20) == 0 || i + 1 == shown.size())
-      fmt::print("  {} {:>4}  loss {:.6f}\n", epochs ? "epoch" : "step", i + 1, shown[i]);
-  fmt::print("median iteration: {}\n", to_string(from_seconds(result.iteration_seconds)));
-  if (result.accuracy) fmt::print("test accuracy: {:.2f}%\n", 100 * *result.accuracy);
+  if (o.json) return print_json(plan, with_data, result, worst);
+  print_table(plan, with_data, result);
   if (o.compare_one_device)
     fmt::print("largest relative difference of a loss to one-device training: {:.2e} over {} steps\n", worst,
                result.losses.size());
-  if (!o.trace.empty()) fmt::print("trace of the last step written to {}\n", o.trace);
+  if (result.trace) fmt::print("trace of the last step written to {}\n", o.trace);
 }
 
 }  // namespace
 
 void add_run(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, "run", "Train under a plan, or a model under a strategy (data parallelism by default)",
-                  "  unity run plan.json --data digits --epochs 20 --compare-one-device\n"
-                  "  unity run mlp-tiny --topology laptop --devices 2 --steps 100 --json");
+  CLI::App* command = add_command(
+      app, "run", "Train under a plan, or a model under a strategy (data parallelism by default)",
+      "  unity run plan.json --data digits --epochs 20 --compare-one-device\n"
+      "  unity run mlp-tiny --topology laptop --devices 2 --steps 100 --json\n"
+      "  unity run mlp-tiny --epochs 20 --schedule 'cosine warmup=50' --checkpoint ckpt --checkpoint-every 100\n"
+      "  unity run mlp-tiny --epochs 30 --checkpoint ckpt --resume");
   o->source.add(*command, "A plan file, or a model", true);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
   command->add_option("--comm", o->comm, "threads, mpi or nccl")->capture_default_str();
@@ -121,8 +174,27 @@ void add_run(CLI::App& app) {
   at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
   command->add_option("--precision", o->precision, "f32 or f64")->capture_default_str();
   at_least_one(command->add_option("--threads", o->threads, "Threads per device (default: a fair share of the cores)"));
-  command->add_flag("--compare-one-device", o->compare_one_device,
-                    "Train on one device, too, and report the difference");
+  command->add_option("--schedule", o->schedule,
+                      "Learning rate over time, as in 'cosine warmup=100 min=1e-5' (constant, step, cosine, linear, "
+                      "polynomial)");
+  auto* checkpoint = command->add_option("--checkpoint", o->checkpoint, "Folder to save checkpoints in");
+  at_least_one(command->add_option("--checkpoint-every", o->checkpoint_every,
+                                   "Save after every N steps, too (default: at the end only)"))
+      ->needs(checkpoint);
+  at_least_one(command->add_option("--checkpoint-keep", o->checkpoint_keep, "Checkpoints to keep"))
+      ->capture_default_str()
+      ->needs(checkpoint);
+  auto* resume = command->add_flag("--resume", o->resume, "Go on from the newest checkpoint")->needs(checkpoint);
+  at_least_one(command->add_option("--evaluate-every", o->evaluate_every,
+                                   "Evaluate on the test rows after every N epochs (default: at the end only)"));
+  auto* stop = at_least_one(
+      command->add_option("--early-stop", o->patience, "Stop after so many evaluations in a row without a better one"));
+  command->add_option("--early-stop-on", o->early_stop_on, "accuracy or loss, on the test rows")
+      ->capture_default_str()
+      ->needs(stop);
+  command
+      ->add_flag("--compare-one-device", o->compare_one_device, "Train on one device, too, and report the difference")
+      ->excludes(resume);
   command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");
   add_json(*command, o->json);
   command->callback([o] { run(*o); });

@@ -19,7 +19,8 @@ void SearchSettings::add(CLI::App& command) {
   command.add_option("--memory-limit", memory_limit, "Memory per device, as in '12 GB' (default: as the device has)");
   command.add_option("--parallelism", parallelism,
                      "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)");
-  command.add_option("--optimizer", optimizer, "Kind and learning rate, as in 'adam 1e-4' (default: the model's)");
+  command.add_option("--optimizer", optimizer,
+                     "As in 'adam 1e-4' or 'sgd 0.1 momentum=0.9 weight_decay=1e-4' (default: the model's)");
 }
 
 SearchOptions SearchSettings::options(const std::string& strategy, const std::string& model) const {

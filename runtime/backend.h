@@ -26,6 +26,13 @@ class Backend {
   virtual void run(TaskId task, std::uint64_t seed, std::int64_t step) = 0;
   // Host memory of a buffer, for collectives and for reading and writing values.
   virtual void* data(BufferId buffer) = 0;
+
+  // What updates multiply the optimizer's learning rate with; set between steps.
+  void set_learning_rate_factor(double factor) { learning_rate_factor_ = factor; }
+  double learning_rate_factor() const { return learning_rate_factor_; }
+
+ private:
+  double learning_rate_factor_ = 1;
 };
 
 // `program` must outlive the backend. `threads`: per logical device; 0 shares the cores of the process out fairly to the

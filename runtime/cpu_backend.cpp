@@ -71,12 +71,14 @@ class CpuBackend final : public Backend {
       case TaskKind::update: {
         const OptimizerSpec& o = program_.optimizer;
         auto state = [&](std::size_t i) { return operands.size() > 2 + i ? data(operands[2 + i]) : nullptr; };
-        if (o.name == "adam")
-          cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(), o.learning_rate,
-                         o.beta1, o.beta2, o.epsilon, step + 1, type_of(operands[0]));
+        double rate = o.learning_rate * learning_rate_factor();
+        if (o.name == "sgd")
+          cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(),
+                        {rate, o.momentum, o.weight_decay, o.nesterov}, type_of(operands[0]));
         else
-          cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(), o.learning_rate, o.momentum,
-                        type_of(operands[0]));
+          cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(),
+                         {rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.name == "adamw", step + 1},
+                         type_of(operands[0]));
         break;
       }
       case TaskKind::communicate:

@@ -51,6 +51,7 @@ struct Executor::Implementation {
       const ProgramTensor& tensor = p.tensor_of(id);
       if (p.buffers[b].category == BufferCategory::weight && tensor.leaf >= 0)
         weight_buffers[tensor.name].push_back(id);
+      if (p.buffers[b].category == BufferCategory::optimizer_state) optimizer_buffers[tensor.name].push_back(id);
       if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
     }
     for (auto& [name, buffers] : weight_buffers) initialize(buffers);
@@ -164,6 +165,14 @@ struct Executor::Implementation {
         });
       }
     }
+  }
+
+  void assign(const std::vector<BufferId>& buffers, const char* what, const HostTensor& value) const {
+    const ProgramTensor& tensor = program.tensor_of(buffers[0]);
+    if (value.dims != tensor.dims)
+      throw_input_error("{} '{}': found [{}], expected [{}]", what, tensor.name, fmt::join(value.dims, ", "),
+                        fmt::join(tensor.dims, ", "));
+    fill(buffers, value);
   }
 
   std::int64_t now() const {
@@ -297,7 +306,7 @@ struct Executor::Implementation {
   std::vector<Lane> lanes;
   std::vector<int> waits;              // by task: how many lanes run it
   std::vector<std::atomic<int>> done;  // by task: lanes that have not run it yet in this step
-  std::map<std::string, std::vector<BufferId>> weight_buffers, input_buffers, gradient_buffers;
+  std::map<std::string, std::vector<BufferId>> weight_buffers, optimizer_buffers, input_buffers, gradient_buffers;
   std::int64_t step = 0;
 
   std::mutex mutex;
@@ -336,8 +345,12 @@ std::vector<ProgramLeaf> Executor::inputs() const {
   return list;
 }
 
+void Executor::set_learning_rate_factor(double factor) { implementation_->backend->set_learning_rate_factor(factor); }
+
 StepResult Executor::step(bool trace) { return implementation_->run_step(trace); }
 std::int64_t Executor::steps_done() const { return implementation_->step; }
+void Executor::set_steps_done(std::int64_t steps) { implementation_->step = steps; }
+const ExecutorOptions& Executor::options() const { return implementation_->options; }
 
 HostTensor Executor::output(std::size_t index) const {
   const ProgramOutput& out = implementation_->program.outputs.at(index);
@@ -355,12 +368,30 @@ HostTensor Executor::gradient(const std::string& name) const {
 }
 
 void Executor::set_weight(const std::string& name, const HostTensor& value) {
-  const auto& buffers = implementation_->find(implementation_->weight_buffers, name, "weight");
-  const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
-  if (value.dims != tensor.dims)
-    throw_input_error("weight '{}': found [{}], expected [{}]", name, fmt::join(value.dims, ", "),
-                      fmt::join(tensor.dims, ", "));
-  implementation_->fill(buffers, value);
+  implementation_->assign(implementation_->find(implementation_->weight_buffers, name, "weight"), "weight", value);
+}
+
+std::vector<StateTensor> Executor::state() const {
+  std::vector<StateTensor> list;
+  for (const auto* buffers : {&implementation_->weight_buffers, &implementation_->optimizer_buffers})
+    for (const auto& [name, ids] : *buffers) {
+      const ProgramTensor& tensor = implementation_->program.tensor_of(ids[0]);
+      bool constant = tensor.leaf >= 0 && !tensor.origin.valid();  // of the lowering, such as the loss's own gradient
+      if (!constant) list.push_back({name, tensor.dims});
+    }
+  return list;
+}
+
+HostTensor Executor::state(const std::string& name) const {
+  if (implementation_->weight_buffers.contains(name)) return weight(name);
+  const auto& buffers = implementation_->find(implementation_->optimizer_buffers, name, "weight or optimizer state");
+  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
+}
+
+void Executor::set_state(const std::string& name, const HostTensor& value) {
+  if (implementation_->weight_buffers.contains(name)) return set_weight(name, value);
+  implementation_->assign(implementation_->find(implementation_->optimizer_buffers, name, "weight or optimizer state"),
+                          "state", value);
 }
 
 std::vector<std::string> Executor::weight_names() const {

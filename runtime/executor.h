@@ -26,6 +26,13 @@ struct StepResult {
   std::optional<Trace> trace;
 };
 
+// A logical tensor that training changes.
+struct StateTensor {
+  std::string name;
+  Dims dims;
+  bool operator==(const StateTensor&) const = default;
+};
+
 class Executor {
  public:
   // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every
@@ -37,9 +44,15 @@ class Executor {
   void set_input(const std::string& name, const HostTensor& value);
   std::vector<ProgramLeaf> inputs() const;
 
+  // What the next steps multiply the optimizer's learning rate with.
+  void set_learning_rate_factor(double factor);
+
   // One iteration. A task that throws stops all; its exception is rethrown with the task's name.
   StepResult step(bool trace = false);
   std::int64_t steps_done() const;
+  // Steps done in an earlier run: the next one draws its random numbers, and corrects Adam's bias, as the one after
+  // them.
+  void set_steps_done(std::int64_t steps);
 
   // An output of the graph (0: the loss), summed over its summands and put together from its shards.
   HostTensor output(std::size_t index) const;
@@ -48,6 +61,13 @@ class Executor {
   HostTensor gradient(const std::string& name) const;
   void set_weight(const std::string& name, const HostTensor& value);
   std::vector<std::string> weight_names() const;
+
+  // All that a later run needs to go on: the weights, then the optimizer's states ("NAME.state0"), each by name. Values
+  // are read and written exactly as they are held (a double holds both precisions).
+  std::vector<StateTensor> state() const;
+  HostTensor state(const std::string& name) const;
+  void set_state(const std::string& name, const HostTensor& value);
+  const ExecutorOptions& options() const;
 
  private:
   struct Implementation;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
 #include "runtime/initial_values.h"
 
@@ -14,31 +15,91 @@ void feed(Executor& executor, const std::map<std::string, HostTensor>& batch) {
   for (const auto& [name, value] : batch) executor.set_input(name, value);
 }
 
-std::optional<double> evaluate_accuracy(const Executor& trained, const Program& evaluation, const DataSource& test,
-                                        const Binding& binding, const ExecutorOptions& options) {
-  Executor executor(evaluation, options);
-  for (const std::string& name : trained.weight_names()) executor.set_weight(name, trained.weight(name));
-  std::vector<std::int64_t> order(static_cast<std::size_t>(test.rows()));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  Predictions total;
-  for (std::int64_t begin = 0; begin < test.rows(); begin += binding.batch) {
-    // The last batch is filled up with rows that do not count.
-    std::map<std::string, HostTensor> batch = read_batch(binding, test, batch_rows(binding, order, begin));
-    feed(executor, batch);
-    executor.step();
-    Predictions p = count_predictions(binding, batch, executor.output(1), std::min(binding.batch, test.rows() - begin));
-    total.right += p.right, total.all += p.all;
+// The forward pass on the test rows, with the weights as they are.
+class Tester {
+ public:
+  Tester(const Program& evaluation, const DataSource& test, const Binding& binding, const ExecutorOptions& options)
+      : executor_(evaluation, options), test_(test), binding_(binding), order_(static_cast<std::size_t>(test.rows())) {
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+    logits_ = evaluation.outputs.size() > 1;
   }
-  if (total.all == 0) return std::nullopt;
-  return static_cast<double>(total.right) / static_cast<double>(total.all);
+
+  Evaluation run(const Executor& trained) {
+    for (const std::string& name : trained.weight_names()) executor_.set_weight(name, trained.weight(name));
+    std::int64_t whole = 0;
+    double loss = 0;
+    Predictions total;
+    for (std::int64_t begin = 0; begin < test_.rows(); begin += binding_.batch) {
+      // The last batch is filled up with rows that do not count.
+      std::map<std::string, HostTensor> batch = read_batch(binding_, test_, batch_rows(binding_, order_, begin));
+      feed(executor_, batch);
+      double of_batch = executor_.step().loss;
+      std::int64_t count = std::min(binding_.batch, test_.rows() - begin);
+      if (count == binding_.batch || whole == 0) loss += of_batch, ++whole;
+      if (!logits_) continue;
+      Predictions p = count_predictions(binding_, batch, executor_.output(1), count);
+      total.right += p.right, total.all += p.all;
+    }
+    Evaluation e;
+    e.loss = loss / static_cast<double>(whole);
+    if (total.all > 0) e.accuracy = static_cast<double>(total.right) / static_cast<double>(total.all);
+    return e;
+  }
+
+ private:
+  Executor executor_;
+  const DataSource& test_;
+  const Binding& binding_;
+  std::vector<std::int64_t> order_;
+  bool logits_ = false;
+};
+
+// A batch of another size, or other data, than those of the checkpoint: go on at the first batch not begun, or anew.
+void adapt(TrainingPosition& position, const std::string& data, std::int64_t batch, std::int64_t per_epoch) {
+  if (position.data != data) position.epoch = position.batches = 0, position.epoch_loss_sum = 0;
+  if (position.batches > 0 && position.batch != batch) {
+    position.batches = (position.batches * position.batch + batch - 1) / batch;
+    position.epoch_loss_sum = 0;  // the epoch's mean is then over what is left
+  }
+  if (position.batches >= per_epoch) ++position.epoch, position.batches = 0;
+  position.data = data, position.batch = batch;
+}
+
+double median(std::vector<double> seconds) {
+  if (seconds.empty()) return 0;
+  if (seconds.size() > 1) seconds.erase(seconds.begin());
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+// The checkpoint to go on from, if any. A new run does not mix its checkpoints with those of another.
+std::optional<Checkpoint> start_from(const CheckpointOptions& options) {
+  if (options.folder.empty()) return std::nullopt;
+  if (options.resume) return Checkpoint::newest(options.folder);
+  std::vector<SavedStep> steps = saved_steps(options.folder);
+  if (!steps.empty())
+    throw_input_error("{}: holds a checkpoint of step {}, expected another folder, or to resume",
+                      options.folder.string(), steps.back().step);
+  return std::nullopt;
 }
 
 }  // namespace
 
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options) {
-  Executor executor(training, options.executor);
-  if (!options.weights_file.empty()) set_initial_values(executor, options.weights_file);
+  std::optional<Checkpoint> from = start_from(options.checkpoint);
+  TrainingPosition at;
+  at.data = options.data, at.seed = options.executor.seed;
+  if (from) at = from->position();
+  at.model = training.name, at.optimizer = to_text(training.optimizer);
+  ExecutorOptions how = options.executor;
+  how.seed = at.seed;
+  Executor executor(training, how);
+  if (from)
+    from->restore(executor);
+  else if (!options.weights_file.empty())
+    set_initial_values(executor, options.weights_file);
   TrainResult result;
+  result.first_step = at.step;
   std::optional<DataSplit> data;
   Binding binding;
   std::int64_t per_epoch = 1, steps = options.steps > 0 ? options.steps : std::max<std::int64_t>(options.epochs, 1);
@@ -53,36 +114,61 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     if (per_epoch == 0)
       throw_input_error("data {}: {} training rows are fewer than one batch of {}", options.data,
                         data->training->rows(), binding.batch);
-    if (options.steps <= 0) steps = per_epoch * options.epochs;
   }
+  adapt(at, options.data, binding.batch, per_epoch);
+  if (data && options.steps <= 0) steps = at.step + per_epoch * (options.epochs - at.epoch) - at.batches;
+  bool tested = data && evaluation;
+  if (options.patience > 0 && !tested)
+    throw_input_error("early stopping: data {} have no test rows to watch", options.data);
+  if (!options.checkpoint.folder.empty()) require_checkpoint_folder(options.checkpoint.folder);
+  std::int64_t evaluate_every =
+      options.patience > 0 ? std::max<std::int64_t>(options.evaluate_every, 1) : options.evaluate_every;
+  Schedule schedule = options.schedule;
+  if (schedule.steps == 0) schedule.steps = steps;
+
+  std::optional<Tester> tester;
+  auto evaluate = [&] {
+    if (!tester) tester.emplace(*evaluation, *data->test, binding, how);
+    Evaluation e = tester->run(executor);
+    e.epoch = at.epoch, e.step = at.step;
+    bool loss = options.watch_loss || !e.accuracy;
+    at.best.see(loss ? e.loss : *e.accuracy, e.epoch, !loss);
+    result.evaluations.push_back(e);
+  };
   std::vector<double> seconds;
   std::vector<std::int64_t> order;
-  double epoch_sum = 0;
-  for (std::int64_t step = 0; step < steps; ++step) {
+  std::int64_t saved = from ? at.step : -1;
+  while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience))) {
     if (data) {
-      if (step % per_epoch == 0)
-        order = permutation(data->training->rows(),
-                            combine(options.executor.seed, static_cast<Hash>(step / per_epoch) + 1));
-      feed(executor,
-           read_batch(binding, *data->training, batch_rows(binding, order, step % per_epoch * binding.batch)));
+      if (order.empty() || at.batches == 0)
+        order = permutation(data->training->rows(), combine(at.seed, static_cast<Hash>(at.epoch) + 1));
+      feed(executor, read_batch(binding, *data->training, batch_rows(binding, order, at.batches * binding.batch)));
     } else {
-      feed(executor, synthetic_batch(executor.inputs(), options.index_bounds, options.executor.seed, step));
+      feed(executor, synthetic_batch(executor.inputs(), options.index_bounds, at.seed, at.step));
     }
+    double rate = learning_rate(schedule, training.optimizer.learning_rate, at.step);
+    executor.set_learning_rate_factor(rate / training.optimizer.learning_rate);
     auto start = std::chrono::steady_clock::now();
-    StepResult r = executor.step(options.trace && step + 1 == steps);
+    StepResult r = executor.step(options.trace && at.step + 1 == steps);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     result.losses.push_back(r.loss);
+    result.rates.push_back(rate);
     if (r.trace) result.trace = std::move(r.trace);
-    epoch_sum += r.loss;
-    if ((step + 1) % per_epoch == 0)
-      result.epoch_losses.push_back(epoch_sum / static_cast<double>(per_epoch)), epoch_sum = 0;
-    if (options.progress) options.progress(step + 1, steps, r.loss);
+    ++at.step, ++at.batches;
+    at.epoch_loss_sum += r.loss;
+    if (at.batches == per_epoch) {
+      result.epoch_losses.push_back(at.epoch_loss_sum / static_cast<double>(per_epoch));
+      ++at.epoch, at.batches = 0, at.epoch_loss_sum = 0;
+      if (tested && evaluate_every > 0 && at.epoch % evaluate_every == 0) evaluate();
+    }
+    if (options.progress) options.progress(at.step, steps, r.loss);
+    if (options.checkpoint.every > 0 && at.step % options.checkpoint.every == 0 && !options.checkpoint.folder.empty())
+      save_checkpoint(executor, at, options.checkpoint), saved = at.step;
   }
-  if (seconds.size() > 1) seconds.erase(seconds.begin());
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  result.iteration_seconds = seconds[seconds.size() / 2];
-  if (data && evaluation && evaluation->outputs.size() > 1)
-    result.accuracy = evaluate_accuracy(executor, *evaluation, *data->test, binding, options.executor);
+  if (!options.checkpoint.folder.empty() && saved != at.step) save_checkpoint(executor, at, options.checkpoint);
+  result.iteration_seconds = median(std::move(seconds));
+  if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) evaluate();
+  if (!result.evaluations.empty()) result.accuracy = result.evaluations.back().accuracy, result.best = at.best;
   return result;
 }
 

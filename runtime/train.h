@@ -1,4 +1,5 @@
-// Training: epochs over a data set, or steps on synthetic batches, with evaluation at the end.
+// Training: epochs over a data set, or steps on synthetic batches, with schedules, checkpoints, evaluation and early
+// stopping.
 #pragma once
 
 #include <functional>
@@ -7,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/dataset.h"
+#include "runtime/early_stop.h"
 #include "runtime/executor.h"
+#include "runtime/schedule.h"
 
 namespace unity {
 
@@ -19,22 +23,40 @@ struct TrainOptions {
   std::int64_t epochs = 1;                           // ignored when steps are given
   std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs: data are drawn or checked below them
   std::string weights_file;                          // initial values (safetensors); empty: drawn from the seed
+  Schedule schedule;                                 // its steps, when 0, are the total
+  CheckpointOptions checkpoint;                      // a resumed run takes its seed from the checkpoint
+  std::int64_t evaluate_every = 0;                   // epochs; 0: at the end only
+  std::int64_t patience = 0;                         // stop after so many evaluations without a better one; 0: never
+  bool watch_loss = false;                           // better: a smaller test loss instead of a larger accuracy
   bool trace = false;                                // of the last step
   // After each step: steps done, of how many, the loss.
   std::function<void(std::int64_t, std::int64_t, double)> progress;
 };
 
+// On the test rows, after so many epochs and steps.
+struct Evaluation {
+  std::int64_t epoch = 0, step = 0;
+  std::optional<double> accuracy;  // none without logits
+  double loss = 0;                 // mean over whole batches
+};
+
 struct TrainResult {
+  std::int64_t first_step = 0;       // steps done before: losses[i] is of step first_step + i
   std::vector<double> losses;        // per step
-  std::vector<double> epoch_losses;  // mean over each epoch
-  std::optional<double> accuracy;    // on the test rows; none for synthetic data, or without logits
-  double iteration_seconds = 0;      // median, the first step left out where there are others
+  std::vector<double> rates;         // per step: the learning rate
+  std::vector<double> epoch_losses;  // mean over each epoch that ended
+  std::vector<Evaluation> evaluations;
+  std::optional<double> accuracy;  // on the test rows, at the end; none for synthetic data, or without logits
+  std::optional<BestEpoch> best;   // where there were evaluations
+  bool stopped_early = false;
+  double iteration_seconds = 0;  // median, the first step left out where there are others
   std::optional<Trace> trace;
 };
 
 // `training` and, for data sets, `evaluation` (the forward pass of the same plan; its output 1 are the logits
 // [batch, classes]) must outlive the call. InputError when the data do not suit the model's inputs (says what each
-// has), or have more classes than the model tells apart.
+// has), or have more classes than the model tells apart; as of runtime/checkpoint; and when early stopping has nothing
+// to watch.
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options);
 
 }  // namespace unity

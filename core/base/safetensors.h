@@ -76,7 +76,8 @@ class SafetensorsFile {
 class SafetensorsWriter {
  public:
   // `tensors` in the order in which their data will be appended; names differ.
-  SafetensorsWriter(std::filesystem::path path, std::vector<TensorInfo> tensors, const TensorMetadata& metadata = {});
+  SafetensorsWriter(std::filesystem::path path, const std::vector<TensorInfo>& tensors,
+                    const TensorMetadata& metadata = {});
   ~SafetensorsWriter();
 
   // The next bytes of the data; in pieces of any size.

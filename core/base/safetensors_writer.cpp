@@ -10,7 +10,7 @@
 
 namespace unity {
 
-SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<TensorInfo> tensors,
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vector<TensorInfo>& tensors,
                                      const TensorMetadata& metadata)
     : path_(std::move(path)), beside_(path_) {
   beside_ += fmt::format(".{}.tmp", getpid());

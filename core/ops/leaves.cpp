@@ -61,16 +61,16 @@ double initial_weight(const Attributes& a, RandomKey key, std::int64_t index) {
 void Weight::reference(const OpCall&) const { UNITY_CHECK(false, "a weight has no value of its own"); }
 UNITY_DEFINE_OPERATOR(weight, Weight)
 
-std::vector<AttributeSpec> State::attributes() const {
+std::vector<AttributeSpec> StateLeaf::attributes() const {
   return {{"shape", AttributeKind::integers, true, {}},
           {"init", AttributeKind::text, false, std::string("zeros")},
           {"scale", AttributeKind::real, false, 0.0}};
 }
-Result<AxisTable> State::axes(const Attributes& a, std::span<const Shape>) const {
+Result<AxisTable> StateLeaf::axes(const Attributes& a, std::span<const Shape>) const {
   UNITY_TRY(expect_initialiser(name(), a));
   return leaf_table(name(), ints_attribute(a, 0), DType::f32);
 }
-void State::reference(const OpCall&) const { UNITY_CHECK(false, "a state has no value of its own"); }
-UNITY_DEFINE_OPERATOR(state, State)
+void StateLeaf::reference(const OpCall&) const { UNITY_CHECK(false, "a state has no value of its own"); }
+UNITY_DEFINE_OPERATOR(state, StateLeaf)
 
 }  // namespace unity

@@ -32,7 +32,7 @@ class Weight final : public Operator {
 
 // state(shape, init="zeros", scale=0.0): held like a weight, but not trained: a constant, or what an operator writes
 // back after each iteration (Operator::new_state; batch norm's running moments).
-class State final : public Operator {
+class StateLeaf final : public Operator {
  public:
   using Operator::Operator;
   OpCategory category() const override { return OpCategory::leaf; }

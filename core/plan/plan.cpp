@@ -34,6 +34,10 @@ class Reader {
       throw_input_error("{}: {}.{}: found {}, expected another type", file_, place_, key, value.dump().substr(0, 60));
     }
   }
+  template <class T>
+  T get_or(const char* key, T otherwise) const {
+    return object_.contains(key) ? get<T>(key) : otherwise;
+  }
   Reader child(const char* key) const { return {at(key), file_, place_ + "." + key}; }
 
  private:
@@ -52,9 +56,14 @@ std::string plan_to_json(const Plan& plan) {
                      {"hash", fmt::format("{:016x}", plan.topology_hash)}};
   root["global_batch"] = plan.global_batch;
   const OptimizerSpec& o = plan.optimizer;
-  root["optimizer"] = {{"name", o.name},         {"learning_rate", o.learning_rate},
-                       {"momentum", o.momentum}, {"beta1", o.beta1},
-                       {"beta2", o.beta2},       {"epsilon", o.epsilon}};
+  root["optimizer"] = {{"name", o.name},
+                       {"learning_rate", o.learning_rate},
+                       {"momentum", o.momentum},
+                       {"beta1", o.beta1},
+                       {"beta2", o.beta2},
+                       {"epsilon", o.epsilon},
+                       {"weight_decay", o.weight_decay},
+                       {"nesterov", o.nesterov}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},
@@ -112,10 +121,10 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   }
   plan.global_batch = root.get<std::int64_t>("global_batch");
   Reader o = root.child("optimizer");
-  plan.optimizer = {o.get<std::string>("name"), o.get<double>("learning_rate"), o.get<double>("momentum"),
-                    o.get<double>("beta1"),     o.get<double>("beta2"),         o.get<double>("epsilon")};
-  if (plan.optimizer.name != "sgd" && plan.optimizer.name != "adam")
-    throw_input_error("{}: plan.optimizer.name: found '{}', expected sgd or adam", file, plan.optimizer.name);
+  plan.optimizer = {o.get<std::string>("name"),    o.get<double>("learning_rate"), o.get<double>("momentum"),
+                    o.get<double>("beta1"),        o.get<double>("beta2"),         o.get<double>("epsilon"),
+                    o.get_or("weight_decay", 0.0), o.get_or("nesterov", false)};
+  check_optimizer(plan.optimizer, file + ": plan.optimizer");
   Reader prediction = root.child("prediction");
   plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
                      {prediction.get<std::int64_t>("peak_memory_bytes")},

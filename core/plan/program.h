@@ -13,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/units.h"
 #include "core/ops/operator.h"
+#include "core/plan/optimizer.h"
 
 namespace unity {
 
@@ -126,14 +127,6 @@ struct Communication {
 // Bytes that leave their source devices: ring algorithms for n participants and S bytes (of the whole tensor piece):
 // all_reduce 2(n-1)S, all_gather and reduce_scatter (n-1)S, broadcast, reduce (n-1)S, send S, all_to_all what crosses.
 Bytes communication_bytes(const Communication& communication);
-
-struct OptimizerSpec {
-  std::string name = "sgd";  // sgd, adam
-  double learning_rate = 0.01;
-  double momentum = 0;                                // sgd
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam
-  int states() const { return name == "adam" ? 2 : momentum != 0 ? 1 : 0; }
-};
 
 // Where an output of the PCG (loss, logits) ends up: add up partials of copy 0.
 struct ProgramOutput {

@@ -36,8 +36,9 @@ void conv_weight_gradient(const ConvGeometry& g, const double* x, const double* 
 
 struct PoolGeometry {
   std::int64_t n = 1, c = 1, h = 1, w = 1, kh = 1, kw = 1, oh = 1, ow = 1;
-  std::array<std::int64_t, 2> stride = {1, 1}, dilation = {1, 1};
+  std::array<std::int64_t, 2> stride = {1, 1};
   std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
+  std::array<std::int64_t, 2> dilation = {1, 1};
 };
 
 // The largest element of each window; padding never wins, NaN does.

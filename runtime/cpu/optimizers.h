@@ -1,5 +1,5 @@
-// Optimizer steps on flat arrays of one shard, f32 and f64. They are element-wise, so any sharding gives the same
-// weights.
+// Optimizer steps on flat arrays of one shard, f32 and f64: one pass each, as plain loops that vectorise. They are
+// element-wise, so any sharding gives the same weights. The equations are those of core/plan/optimizer.h.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,24 @@
 
 namespace unity::cpu {
 
-// Stochastic gradient descent with heavy-ball momentum: v = momentum v + g; w -= learning_rate v. Without momentum
-// `velocity` may be null, and v = g.
-void sgd_step(void* weight, const void* gradient, void* velocity, std::int64_t elements, double learning_rate,
-              double momentum, DType dtype);
+struct SgdStep {
+  double rate = 0.01, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
 
-// Adam (Kingma and Ba 2015) with bias correction; `step` counts from 1:
-// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= lr (m / (1 - beta1^step)) / (sqrt(v / (1 -
-// beta2^step)) + epsilon)
+// Stochastic gradient descent with heavy-ball or Nesterov momentum. `velocity` may be null without momentum.
+void sgd_step(void* weight, const void* gradient, void* velocity, std::int64_t elements, const SgdStep& how,
+              DType dtype);
+
+struct AdamStep {
+  double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  bool decoupled = false;  // AdamW: the weights decay by themselves, not through the gradient
+  std::int64_t step = 1;   // counts from 1
+};
+
+// Adam with bias correction: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+// w -= rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon)
 void adam_step(void* weight, const void* gradient, void* mean, void* variance, std::int64_t elements,
-               double learning_rate, double beta1, double beta2, double epsilon, std::int64_t step, DType dtype);
+               const AdamStep& how, DType dtype);
 
 }  // namespace unity::cpu

@@ -1,6 +1,7 @@
 // The `unity` command as a user meets it: a child process, its exit code, its two streams.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -266,4 +267,56 @@ TEST_CASE("every command has help with an example") {
   }
   CHECK(unity("--version").out.find("unity ") == 0);
   check_refused("", {"no command"});
+}
+
+TEST_CASE("a run resumed from a checkpoint on other devices has the losses of one that was not interrupted") {
+  Folder folder;
+  std::string run =
+      "run mlp-tiny --global-batch 60 --precision f64 --optimizer 'adamw 1e-3' --schedule 'cosine "
+      "warmup=5 steps=30' --json ";
+  json whole = json::parse(unity(run + "--steps 30").out);
+  std::string there = run + "--checkpoint " + folder.file("c");
+  REQUIRE(unity(there + " --devices 2 --steps 10 --checkpoint-every 4").code == 0);
+  json rest = json::parse(unity(there + " --devices 3 --steps 30 --resume").out);
+  CHECK(rest["first_step"] == 10);
+  REQUIRE(rest["losses"].size() == 20);
+  for (std::size_t i = 0; i < 20; ++i) {
+    double expected = whole["losses"][10 + i];
+    CHECK(std::abs(rest["losses"][i].get<double>() - expected) <= 1e-9 * expected);
+  }
+  CHECK(rest["samples_per_second"] > 0);
+  CHECK(rest["evaluations"].size() == 1);
+  CHECK(fs::exists(folder.path / "c" / "step-000030" / "index.json"));
+  check_refused(there + " --steps 40", {"holds a checkpoint of step 30"});
+}
+
+TEST_CASE("checkpoints that cannot be resumed from are refused in one line, and stay as they are") {
+  Folder folder;
+  std::string there = " --checkpoint " + folder.file("c");
+  check_refused("run mlp-tiny --resume" + there, {folder.file("c"), "found no checkpoint"});
+  check_refused("run mlp-tiny --resume", {"--checkpoint"});
+  REQUIRE(unity("run mlp-tiny --steps 2 --devices 1" + there).code == 0);
+  std::string file = folder.file("c/step-000002/model-00001-of-00001.safetensors"), whole = read(file);
+  auto resumed = [&](const std::string& model) { return "run " + model + " --steps 4 --devices 1 --resume" + there; };
+  check_refused(resumed("mlp-tiny --option hidden=256"), {"layer.0.weight", "found [64, 512]", "expected [64, 256]"});
+  check_refused(resumed("bert-tiny"), {"model mlp-tiny"});
+  check_refused(resumed("mlp-tiny --optimizer 'sgd 0.1 momentum=0.9'"), {"layer.0.weight.state1"});
+  std::string flipped = whole;
+  flipped[whole.size() / 2] ^= 4;
+  folder.write("c/step-000002/model-00001-of-00001.safetensors", flipped);
+  check_refused(resumed("mlp-tiny"), {file, "checksum"});
+  folder.write("c/step-000002/model-00001-of-00001.safetensors", whole.substr(0, 1000));
+  check_refused(resumed("mlp-tiny"), {file, "found 1000 bytes"});
+  fs::remove(file);
+  check_refused(resumed("mlp-tiny"), {file, "is missing"});
+  folder.write("c/step-000002/model-00001-of-00001.safetensors", whole);
+  CHECK(unity(resumed("mlp-tiny")).code == 0);
+}
+
+TEST_CASE("optimizers, schedules and early stopping that make no sense are refused") {
+  check_refused("run mlp-tiny --optimizer lion", {"optimizer: found 'lion'", "adamw"});
+  check_refused("run mlp-tiny --schedule 'cosine warmup=-1'", {"schedule:", "'warmup=-1'"});
+  check_refused("run mlp-tiny --early-stop 0", {"--early-stop"});
+  check_refused("run mlp-tiny --early-stop 2 --early-stop-on speed", {"'speed'", "accuracy or loss"});
+  check_refused("run mlp-tiny --early-stop 2 --data synthetic", {"no test rows"});
 }

@@ -127,3 +127,26 @@ TEST_CASE("entries that contradict themselves or each other are refused") {
   refuses(made("none", R"({"x":{"dtype":"F32","shape":[2]}})", data), "data_offsets: found nothing");
   refuses(made("number", R"({"x":3})", data), "tensor 'x': found number, expected an object");
 }
+
+TEST_CASE("a file with any byte changed is read or refused, and what is read lies inside it") {
+  std::string good = read_file(made(
+      "mutate", "{" + entry("x", "F32", "2", 0, 8) + "," + entry("y", "I64", "", 8, 16) + "}", std::string(16, 'x')));
+  std::string path = place("mutated");
+  int refused = 0;
+  for (std::size_t i = 0; i < good.size(); ++i)
+    for (char c : {'\0', '9', '"', ',', '}', '-', '\xff'}) {
+      std::string changed = good;
+      changed[i] = c;
+      std::ofstream(path, std::ios::binary) << changed;
+      try {
+        SafetensorsFile file(path);
+        for (const TensorInfo& t : file.tensors()) {
+          std::vector<std::byte> bytes(static_cast<std::size_t>(t.bytes()));
+          file.read(t, bytes.data());
+        }
+      } catch (const InputError&) {
+        ++refused;
+      }
+    }
+  CHECK(refused > 500);
+}

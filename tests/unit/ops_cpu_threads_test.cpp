@@ -71,8 +71,8 @@ TEST_CASE("optimizer steps on three threads give bit for bit what they give on o
     std::thread([&] {
       cpu::set_threads(threads);
       auto n = static_cast<std::int64_t>(w.size());
-      cpu::adam_step(w.data(), g.data(), m.data(), v.data(), n, 0.01, 0.9, 0.999, 1e-8, 1, DType::f32);
-      cpu::sgd_step(w.data(), g.data(), v.data(), n, 0.01, 0.9, DType::f32);
+      cpu::adam_step(w.data(), g.data(), m.data(), v.data(), n, {.rate = 0.01}, DType::f32);
+      cpu::sgd_step(w.data(), g.data(), v.data(), n, {.rate = 0.01, .momentum = 0.9}, DType::f32);
     }).join();
     return w;
   };

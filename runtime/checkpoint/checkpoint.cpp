@@ -1,0 +1,102 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "runtime/checkpoint/folder.h"
+
+namespace unity {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Which tensors go to which file: in order, a new file where the next one would exceed the size.
+std::vector<CheckpointFile> shards(const Executor& executor, std::int64_t shard_bytes) {
+  StoredType type = executor.options().precision == Precision::f64 ? StoredType::f64 : StoredType::f32;
+  std::vector<CheckpointFile> files;
+  std::int64_t filled = 0;
+  for (const StateTensor& t : executor.state()) {
+    TensorInfo info{t.name, type, t.dims, 0};
+    if (files.empty() || filled + info.bytes() > shard_bytes) files.emplace_back(), filled = 0;
+    filled += info.bytes();
+    files.back().tensors.push_back(std::move(info));
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) files[i].name = shard_name(i, files.size());
+  return files;
+}
+
+void write_shard(const Executor& executor, const fs::path& folder, CheckpointFile& file, std::int64_t step) {
+  SafetensorsWriter writer(folder / file.name, file.tensors,
+                           {{"format", "unity-checkpoint"}, {"step", fmt::format("{}", step)}});
+  for (const TensorInfo& info : file.tensors) {
+    HostTensor value = executor.state(info.name);
+    if (info.dtype == StoredType::f64)
+      writer.append(value.reals);
+    else
+      writer.append(std::vector<float>(value.reals.begin(), value.reals.end()));
+  }
+  writer.finish();
+  file.bytes = writer.bytes_written();
+  file.crc32 = writer.crc32();
+}
+
+// The file, when it is as the index says.
+SafetensorsFile open_shard(const fs::path& folder, const CheckpointFile& file) {
+  fs::path path = folder / file.name;
+  std::error_code error;
+  if (!fs::exists(path, error))
+    throw_input_error("{}: is missing, expected {} bytes as index.json says", path.string(), file.bytes);
+  std::uint64_t bytes = fs::file_size(path, error);
+  if (error || bytes != file.bytes)
+    throw_input_error("{}: found {} bytes, expected {}; is the file truncated?", path.string(), bytes, file.bytes);
+  std::uint32_t crc = crc32_of_file(path);
+  if (crc != file.crc32)
+    throw_input_error("{}: checksum is {:08x}, expected {:08x}; the file has changed since it was written",
+                      path.string(), crc, file.crc32);
+  SafetensorsFile opened(path);
+  for (const TensorInfo& t : file.tensors) {
+    const TensorInfo& found = opened.at(t.name);
+    if (found.dims != t.dims || found.dtype != t.dtype)
+      throw_input_error("{}: '{}': found {}[{}], expected {}[{}] as index.json says", path.string(), t.name,
+                        to_string(found.dtype), fmt::join(found.dims, ", "), to_string(t.dtype),
+                        fmt::join(t.dims, ", "));
+  }
+  return opened;
+}
+
+}  // namespace
+
+void save_checkpoint(const Executor& executor, const TrainingPosition& position, const CheckpointOptions& options) {
+  CheckpointIndex index{position, hash_of(executor.state()), shards(executor, options.shard_bytes)};
+  publish_checkpoint(options.folder, position.step, std::max<std::int64_t>(options.keep, 1),
+                     [&](const fs::path& folder) {
+                       for (CheckpointFile& file : index.files) write_shard(executor, folder, file, position.step);
+                       write_file_atomically(folder / "index.json", index_to_json(index));
+                     });
+}
+
+Checkpoint::Checkpoint(fs::path path)
+    : path_(std::move(path)),
+      index_(index_from_json(read_file(path_ / "index.json"), (path_ / "index.json").string())) {}
+
+Checkpoint Checkpoint::newest(const fs::path& folder) {
+  std::vector<SavedStep> steps = saved_steps(folder);
+  if (steps.empty())
+    throw_input_error("{}: found no checkpoint to resume from, expected a folder such as step-000100 with index.json",
+                      folder.string());
+  return Checkpoint(steps.back().path);
+}
+
+void Checkpoint::restore(Executor& executor) const {
+  check_same_model(index_, executor.state(), path_.string());
+  std::vector<SafetensorsFile> files;
+  for (const CheckpointFile& file : index_.files) files.push_back(open_shard(path_, file));
+  for (const SafetensorsFile& file : files)
+    for (const TensorInfo& info : file.tensors()) {
+      HostTensor value{info.dims, DType::f64, file.reals(info), {}};
+      executor.set_state(info.name, value);
+    }
+  executor.set_steps_done(index_.position.step);
+}
+
+}  // namespace unity
