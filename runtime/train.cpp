@@ -97,7 +97,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   if (from)
     from->restore(executor);
   else if (!options.weights_file.empty())
-    set_initial_values(executor, options.weights_file);
+    set_initial_values(executor, training, options.weights_file);
   TrainResult result;
   result.first_step = at.step;
   std::optional<DataSplit> data;

@@ -64,6 +64,9 @@ TEST_CASE("every rule of imports is applied to one of these, and keeps the value
        "attention"},
       {heads + "return batch_matmul(softmax(batch_matmul(scale(0.7, q), scale(0.7, k), transpose_b=1)), v)",
        "attention"},
+      {heads + "t = reshape([2, 2, 4, 3], transpose([0, 2, 1], reshape([4, 3, 4], k)))\n"
+               "return batch_matmul(softmax(scale(0.5, batch_matmul(q, t))), v)",
+       "attention"},
       {apart + "return batch_matmul(softmax(scale(0.5, batch_matmul(q, transpose([0, 2, 3, 1], k)))), v)",
        "transpose attention"},
       {apart + "return batch_matmul(softmax(batch_matmul(scale(0.7, q), transpose([0, 2, 3, 1], scale(0.7, k)))), v)",

@@ -11,6 +11,11 @@
 namespace unity {
 namespace {
 
+// Names that exporters give to what has none in the program: a single number under such a name is a constant.
+bool is_anonymous(const std::string& name) {
+  return name.starts_with("val_") || name.starts_with("onnx::") || name.starts_with("/");
+}
+
 class Translator {
  public:
   Translator(const OnnxGraph& graph, const OnnxTranslateOptions& options)
@@ -26,7 +31,7 @@ class Translator {
     check_dims();
     for (const OnnxInput& input : graph_.inputs) add_input(input);
     for (const auto& [name, tensor] : graph_.initializers) {
-      bool parameter = !tensor->integral && !tensor->dims.empty();
+      bool parameter = !tensor->integral && !tensor->dims.empty() && (tensor->elements() > 1 || !is_anonymous(name));
       all_.values[name] = {{}, tensor, parameter, false, false};
     }
     for (const OnnxNode& node : graph_.nodes) add_node(node);
