@@ -155,6 +155,21 @@ TEST_CASE("names of nodes become labels that show the structure of the model") {
   CHECK(import_file(file).model.values.contains("y.MatMul.weight"));
 }
 
+TEST_CASE("equal scales and biases that an exporter writes once are trained apart") {
+  OnnxFile file = OnnxFile()
+                      .input("x", Dims{2, 2})
+                      .weight("norm1.weight", {2}, {1, 1})
+                      .weight("norm1.bias", {2}, {0, 0})
+                      .node("Identity", {"norm1.weight"}, {"norm2.weight"})
+                      .node("LayerNormalization", {"x", "norm1.weight", "norm1.bias"}, {"a"})
+                      .node("LayerNormalization", {"a", "norm2.weight", "norm1.bias"}, {"y"})
+                      .output("y");
+  OnnxImport import = import_file(file);
+  CHECK(count_nodes(import.model.pcg, "weight") == 4);
+  for (const char* name : {"norm1.weight", "norm2.weight", "norm1.bias", "y.LayerNormalization.bias"})
+    CHECK(import.model.values.contains(name));
+}
+
 TEST_CASE("one weight used twice is one leaf") {
   OnnxFile file = OnnxFile()
                       .input("x", Dims{2, 2})

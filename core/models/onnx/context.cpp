@@ -7,6 +7,15 @@
 
 namespace unity {
 
+namespace {
+
+bool is_uniform(const OnnxTensor& t) {
+  return !t.integral && t.dims.size() == 1 &&
+         std::all_of(t.reals.begin(), t.reals.end(), [&](float x) { return x == t.reals[0]; });
+}
+
+}  // namespace
+
 std::string onnx_label(const std::string& name) {
   std::string label;
   for (char c : name) {
@@ -94,7 +103,16 @@ ValueRef OnnxContext::tensor(std::size_t i) {
 ValueRef OnnxContext::leaf(std::size_t i, const std::string& kind, const Dims& dims) {
   const OnnxValue& v = value(i);
   if (v.ref.node.valid()) return reshape(v.ref, dims);
-  ValueRef made = make_leaf(v.tensor, kind, dims, leaf_name(i));
+  OnnxTensorRef tensor = v.tensor;
+  std::string name = leaf_name(i);
+  // Exporters write equal tensors once, as the scales and biases of all norms of a model that is not trained yet. A
+  // vector of one number that was used before is taken for another weight, not for the same.
+  if (v.parameter && all_.taken.contains(tensor.get()) && is_uniform(*tensor)) {
+    tensor = std::make_shared<const OnnxTensor>(*tensor);
+    if (node_.inputs[i] == all_.taken[v.tensor.get()]) name = label_ + (i > 1 ? ".bias" : ".weight");
+  }
+  all_.taken.emplace(tensor.get(), node_.inputs[i]);
+  ValueRef made = make_leaf(tensor, kind, dims, name);
   // Leaves hold real numbers; those of an integer tensor are exact up to 2^24.
   return v.tensor->integral ? emit("cast", {{"dtype", std::string("i32")}}, {made}) : made;
 }

@@ -37,6 +37,7 @@ struct OnnxTranslation {
   std::map<std::string, OnnxValue> values;
   std::map<ValueRef, OnnxTensorRef> tensors;
   std::map<std::pair<const OnnxTensor*, std::string>, ValueRef> leaves;  // by tensor and kind
+  std::map<const OnnxTensor*, std::string> taken;                        // tensors that are leaves, and whose operand
   std::map<std::string, int> uses;                                       // of a value by nodes and as output
   std::int64_t opset = 0;
   // Where the batch of a file with a fixed batch is replaced: reshapes that name the old one are adapted.
