@@ -36,6 +36,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.epochs = o.epochs > 0 ? o.epochs : 1;
   if (o.steps <= 0 && o.epochs <= 0 && o.data == "synthetic") t.steps = 10;
   t.index_bounds = input_bounds(plan.pcg);
+  t.weights_file = model_info(plan.model.name).weights_file;
   if (!o.schedule.empty()) t.schedule = parse_schedule(o.schedule);
   t.checkpoint = {o.checkpoint, o.checkpoint_every, o.checkpoint_keep, o.resume};
   t.evaluate_every = o.evaluate_every;

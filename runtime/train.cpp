@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
+#include "runtime/initial_values.h"
 
 namespace unity {
 namespace {
@@ -93,7 +94,10 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   ExecutorOptions how = options.executor;
   how.seed = at.seed;
   Executor executor(training, how);
-  if (from) from->restore(executor);
+  if (from)
+    from->restore(executor);
+  else if (!options.weights_file.empty())
+    set_initial_values(executor, training, options.weights_file);
   TrainResult result;
   result.memory = executor.memory();
   result.first_step = at.step;

@@ -332,7 +332,7 @@ void Lowering::lower_compute(NodeId id) {
   bool deliver = n.op->name() == "deliver";
   if (alias(id, 0)) {
     for (std::size_t o = 0; o < n.outputs.size(); ++o) {
-      ValueRef v = alias(id, o).value_or(n.inputs[0]);
+      ValueRef v = alias(id, o).value_or(*alias(id, 0));  // a new state, which inference does not read
       views_[id.index()].push_back(views_[v.node.index()][static_cast<std::size_t>(v.output)]);
     }
     return;
