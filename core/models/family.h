@@ -23,13 +23,18 @@ struct ModelDefinition {
 #undef UNITY_MODEL_FAMILY
 
 // y = x W (+ b) with weights "<name>.weight" and "<name>.bias"; W drawn as `init` with `scale` (see the weight
-// operator).
+// operator), or "glorot": uniform with variance 2 / (inputs + units) (Glorot, Bengio, AISTATS 2010). b is zeros.
 struct DenseOptions {
   bool bias = true;
   std::string init = "uniform";
   double scale = 0;
 };
 ValueRef dense(Builder& b, const std::string& name, ValueRef x, std::int64_t units, const DenseOptions& options = {});
+
+// Dense layers "<name>.0", "<name>.1", .. of the given units, with ReLU "<name>.0.relu" .. between them, and after the
+// last one too with `relu_last`.
+ValueRef dense_stack(Builder& b, const std::string& name, ValueRef x, const Dims& units, const DenseOptions& options,
+                     bool relu_last);
 
 // y = (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension.
 ValueRef layer_norm(Builder& b, const std::string& name, ValueRef x, double epsilon);

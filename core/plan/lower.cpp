@@ -326,9 +326,10 @@ void Lowering::lower_compute(NodeId id) {
   Sharding sharding = node_sharding(pcg_, id);
   TaskGrid grid = task_grid(table, sharding);
   bool deliver = n.op->name() == "deliver";
-  if (alias(id, 0)) {
+  if (std::optional<ValueRef> first = alias(id, 0)) {
+    // A new state, which nothing reads in inference, stands for the first result.
     for (std::size_t o = 0; o < n.outputs.size(); ++o) {
-      ValueRef v = alias(id, o).value_or(n.inputs[0]);
+      ValueRef v = alias(id, o).value_or(*first);
       views_[id.index()].push_back(views_[v.node.index()][static_cast<std::size_t>(v.output)]);
     }
     return;
