@@ -50,7 +50,14 @@ Pcg build_model(const ModelSpec& spec) {
       throw_input_error("model {}: option '{}' is {}, expected {} to 2147483648", model.info.name, name, value, least);
     options[name] = value;
   }
-  return model.build(options);
+  try {
+    return model.build(options);
+  } catch (const InputError& error) {
+    // An operator's message says what does not fit, but not where; a file's does.
+    std::string prefix = "model " + model.info.name + ": ", what = error.what();
+    if (spec.name != model.info.name || what.starts_with(prefix)) throw;
+    throw InputError(prefix + what);
+  }
 }
 
 }  // namespace unity

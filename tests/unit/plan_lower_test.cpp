@@ -165,3 +165,27 @@ TEST_CASE("a mapping that falls off the machine is refused by name") {
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().message.find("matmul") != std::string::npos);
 }
+
+TEST_CASE("inference normalises by the running moments, and computes no others") {
+  Builder b("norm");
+  ValueRef x = b.input("x", {4, 2, 3});
+  std::vector<ValueRef> moments = b.results("moments", {}, {x});
+  ValueRef mean = b.apply("state", {Dims{2}, std::string("zeros"), 0.0}, {}, "mean");
+  ValueRef variance = b.apply("state", {Dims{2}, std::string("ones"), 0.0}, {}, "variance");
+  auto combined = b.results("combine_moments", {std::int64_t{12}}, {moments[0], moments[1], mean, variance});
+  ValueRef gamma = b.weight("gamma", {2}, "ones"), beta = b.weight("beta", {2}, "zeros");
+  ValueRef y = b.apply("batch_norm", {3.0}, {x, combined[0], combined[1], gamma, beta});
+  Pcg pcg = std::move(b).finish({b.apply("reduce_mean", {Dims{0, 1, 2}}, {y})});
+  std::vector<MachineMapping> mappings(pcg.size());
+  Program program = lower(pcg, mappings, uniform_topology(1), {.training = false}).value();
+  check_program(program).value();
+  CHECK(program.tasks.size() == 2);
+  LeafValues leaves = random_leaves(pcg);
+  for (const auto& [name, value] :
+       std::map<std::string, double>{{"mean", 0}, {"variance", 1}, {"gamma", 1}, {"beta", 0}})
+    std::fill_n(leaves[name].as<double>(), 2, value);
+  double sum = 0;
+  for (std::int64_t i = 0; i < 24; ++i) sum += leaves["x"].number(i);
+  // (x - 0) / sqrt(1 + 3)
+  CHECK(output_value(program, interpret(program, leaves), 0)[0] == Approx(sum / 24 / 2));
+}
