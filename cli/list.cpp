@@ -98,7 +98,7 @@ Listing list_devices() {
 
 Listing list_rules() {
   Listing list{Table({"rule", "proof"}).left(1)};
-  for (const std::vector<Rule>& rules : {rule_library(), derived_rules()}) {
+  for (const std::vector<Rule>& rules : {rule_library(), import_rules(), derived_rules()}) {
     for (const Rule& rule : rules) {
       list.table.add({rule.name, std::string(to_string(rule.proof))});
       list.entries.push_back({{"name", rule.name}, {"proof", to_string(rule.proof)}});

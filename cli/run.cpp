@@ -30,12 +30,13 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   Program training = lower_plan(plan, topology, true), evaluation = lower_plan(plan, topology, false);
   TrainOptions t;
   t.executor = {o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed,
-                o.threads};
+                o.threads, true};
   t.data = o.data;
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
   if (o.steps <= 0 && o.epochs <= 0 && o.data == "synthetic") t.steps = 10;
   t.index_bounds = input_bounds(plan.pcg);
+  t.weights_file = model_info(plan.model.name).weights_file;
   if (!o.schedule.empty()) t.schedule = parse_schedule(o.schedule);
   t.checkpoint = {o.checkpoint, o.checkpoint_every, o.checkpoint_keep, o.resume};
   t.evaluate_every = o.evaluate_every;
@@ -75,6 +76,8 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                            {"step", e.step},
                            {"test_accuracy", e.accuracy ? ordered_json(*e.accuracy) : ordered_json()},
                            {"test_loss", e.loss}});
+  ordered_json memory = ordered_json::array();
+  for (Bytes b : result.memory) memory.push_back(b.count);
   ordered_json out = {{"model", plan.model.name},
                       {"topology", plan.topology},
                       {"devices", plan.devices},
@@ -90,6 +93,7 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                       {"stopped_early", result.stopped_early},
                       {"iteration_seconds", result.iteration_seconds},
                       {"samples_per_second", samples_per_second(plan, result)},
+                      {"memory_bytes", memory},
                       {"final_metrics", metrics}};
   fmt::print("{}\n", out.dump(2));
 }
@@ -118,6 +122,9 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
   else
     fmt::print("median iteration: {}, {:.0f} samples/s\n", to_string(from_seconds(result.iteration_seconds)),
                samples_per_second(plan, result));
+  if (!result.memory.empty())
+    fmt::print("memory of the fullest device: {}\n",
+               to_string(*std::max_element(result.memory.begin(), result.memory.end())));
   if (result.accuracy) fmt::print("test accuracy: {:.2f}%\n", 100 * *result.accuracy);
   if (!o.checkpoint.empty()) fmt::print("checkpoint of step {} in {}\n", before + result.losses.size(), o.checkpoint);
 }

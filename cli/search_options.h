@@ -29,7 +29,7 @@ std::vector<std::string> split_list(const std::string& option, const std::string
 Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_name, const CostModel& cost,
                          const SearchOptions& options);
 
-// The bounds of a model's i32 inputs, for synthetic data.
+// The bounds of those i32 inputs of a model that index something.
 std::map<std::string, std::int64_t> input_bounds(const Pcg& pcg);
 
 }  // namespace unity::cli

@@ -154,7 +154,7 @@ void show_plan(const Options& o) {
 }
 
 bool show_rule(const Options& o) {
-  for (const std::vector<Rule>& rules : {rule_library(), derived_rules()}) {
+  for (const std::vector<Rule>& rules : {rule_library(), import_rules(), derived_rules()}) {
     for (const Rule& rule : rules) {
       if (rule.name != o.model.model) continue;
       if (o.json)

@@ -32,6 +32,14 @@ if(NOT UNITY_CUDA STREQUAL "OFF")
 endif()
 unity_report_part("CUDA" ${UNITY_CUDA_FOUND} "install the CUDA toolkit 12 or newer")
 
+find_package(Protobuf QUIET)  # before ONNX, whose targets name it
+find_package(ONNX QUIET)
+set(UNITY_ONNX_FOUND FALSE)
+if(Protobuf_FOUND AND TARGET onnx_proto)
+  set(UNITY_ONNX_FOUND TRUE)
+endif()
+unity_report_part("ONNX import" ${UNITY_ONNX_FOUND} "apt-get install libonnx-dev libprotobuf-dev protobuf-compiler")
+
 find_package(MPI QUIET COMPONENTS CXX)
 if(MPI_CXX_FOUND)
   unity_report_part("MPI" TRUE "")

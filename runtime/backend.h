@@ -26,6 +26,8 @@ class Backend {
   virtual void run(TaskId task, std::uint64_t seed, std::int64_t step) = 0;
   // Host memory of a buffer, for collectives and for reading and writing values.
   virtual void* data(BufferId buffer) = 0;
+  // Bytes that the buffers of each device take together.
+  virtual std::vector<Bytes> memory() const = 0;
 
   // What updates multiply the optimizer's learning rate with; set between steps.
   void set_learning_rate_factor(double factor) { learning_rate_factor_ = factor; }
@@ -35,9 +37,14 @@ class Backend {
   double learning_rate_factor_ = 1;
 };
 
-// `program` must outlive the backend. `threads`: per logical device; 0 shares the cores of the process out fairly to the
-// program's devices. InputError when the backend is unknown or not in this build (says how to get it).
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision,
-                                      int threads = 0);
+struct BackendOptions {
+  Precision precision = Precision::f32;
+  int threads = 0;  // per logical device; 0 shares the cores of the process out fairly to the program's devices
+  bool share_memory = true;  // buffers that are never in use at the same time (core/plan/memory_plan.h)
+};
+
+// `program` must outlive the backend. InputError when the backend is unknown or not in this build (says how to get it).
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program,
+                                      const BackendOptions& options = {});
 
 }  // namespace unity

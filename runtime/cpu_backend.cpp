@@ -1,10 +1,9 @@
 // Logical devices as host memory; kernels of runtime/cpu on the calling thread and its team.
 
-#include <algorithm>
-#include <cstring>
-
 #include "core/base/text.h"
+#include "core/plan/memory_plan.h"
 #include "runtime/backend.h"
+#include "runtime/cpu/arena.h"
 #include "runtime/cpu/blocks.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/optimizers.h"
@@ -15,15 +14,20 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Program& program, Precision precision, int threads)
-      : program_(program), precision_(precision), threads_(threads > 0 ? threads : cpu::fair_share(program.devices)) {
-    storage_.resize(program.buffers.size());
-    for (std::size_t b = 0; b < storage_.size(); ++b) {
+  CpuBackend(const Program& program, const BackendOptions& options)
+      : program_(program),
+        precision_(options.precision),
+        threads_(options.threads > 0 ? options.threads : cpu::fair_share(program.devices)) {
+    std::vector<Bytes> bytes;
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
-      std::int64_t bytes = program.buffers[b].box.elements() * size_of(type_of(id));
-      storage_[b].reset(new (std::align_val_t(64))
-                            std::byte[static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))]());
+      bytes.push_back({program.buffers[b].box.elements() * size_of(type_of(id))});
     }
+    plan_ = plan_memory(program, bytes, {.alignment = kAlignment, .share = options.share_memory});
+    for (Bytes size : plan_.arenas) arenas_.emplace_back(size);
+    for (std::size_t b = 0; b < bytes.size() && !options.share_memory; ++b)
+      if (plan_.offsets[b] >= 0)
+        arenas_[program.buffers[b].device.index()].guard(plan_.offsets[b] + bytes[b].count, kAlignment);
     calls_.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const Task& task = program.tasks[t];
@@ -41,7 +45,11 @@ class CpuBackend final : public Backend {
     }
   }
 
-  void* data(BufferId buffer) override { return storage_[buffer.index()].get(); }
+  void* data(BufferId buffer) override {
+    std::int64_t offset = plan_.offsets[buffer.index()];
+    return offset < 0 ? nullptr : arenas_[program_.buffer(buffer).device.index()].data() + offset;
+  }
+  std::vector<Bytes> memory() const override { return plan_.arenas; }
 
   void run(TaskId id, std::uint64_t seed, std::int64_t step) override {
     if (cpu::threads() != threads_) cpu::set_threads(threads_);
@@ -87,27 +95,25 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(64)); }
-  };
   struct Call {
     cpu::Kernel kernel = nullptr;
     std::vector<Operand> operands;
   };
   DType type_of(BufferId id) const { return held_type(program_.tensor_of(id).dtype, precision_); }
 
+  static constexpr std::int64_t kAlignment = 64;
   const Program& program_;
   Precision precision_;
   int threads_;
-  std::vector<std::unique_ptr<std::byte[], Free>> storage_;
+  MemoryPlan plan_;
+  std::vector<cpu::Arena> arenas_;  // by device
   std::vector<Call> calls_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Precision precision,
-                                      int threads) {
-  if (name == "cpu") return std::make_unique<CpuBackend>(program, precision, threads);
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, const BackendOptions& options) {
+  if (name == "cpu") return std::make_unique<CpuBackend>(program, options);
   if (name == "cuda")
     throw_input_error(
         "backend cuda: not in this build; it comes as a plug-in built with the CUDA toolkit (preset cuda)");

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
 #include "runtime/comm/collectives.h"
@@ -42,7 +43,7 @@ struct Executor::Implementation {
   Implementation(const Program& p, const ExecutorOptions& o)
       : program(p),
         options(o),
-        backend(make_backend(o.backend, p, o.precision, o.threads)),
+        backend(make_backend(o.backend, p, {o.precision, o.threads, o.share_memory})),
         communicator(make_thread_communicator(p.devices)),
         done(p.tasks.size()) {
     build_lanes();
@@ -54,7 +55,9 @@ struct Executor::Implementation {
       if (p.buffers[b].category == BufferCategory::optimizer_state) optimizer_buffers[tensor.name].push_back(id);
       if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
     }
-    for (auto& [name, buffers] : weight_buffers) initialize(buffers);
+    std::vector<BufferId> weights;
+    for (auto& [name, buffers] : weight_buffers) weights.insert(weights.end(), buffers.begin(), buffers.end());
+    parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
     for (const Task& t : p.tasks)
       if (t.kind == TaskKind::update)
         gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
@@ -91,15 +94,10 @@ struct Executor::Implementation {
 
   DType type_of(BufferId id) const { return held_type(program.tensor_of(id).dtype, options.precision); }
 
-  void initialize(const std::vector<BufferId>& buffers) {
-    for (BufferId id : buffers) {
-      const ProgramTensor& tensor = program.tensor_of(id);
-      const ProgramLeaf& leaf = program.leaves[static_cast<std::size_t>(tensor.leaf)];
-      RandomKey key = RandomKey(options.seed).with(static_cast<std::uint64_t>(leaf.origin.value));
-      visit(id, [&](std::int64_t logical, std::int64_t local) {
-        write(id, local, initial_weight(leaf.attributes, key, logical));
-      });
-    }
+  void initialize(BufferId id) const {
+    const ProgramLeaf& leaf = program.leaves[static_cast<std::size_t>(program.tensor_of(id).leaf)];
+    RandomKey key = RandomKey(options.seed).with(static_cast<std::uint64_t>(leaf.origin.value));
+    fill_reals(id, [&](std::int64_t logical) { return initial_weight(leaf.attributes, key, logical); });
   }
 
   // Calls f(row-major position in the logical tensor, position in the buffer) for every element.
@@ -121,12 +119,16 @@ struct Executor::Implementation {
     }
   }
 
-  void write(BufferId id, std::int64_t i, double value) const {
-    void* data = backend->data(id);
+  // Sets every element of a buffer of reals to value(row-major position in the logical tensor).
+  template <class F>
+  void fill_reals(BufferId id, F&& value) const {
+    auto write = [&]<class T>(T* data) {
+      visit(id, [&](std::int64_t logical, std::int64_t local) { data[local] = static_cast<T>(value(logical)); });
+    };
     if (type_of(id) == DType::f64)
-      static_cast<double*>(data)[i] = value;
+      write(static_cast<double*>(backend->data(id)));
     else
-      static_cast<float*>(data)[i] = static_cast<float>(value);
+      write(static_cast<float*>(backend->data(id)));
   }
   double read(BufferId id, std::int64_t i) const {
     const void* data = backend->data(id);
@@ -160,9 +162,7 @@ struct Executor::Implementation {
           data[local] = value.indices[static_cast<std::size_t>(logical)];
         });
       } else {
-        visit(id, [&](std::int64_t logical, std::int64_t local) {
-          write(id, local, value.reals[static_cast<std::size_t>(logical)]);
-        });
+        fill_reals(id, [&](std::int64_t logical) { return value.reals[static_cast<std::size_t>(logical)]; });
       }
     }
   }
@@ -400,5 +400,7 @@ std::vector<std::string> Executor::weight_names() const {
     if (implementation_->gradient_buffers.contains(leaf.name)) names.push_back(leaf.name);
   return names;
 }
+
+std::vector<Bytes> Executor::memory() const { return implementation_->backend->memory(); }
 
 }  // namespace unity

@@ -18,7 +18,8 @@ struct ExecutorOptions {
   std::string backend = "cpu";
   Precision precision = Precision::f32;
   std::uint64_t seed = 1;
-  int threads = 0;  // per logical device; 0: a fair share of the cores
+  int threads = 0;           // per logical device; 0: a fair share of the cores
+  bool share_memory = true;  // of buffers that are never in use at the same time
 };
 
 struct StepResult {
@@ -61,6 +62,8 @@ class Executor {
   HostTensor gradient(const std::string& name) const;
   void set_weight(const std::string& name, const HostTensor& value);
   std::vector<std::string> weight_names() const;
+  // Bytes of all buffers of each device.
+  std::vector<Bytes> memory() const;
 
   // All that a later run needs to go on: the weights, then the optimizer's states ("NAME.state0"), each by name. Values
   // are read and written exactly as they are held (a double holds both precisions).

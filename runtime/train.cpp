@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
+#include "runtime/initial_values.h"
 
 namespace unity {
 namespace {
@@ -24,7 +25,7 @@ class Tester {
   }
 
   Evaluation run(const Executor& trained) {
-    for (const std::string& name : trained.weight_names()) executor_.set_weight(name, trained.weight(name));
+    for (const StateTensor& s : executor_.state()) executor_.set_state(s.name, trained.state(s.name));
     std::int64_t whole = 0;
     double loss = 0;
     Predictions total;
@@ -93,8 +94,12 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   ExecutorOptions how = options.executor;
   how.seed = at.seed;
   Executor executor(training, how);
-  if (from) from->restore(executor);
+  if (from)
+    from->restore(executor);
+  else if (!options.weights_file.empty())
+    set_initial_values(executor, training, options.weights_file);
   TrainResult result;
+  result.memory = executor.memory();
   result.first_step = at.step;
   std::optional<DataSplit> data;
   Binding binding;

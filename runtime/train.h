@@ -22,6 +22,7 @@ struct TrainOptions {
   std::int64_t steps = 0;                            // total; 0: as many as the epochs have
   std::int64_t epochs = 1;                           // ignored when steps are given
   std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs: data are drawn or checked below them
+  std::string weights_file;                          // initial values (safetensors); empty: drawn from the seed
   Schedule schedule;                                 // its steps, when 0, are the total
   CheckpointOptions checkpoint;                      // a resumed run takes its seed from the checkpoint
   std::int64_t evaluate_every = 0;                   // epochs; 0: at the end only
@@ -49,6 +50,7 @@ struct TrainResult {
   std::optional<BestEpoch> best;   // where there were evaluations
   bool stopped_early = false;
   double iteration_seconds = 0;  // median, the first step left out where there are others
+  std::vector<Bytes> memory;     // of the buffers of each device
   std::optional<Trace> trace;
 };
 

@@ -25,8 +25,11 @@ ValueRef Builder::apply(std::string_view op, Attributes attributes, std::vector<
 std::vector<ValueRef> Builder::results(std::string_view op, Attributes attributes, std::vector<ValueRef> inputs,
                                        const std::string& name) {
   std::string label = prefix_ + (name.empty() ? std::string(op) : name);
-  int count = used_[label]++;
-  if (count > 0) label += fmt::format("_{}", count + 1);
+  if (int& count = used_[label]; count++ > 0) {
+    std::string wanted = label;
+    while (used_.contains(label = fmt::format("{}_{}", wanted, count))) ++count;
+    used_[label] = 1;
+  }
   auto added =
       pcg_.try_add(get_operator(op), std::move(attributes), std::move(inputs), OriginId(next_origin_++), label);
   if (!added.ok()) throw InputError(fmt::format("model {}: {}: {}", pcg_.name(), label, added.error().message));

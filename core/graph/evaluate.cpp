@@ -18,7 +18,7 @@ bool has_value_of_its_own(const Node& node) { return !node.is_leaf() || node.op-
 
 // Indices into other axes of the users, found through users that hand the indices on (partition, reshape).
 std::int64_t bound_among_users(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses, NodeId id) {
-  std::int64_t bound = std::int64_t{1} << 31;
+  std::int64_t bound = kNoIndexBound;
   for (const Pcg::Use& use : uses[id.index()]) {
     const Node& user = pcg[use.user];
     if (user.outputs[0].dtype == DType::i32) {
@@ -27,8 +27,12 @@ std::int64_t bound_among_users(const Pcg& pcg, const std::vector<std::vector<Pcg
     }
     if (!user.table) continue;
     std::vector<bool> walked(user.table->axes.size(), false);
-    for (const DimAxes& dim : user.table->inputs[static_cast<std::size_t>(use.operand)].dims)
-      for (int axis : dim.axes) walked[static_cast<std::size_t>(axis)] = true;
+    auto walk = [&](const OperandAxes& operand) {
+      for (const DimAxes& dim : operand.dims)
+        for (int axis : dim.axes) walked[static_cast<std::size_t>(axis)] = true;
+    };
+    walk(user.table->inputs[static_cast<std::size_t>(use.operand)]);
+    for (const OperandAxes& output : user.table->outputs) walk(output);
     for (std::size_t i = 0; i < walked.size(); ++i)
       if (!walked[i]) bound = std::min(bound, user.table->axes[i].size);
   }

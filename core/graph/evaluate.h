@@ -61,8 +61,10 @@ std::vector<LogicalTensor> evaluate_outputs(const Pcg& pcg, const LeafValues& le
 // types: random integers), inputs standard normal, i32 inputs indices that every user accepts (see index_bound).
 LeafValues random_leaves(const Pcg& pcg, const EvaluateOptions& options = {});
 
-// The number of indices that all users of an i32 value accept: the size of the smallest axis that they index into (an
-// axis of the user that the indices do not walk, as the rows of an embedding table or the classes of a loss).
+// The number of indices that all users of an i32 value accept: the size of the smallest axis that they index into,
+// which is an axis of the user that neither the indices nor its results walk (the rows of an embedding table, the
+// classes of a loss). kNoIndexBound when nobody indexes with them (a mask).
+inline constexpr std::int64_t kNoIndexBound = std::int64_t{1} << 31;
 std::int64_t index_bound(const Pcg& pcg, NodeId leaf);
 
 }  // namespace unity

@@ -19,6 +19,7 @@ struct ModelInfo {
   std::string optimizer;                        // "sgd 0.01", "adam 1e-4": kind and learning rate
   std::string loss;                             // the operator: "cross_entropy"
   std::vector<std::string> datasets;            // that suit its inputs: "synthetic", "digits", "mnist"
+  std::string weights_file;                     // path of a safetensors file of initial values; empty: none
 };
 
 // Built-in names, sorted.

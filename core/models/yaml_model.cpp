@@ -1,6 +1,7 @@
 #include "core/models/yaml_model.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include <yaml-cpp/yaml.h>
@@ -54,15 +55,27 @@ class Reader {
     return {node.begin(), node.end()};
   }
 
-  // An integer, or the name of an option.
+  // An integer, the name of an option, or a product of those: 4*hidden.
   std::int64_t size(const YAML::Node& node, const std::string& what, const ModelOptions& options) const {
-    std::string word = text(node, what);
-    if (auto option = options.find(word); option != options.end()) return option->second;
-    std::int64_t value = 0;
-    if (YAML::convert<std::int64_t>::decode(node, value)) return value;
-    std::vector<std::string> names;
-    for (const auto& [name, size] : options) names.push_back(name);
-    fail(node, fmt::format("{}: found '{}', expected an integer or an option{}", what, word, suggestion(word, names)));
+    std::string whole = text(node, what);
+    std::int64_t product = 1;
+    for (std::size_t begin = 0; begin <= whole.size();) {
+      std::size_t end = std::min(whole.find('*', begin), whole.size());
+      std::string word = whole.substr(begin, end - begin);
+      std::int64_t value = 0;
+      if (auto option = options.find(word); option != options.end()) {
+        value = option->second;
+      } else if (!YAML::convert<std::int64_t>::decode(YAML::Node(word), value)) {
+        std::vector<std::string> names;
+        for (const auto& [name, size] : options) names.push_back(name);
+        fail(node,
+             fmt::format("{}: found '{}', expected an integer or an option{}", what, word, suggestion(word, names)));
+      }
+      if (__builtin_mul_overflow(product, value, &product))
+        fail(node, fmt::format("{}: found '{}', which is too large", what, whole));
+      begin = end + 1;
+    }
+    return product;
   }
 
   std::vector<std::int64_t> sizes(const YAML::Node& node, const std::string& what, const ModelOptions& options) const {
@@ -80,9 +93,9 @@ class ModelFile {
  public:
   explicit ModelFile(const std::string& path) : reader_(path) {
     const YAML::Node& root = reader_.root();
-    reader_.require_map(
-        root, "model",
-        {"format", "version", "name", "description", "options", "inputs", "weights", "layers", "outputs", "optimizer"});
+    reader_.require_map(root, "model",
+                        {"format", "version", "name", "description", "options", "weights_file", "inputs", "weights",
+                         "states", "layers", "outputs", "optimizer"});
     YAML::Node format = reader_.require(root, "format", "model");
     if (reader_.text(format, "format") != "unity-model")
       reader_.fail(format, fmt::format("format: found '{}', expected 'unity-model'", format.Scalar()));
@@ -93,6 +106,8 @@ class ModelFile {
     info_.description = root["description"] ? reader_.text(root["description"], "description") : "model of " + path;
     info_.optimizer = root["optimizer"] ? reader_.text(root["optimizer"], "optimizer") : "sgd 0.01";
     info_.datasets = {"synthetic"};
+    if (YAML::Node file = root["weights_file"])
+      info_.weights_file = (std::filesystem::path(path).parent_path() / reader_.text(file, "weights_file")).string();
     if (YAML::Node options = root["options"]) {
       reader_.require_map(options, "options", {});
       for (const auto& entry : options) {
@@ -115,7 +130,7 @@ class ModelFile {
     Pcg pcg;
     pcg.set_name(info_.name);
     Values values;
-    for (const std::string kind : {"input", "weight"})
+    for (const std::string kind : {"input", "weight", "state"})
       if (YAML::Node leaves = root[kind + "s"]) {
         reader_.require_map(leaves, kind + "s", {});
         for (const auto& entry : leaves) add_leaf(pcg, values, kind, entry.first, entry.second, options);
@@ -139,6 +154,7 @@ class ModelFile {
     std::string name = reader_.text(key, "name");
     std::string what = kind + " " + name;
     std::vector<std::string> keys = {"shape"};
+    if (!find_operator(kind)) reader_.fail(key, fmt::format("{}: this build has no {}s", what, kind));
     const Operator& op = get_operator(kind);
     for (const AttributeSpec& spec : op.attributes())
       if (spec.name != "shape") keys.push_back(spec.name);

@@ -9,12 +9,16 @@
 //     user: {shape: [batch, 8]}                      # dtype: f32 (default) or i32
 //   weights:
 //     user.weight: {shape: [8, hidden], init: normal, scale: 0.1}
+//   states:                                          # optional: leaves that are not trained
+//     norm.mean: {shape: [hidden], init: zeros}
+//   weights_file: two-tower.safetensors              # optional: initial values by name, relative to this file
 //   layers:                                          # any operator that runs (core/ops/operators.def), in order
 //     - {name: user.hidden, op: matmul, attributes: {activation: relu}, inputs: [user, user.weight]}
 //   outputs: [loss, logits]                          # the loss first
 //   optimizer: sgd 0.01                              # optional
 //
-// The r-th of several results of a layer is NAME.r. Inputs, weights and layers share one set of names.
+// Sizes are whole numbers, options, or products of such: 4*hidden. The r-th of several results of a layer is NAME.r.
+// Inputs, weights and layers share one set of names.
 #pragma once
 
 #include "core/models/family.h"

@@ -48,16 +48,15 @@ ParallelShape sharded_shape(const AxisTable& table, const Sharding& sharding, co
 
 }  // namespace
 
+Range part_of(std::int64_t size, std::int64_t parts, std::int64_t index) {
+  std::int64_t small = size / parts, larger = size % parts;
+  return {index * small + std::min(index, larger), small + (index < larger ? 1 : 0)};
+}
+
 Shape ParallelShape::shape() const {
   Shape s{{}, dtype};
   for (const ParallelDim& d : dims) s.dims.push_back(d.size);
   return s;
-}
-
-Dims ParallelShape::piece() const {
-  Dims piece;
-  for (const ParallelDim& d : dims) piece.push_back(d.size / d.degree / d.micro);
-  return piece;
 }
 
 int ParallelShape::shards() const {
@@ -125,8 +124,9 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
       if (info.role == AxisRole::whole && (dim.degree > 1 || dim.micro > 1))
         return fail("{}: operand {} dimension {} walks axis {}, which must not be split; found degree {}", op, i, j,
                     info.name, dim.degree * dim.micro);
-      if (info.size % (static_cast<std::int64_t>(dim.degree) * dim.micro) != 0 && info.role != AxisRole::window)
-        return fail("{}: operand {} dimension {} has degree {}, which does not divide axis {} of size {}", op, i, j,
+      std::int64_t parts = static_cast<std::int64_t>(dim.degree) * dim.micro;
+      if (info.size < parts || (dim.micro > 1 && info.size % parts != 0))
+        return fail("{}: operand {} dimension {} has degree {}, too large for axis {} of size {}", op, i, j,
                     dim.degree * dim.micro, info.name, info.size);
       if (sharding.degrees[a] != 0 && (sharding.degrees[a] != dim.degree || sharding.micro[a] != dim.micro))
         return fail("{}: axis {} has degree {} in operand {} dimension {}, expected {} as in the operands before it",
@@ -214,11 +214,12 @@ TaskGrid storage_grid(const ParallelShape& shape) {
 }
 
 Box storage_box(const ParallelShape& shape, const TaskGrid& grid, const std::vector<int>& coordinates) {
-  Box box{Dims(shape.dims.size(), 0), shape.piece()};
+  Box box = whole_box(shape.shape().dims);
   for (std::size_t g = 0; g < grid.size(); ++g)
     if (grid[g].kind == GridDim::Kind::axis) {
       auto dim = static_cast<std::size_t>(grid[g].axis);
-      box.offset[dim] = box.extent[dim] * coordinates[g];
+      Range part = part_of(shape.dims[dim].size, shape.dims[dim].degree, coordinates[g]);
+      box.offset[dim] = part.offset, box.extent[dim] = part.extent;
     }
   return box;
 }
@@ -254,9 +255,7 @@ std::vector<Range> task_ranges(const AxisTable& table, const Sharding& sharding,
     std::int64_t pieces = static_cast<std::int64_t>(sharding.degrees[a]) * sharding.micro[a];
     std::int64_t index = static_cast<std::int64_t>(part[a]) * sharding.micro[a] + micro % sharding.micro[a];
     micro /= sharding.micro[a];
-    // Equal parts where the degree divides; window axes may be uneven, the first parts one larger.
-    std::int64_t small = table.axes[a].size / pieces, larger = table.axes[a].size % pieces;
-    ranges[a] = {index * small + std::min(index, larger), small + (index < larger ? 1 : 0)};
+    ranges[a] = part_of(table.axes[a].size, pieces, index);
   }
   return ranges;
 }

@@ -11,7 +11,10 @@
 
 namespace unity {
 
-// A dimension of `size` elements in `degree` equal parts, each on another device. Inside a pipeline region each part is
+// Part `index` of `size` elements cut into `parts`: equal where that divides, else the first parts have one more.
+Range part_of(std::int64_t size, std::int64_t parts, std::int64_t index);
+
+// A dimension of `size` elements in `degree` parts (see part_of), each on another device. Inside a pipeline region each part is
 // further cut in `micro` equal micro-batches (degree major, micro minor), which one device handles one after the other.
 struct ParallelDim {
   std::int64_t size = 0;
@@ -29,7 +32,6 @@ struct ParallelShape {
 
   bool operator==(const ParallelShape&) const = default;
   Shape shape() const;  // the logical tensor
-  Dims piece() const;   // sizes of one shard (of one micro-batch, inside a pipeline region)
   int shards() const;   // product of the degrees
   int parts() const;    // shards() * copies * partials
   bool parallel() const { return parts() != 1; }

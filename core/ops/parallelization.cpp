@@ -56,8 +56,9 @@ Result<std::vector<ParallelShape>> Partition::parallel_shapes(const Attributes& 
   ParallelShape x = in[0];
   ParallelDim* dim = UNITY_TRY(dim_of(name(), a, x));
   int d = UNITY_TRY(degree_of(name(), a, 1));
-  if (dim->size % (static_cast<std::int64_t>(dim->degree) * d * dim->micro) != 0)
-    return fail("partition: degree {} does not divide dimension {} of {}", d, int_attribute(a, 0), to_string(in[0]));
+  std::int64_t parts = static_cast<std::int64_t>(dim->degree) * d * dim->micro;
+  if (dim->size < parts || (dim->micro > 1 && dim->size % parts != 0))
+    return fail("partition: degree {} is too large for dimension {} of {}", d, int_attribute(a, 0), to_string(in[0]));
   dim->degree *= d;
   return one(x);
 }

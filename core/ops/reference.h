@@ -44,7 +44,7 @@ struct Mod {
 
 namespace num {
 
-enum class Function : std::uint8_t { relu, step, gelu, gelu_slope, tanh, sigmoid, exp, log, sqrt, reciprocal };
+enum class Function : std::uint8_t { relu, step, gelu, gelu_slope, tanh, sigmoid, exp, log, sqrt, reciprocal, erf };
 
 inline double apply(Function f, double x) {
   switch (f) {
@@ -68,6 +68,8 @@ inline double apply(Function f, double x) {
       return std::sqrt(x);
     case Function::reciprocal:
       return 1 / x;
+    case Function::erf:
+      return std::erf(x);
   }
   return 0;
 }

@@ -231,13 +231,18 @@ void Lowering::lower_parallelization(NodeId id) {
     Shape shape = n.outputs[0].shape();
     Placement stacked{n.name, shape.dims, shape.dtype, -1, -1, needs_[id.index()], {}};
     const ParallelShape& type = pcg_.shape(n.inputs[0]);
-    Dims part = type.piece();
+    TaskGrid storage = storage_grid(type);
+    auto in_layout = [&](const Box& box) {
+      for (int t = 0; t < task_count(storage); ++t)
+        if (storage_box(type, storage, grid_coordinates(storage, t)) == box) return true;
+      return false;
+    };
     auto held_so = [&](const View& v) {
       if (v.anywhere || v.sum != 1) return false;
       const std::vector<PieceRef>& pieces = movements_.placement(v.placement).pieces;
       return static_cast<int>(pieces.size()) == type.shards() * type.copies &&
              std::all_of(pieces.begin(), pieces.end(),
-                         [&](const PieceRef& r) { return movements_.piece(r.piece).box.extent == part; });
+                         [&](const PieceRef& r) { return in_layout(movements_.piece(r.piece).box); });
     };
     std::vector<Requirement> wanted;
     std::vector<int> copies;
@@ -249,11 +254,10 @@ void Lowering::lower_parallelization(NodeId id) {
       }
     }
     if (wanted.empty()) {
-      TaskGrid grid = storage_grid(type);
-      for (int t = 0; t < task_count(grid); ++t) {
-        std::vector<int> c = grid_coordinates(grid, t);
-        wanted.push_back({DeviceId(t), storage_box(type, grid, c), 0});
-        copies.push_back(output_copy(grid, c));
+      for (int t = 0; t < task_count(storage); ++t) {
+        std::vector<int> c = grid_coordinates(storage, t);
+        wanted.push_back({DeviceId(t), storage_box(type, storage, c), 0});
+        copies.push_back(output_copy(storage, c));
       }
     }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
@@ -326,10 +330,9 @@ void Lowering::lower_compute(NodeId id) {
   Sharding sharding = node_sharding(pcg_, id);
   TaskGrid grid = task_grid(table, sharding);
   bool deliver = n.op->name() == "deliver";
-  if (std::optional<ValueRef> first = alias(id, 0)) {
-    // A new state, which nothing reads in inference, stands for the first result.
+  if (alias(id, 0)) {
     for (std::size_t o = 0; o < n.outputs.size(); ++o) {
-      ValueRef v = alias(id, o).value_or(*first);
+      ValueRef v = alias(id, o).value_or(*alias(id, 0));  // a new state, which inference does not read
       views_[id.index()].push_back(views_[v.node.index()][static_cast<std::size_t>(v.output)]);
     }
     return;

@@ -144,16 +144,20 @@ std::optional<std::size_t> class_of_dimension(const Pcg& pcg, const std::vector<
 Result<Pcg> shard_class(const Pcg& pcg, const AxisClass& axis_class, int degree, std::vector<DerivationEvent>* log) {
   Layouts layouts(pcg.size());
   std::vector<std::vector<std::string>> rules(pcg.size());
+  // Windows may be split unevenly, and then what else walks the same dimension is.
+  bool uneven = std::any_of(axis_class.members.begin(), axis_class.members.end(), [&](AxisClassMember m) {
+    return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::window;
+  });
   for (AxisClassMember m : axis_class.members) {
     const Node& node = pcg[m.node];
     auto& alternatives = layouts[m.node.index()];
-    auto spread = node_sharding(pcg, m.node).copies > 1 ? spread_operands(pcg, m.node, m.axis, degree)
+    auto spread = node_sharding(pcg, m.node).copies > 1 ? spread_operands(pcg, m.node, m.axis, degree, uneven)
                                                         : Result<OperandShapes>(Error{"computed once"});
     if (spread.ok()) {
       alternatives.push_back(std::move(*spread));
       rules[m.node.index()].push_back(spread_rule_name(node, m.axis));
     }
-    alternatives.push_back(UNITY_TRY(shard_operands(pcg, m.node, m.axis, degree)));
+    alternatives.push_back(UNITY_TRY(shard_operands(pcg, m.node, m.axis, degree, uneven)));
     rules[m.node.index()].push_back(shard_rule_name(node, m.axis));
   }
   auto relaid = relayout(pcg, layouts);

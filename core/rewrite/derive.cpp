@@ -19,15 +19,20 @@ Result<const AxisTable*> table_of(const std::string& rule, const Node& node, int
   return node.table.get();
 }
 
-Result<const Axis*> axis_of(const std::string& rule, const Node& node, int axis, int degree) {
+Result<const Axis*> axis_of(const std::string& rule, const Pcg& pcg, NodeId id, int axis, int degree, bool uneven) {
+  const Node& node = pcg[id];
   const AxisTable* table = UNITY_TRY(table_of(rule, node, degree));
   if (axis < 0 || axis >= static_cast<int>(table->axes.size()))
     return fail("{}: {} has no axis {}, expected 0 to {}", rule, label(node), axis,
                 static_cast<int>(table->axes.size()) - 1);
   const Axis& a = table->axes[static_cast<std::size_t>(axis)];
-  if (a.role == AxisRole::whole) return fail("{}: axis {} of {} must not be split", rule, a.name, label(node));
-  if (a.size < degree)
-    return fail("{}: axis {} of {} has size {}, expected at least {}", rule, a.name, label(node), a.size, degree);
+  if (!can_split(*table, axis) && a.size > 1)
+    return fail("{}: axis {} of {} must not be split", rule, a.name, label(node));
+  Sharding now = node_sharding(pcg, id);
+  auto index = static_cast<std::size_t>(axis);
+  std::int64_t parts = static_cast<std::int64_t>(now.degrees[index]) * now.micro[index] * degree;
+  if (a.size < parts || (a.size % parts != 0 && !uneven && a.role != AxisRole::window))
+    return fail("{}: {} parts do not divide axis {} of {}, of size {}", rule, parts, a.name, label(node), a.size);
   return &a;
 }
 
@@ -117,10 +122,10 @@ std::string spread_rule_name(const Node& node, int axis) {
   return fmt::format("spread_{}_{}", node.op->name(), node.table->axes.at(static_cast<std::size_t>(axis)).name);
 }
 
-Result<OperandShapes> shard_operands(const Pcg& pcg, NodeId id, int axis, int degree) {
+Result<OperandShapes> shard_operands(const Pcg& pcg, NodeId id, int axis, int degree, bool uneven) {
   const Node& node = pcg[id];
   std::string rule = "shard_" + node.op->name();
-  const Axis* a = UNITY_TRY(axis_of(rule, node, axis, degree));
+  const Axis* a = UNITY_TRY(axis_of(rule, pcg, id, axis, degree, uneven));
   Result<void> monoid = check_monoid(rule, pcg, id, *a, axis);
   if (!monoid.ok()) return monoid.error();
   OperandShapes shapes = operand_shapes(pcg, node);
@@ -130,10 +135,10 @@ Result<OperandShapes> shard_operands(const Pcg& pcg, NodeId id, int axis, int de
   return shapes;
 }
 
-Result<OperandShapes> spread_operands(const Pcg& pcg, NodeId id, int axis, int degree) {
+Result<OperandShapes> spread_operands(const Pcg& pcg, NodeId id, int axis, int degree, bool uneven) {
   const Node& node = pcg[id];
   std::string rule = "spread_" + node.op->name();
-  const Axis* a = UNITY_TRY(axis_of(rule, node, axis, degree));
+  const Axis* a = UNITY_TRY(axis_of(rule, pcg, id, axis, degree, uneven));
   Result<void> monoid = check_monoid(rule, pcg, id, *a, axis);
   if (!monoid.ok()) return monoid.error();
   int copies = node_sharding(pcg, id).copies;

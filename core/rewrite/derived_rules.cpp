@@ -144,7 +144,9 @@ class Writer {
     return walks ? joined : fmt::format("reduce(d, {})", y);
   }
 
+  // Windows may be split unevenly: what types allow is right.
   std::string condition(int axis) const {
+    if (table_.axes[static_cast<std::size_t>(axis)].role == AxisRole::window) return "";
     for (std::size_t i = 0; i < table_.inputs.size(); ++i)
       for (std::size_t j = 0; j < table_.inputs[i].dims.size(); ++j)
         if (split_axis(table_, table_.inputs[i].dims[j]) == axis)

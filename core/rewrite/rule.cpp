@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/base/text.h"
 #include "core/graph/lexer.h"
@@ -31,9 +32,10 @@ class RulePrinter {
   }
 
   std::string condition(const Condition& c) const {
-    if (c.kind == Condition::Kind::divides)
-      return fmt::format("divides({}, {})", expression(c.left, 0), expression(c.right, 0));
-    constexpr std::array<std::string_view, 7> kSymbols = {"", "==", "!=", "<", "<=", ">", ">="};
+    if (c.kind == Condition::Kind::divides || c.kind == Condition::Kind::near)
+      return fmt::format("{}({}, {})", c.kind == Condition::Kind::near ? "near" : "divides", expression(c.left, 0),
+                         expression(c.right, 0));
+    constexpr std::array<std::string_view, 8> kSymbols = {"", "", "==", "!=", "<", "<=", ">", ">="};
     return fmt::format("{} {} {}", expression(c.left, 0), kSymbols[static_cast<std::size_t>(c.kind)],
                        expression(c.right, 0));
   }
@@ -132,6 +134,24 @@ Result<AttributeValue> evaluate_shape(const Expression& e, const Rule& rule, con
   return AttributeValue(e.query == Expression::Query::dim ? dim.size : std::int64_t{dim.degree});
 }
 
+Result<std::int64_t> as_integer(const AttributeValue& value, const Rule& rule) {
+  const auto* integer = std::get_if<std::int64_t>(&value);
+  if (!integer) return fail("rule {}: found {}, expected an integer", rule.name, to_string(value));
+  return *integer;
+}
+
+Result<double> as_real(const AttributeValue& value, const Rule& rule) {
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  return fail("rule {}: found {}, expected a number", rule.name, to_string(value));
+}
+
+AttributeValue real_arithmetic(Kind kind, double a, double b) {
+  if (kind == Kind::add) return a + b;
+  if (kind == Kind::subtract) return a - b;
+  return kind == Kind::multiply ? a * b : a / b;
+}
+
 }  // namespace
 
 std::string_view to_string(Proof proof) { return proof == Proof::unproved ? "unproved" : "derived"; }
@@ -163,8 +183,11 @@ Result<AttributeValue> evaluate(const Expression& e, const Rule& rule, const Bin
     default:
       break;
   }
-  std::int64_t a = UNITY_TRY(evaluate_integer(e.arguments[0], rule, bindings));
-  std::int64_t b = UNITY_TRY(evaluate_integer(e.arguments[1], rule, bindings));
+  AttributeValue left = UNITY_TRY(evaluate(e.arguments[0], rule, bindings));
+  AttributeValue right = UNITY_TRY(evaluate(e.arguments[1], rule, bindings));
+  if ((std::holds_alternative<double>(left) || std::holds_alternative<double>(right)) && e.kind != Kind::remainder)
+    return real_arithmetic(e.kind, UNITY_TRY(as_real(left, rule)), UNITY_TRY(as_real(right, rule)));
+  std::int64_t a = UNITY_TRY(as_integer(left, rule)), b = UNITY_TRY(as_integer(right, rule));
   if (b == 0 && (e.kind == Kind::divide || e.kind == Kind::remainder))
     return fail("rule {}: {} is divided by 0", rule.name, a);
   std::int64_t result = 0;
@@ -191,10 +214,7 @@ Result<AttributeValue> evaluate(const Expression& e, const Rule& rule, const Bin
 }
 
 Result<std::int64_t> evaluate_integer(const Expression& e, const Rule& rule, const Bindings& bindings) {
-  AttributeValue value = UNITY_TRY(evaluate(e, rule, bindings));
-  const auto* integer = std::get_if<std::int64_t>(&value);
-  if (!integer) return fail("rule {}: found {}, expected an integer", rule.name, to_string(value));
-  return *integer;
+  return as_integer(UNITY_TRY(evaluate(e, rule, bindings)), rule);
 }
 
 Result<void> check(const Condition& c, const Rule& rule, const Bindings& bindings) {
@@ -203,6 +223,9 @@ Result<void> check(const Condition& c, const Rule& rule, const Bindings& binding
   bool holds = false;
   if (c.kind == Condition::Kind::equal || c.kind == Condition::Kind::not_equal) {
     holds = (left == right) == (c.kind == Condition::Kind::equal);
+  } else if (c.kind == Condition::Kind::near) {
+    double a = UNITY_TRY(as_real(left, rule)), b = UNITY_TRY(as_real(right, rule));
+    holds = std::abs(a - b) <= kNear * std::max(std::abs(a), std::abs(b));
   } else {
     std::int64_t a = UNITY_TRY(evaluate_integer(c.left, rule, bindings));
     std::int64_t b = UNITY_TRY(evaluate_integer(c.right, rule, bindings));

@@ -33,10 +33,14 @@ struct Expression {
   std::vector<Expression> arguments;  // of a list, of arithmetic (two), and the dimension of dim and degree
 };
 
+// near(a, b): two numbers differ by at most this share of the larger, as constants do that went through single
+// precision.
+inline constexpr double kNear = 1e-6;
+
 struct Condition {
-  enum class Kind : std::uint8_t { divides, equal, not_equal, less, less_equal, greater, greater_equal };
+  enum class Kind : std::uint8_t { divides, near, equal, not_equal, less, less_equal, greater, greater_equal };
   Kind kind = Kind::equal;
-  Expression left, right;  // divides(left, right): left divides right
+  Expression left, right;  // divides(left, right): left divides right; near: see kNear
 };
 
 struct PatternNode {
@@ -83,7 +87,8 @@ struct Bindings {
   const std::vector<std::optional<AttributeValue>>& attributes;  // by attribute variable
 };
 
-// Error when a variable is unbound, a dimension does not exist, or arithmetic meets something that is not an integer.
+// Error when a variable is unbound, a dimension does not exist, or arithmetic meets something that is not a number.
+// Integers stay integers; with a real operand the result is real.
 Result<AttributeValue> evaluate(const Expression& expression, const Rule& rule, const Bindings& bindings);
 Result<std::int64_t> evaluate_integer(const Expression& expression, const Rule& rule, const Bindings& bindings);
 

@@ -268,10 +268,9 @@ class RuleParser {
   Condition condition() {
     Condition c;
     std::size_t attributes_before = rule_.attributes.size();
-    if (tokens_.is("divides") && tokens_.is("(", 1)) {
-      tokens_.next();
+    if ((tokens_.is("divides") || tokens_.is("near")) && tokens_.is("(", 1)) {
+      c.kind = tokens_.next().text == "near" ? Condition::Kind::near : Condition::Kind::divides;
       tokens_.expect("(");
-      c.kind = Condition::Kind::divides;
       c.left = sum(0);
       tokens_.expect(",");
       c.right = sum(0);
@@ -282,7 +281,7 @@ class RuleParser {
       std::size_t i = 0;
       while (i < kSymbols.size() && !tokens_.accept(kSymbols[i])) ++i;
       if (i == kSymbols.size()) tokens_.fail_expected("one of == != < <= > >=");
-      c.kind = static_cast<Condition::Kind>(i + 1);
+      c.kind = static_cast<Condition::Kind>(i + 2);
       c.right = sum(0);
     }
     if (rule_.attributes.size() > attributes_before) {

@@ -14,10 +14,12 @@
 // * `let` names the results of a call: for sharing, for tuples (`let (a, b) = split(1, [m, n], x)`), and for
 // conditions. A
 //   named result of the source may also be used in the target: it is then kept.
-// * Attributes are integers, reals, "texts", [lists], attribute variables, and + - * / % over integers and over
+// * Attributes are integers, reals, "texts", [lists], attribute variables, and + - * / over numbers, % over integers,
+// and
 //   rank(x), dim(x, i), degree(x, i), copies(x), partials(x) of values that the source binds.
 // * An attribute variable that no source attribute binds is a parameter, chosen at application (a degree).
-// * Conditions: divides(a, b), == != < <= > >=, separated by commas; all must hold. `#` starts a comment.
+// * Conditions: divides(a, b), near(a, b) (numbers that differ by rounding alone), == != < <= > >=, separated by
+// commas; all must hold. `#` starts a comment.
 #pragma once
 
 #include <string>

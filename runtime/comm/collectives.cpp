@@ -1,20 +1,47 @@
 #include "runtime/comm/collectives.h"
 
-#include <algorithm>
-#include <cstring>
-#include <vector>
+#include <array>
+#include <optional>
 
+#include "runtime/comm/byte_store.h"
 #include "runtime/cpu/blocks.h"
 
 namespace unity {
 namespace {
 
-template <class T>
-void combine_into(T* to, const T* from, std::int64_t n, Monoid monoid) {
-  if (monoid == Monoid::sum)
-    for (std::int64_t i = 0; i < n; ++i) to[i] += from[i];
-  else
-    for (std::int64_t i = 0; i < n; ++i) to[i] = std::max(to[i], from[i]);
+// Memory of this thread for data that have no place in a buffer.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { store().give(std::move(block_)); }
+
+  std::span<std::byte> take(std::int64_t bytes) {
+    store().give(std::move(block_));
+    block_ = store().take(static_cast<std::size_t>(bytes));
+    return block_.bytes();
+  }
+
+ private:
+  static ByteStore& store() {
+    thread_local ByteStore own;
+    return own;
+  }
+  Block block_;
+};
+
+// Where `box` begins in a row-major block of `outer`, in elements, if it is one run there.
+std::optional<std::int64_t> run_in(const Box& outer, const Box& box) {
+  if (!outer.contains(box)) return std::nullopt;
+  std::int64_t begin = 0;
+  bool partial = false;  // a dimension further in is not whole: those further out must have one index
+  for (std::size_t d = box.rank(), stride = 1; d-- > 0; stride *= static_cast<std::size_t>(outer.extent[d])) {
+    if (partial && box.extent[d] != 1) return std::nullopt;
+    partial = partial || box.extent[d] != outer.extent[d];
+    begin += (box.offset[d] - outer.offset[d]) * static_cast<std::int64_t>(stride);
+  }
+  return begin;
 }
 
 class Ring {
@@ -50,31 +77,37 @@ class Ring {
   }
 
  private:
-  using Data = std::vector<std::byte>;
-
   std::int64_t bytes(const Box& box) const { return box.elements() * size_of(dtype_); }
   const Participant& me() const { return c_.participants[self_]; }
 
-  Data pack(const Box& box) const {
-    Data data(static_cast<std::size_t>(bytes(box)));
+  // The box of the send buffer as one run: in its place, or gathered in scratch.
+  std::span<const std::byte> outgoing(const Box& box, Scratch& scratch) const {
+    if (auto begin = run_in(buffers_.send_box, box))
+      return {static_cast<const std::byte*>(buffers_.send) + *begin * size_of(dtype_),
+              static_cast<std::size_t>(bytes(box))};
+    std::span<std::byte> data = scratch.take(bytes(box));
     cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
     return data;
   }
-  void unpack(const Data& data, const Box& box) const {
-    if (buffers_.receive) cpu::copy_block(buffers_.receive, buffers_.receive_box, data.data(), box, box, dtype_);
+  // Where the box of the receive buffer is put together: in its place if it is one run, else in scratch. settle() ends
+  // that.
+  std::span<std::byte> place(const Box& box, Scratch& scratch) const {
+    if (buffers_.receive)
+      if (auto begin = run_in(buffers_.receive_box, box))
+        return {static_cast<std::byte*>(buffers_.receive) + *begin * size_of(dtype_),
+                static_cast<std::size_t>(bytes(box))};
+    return scratch.take(bytes(box));
   }
-  void add(std::byte* to, const std::byte* from, std::int64_t elements) const {
-    switch (dtype_) {
-      case DType::f32:
-        return combine_into(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), elements, c_.monoid);
-      case DType::f64:
-        return combine_into(reinterpret_cast<double*>(to), reinterpret_cast<const double*>(from), elements, c_.monoid);
-      case DType::i32:
-        return combine_into(reinterpret_cast<std::int32_t*>(to), reinterpret_cast<const std::int32_t*>(from), elements,
-                            c_.monoid);
-      default:
-        UNITY_CHECK(false, "collectives move f32, f64 and i32, found {}", to_string(dtype_));
-    }
+  void settle(const Box& box, std::span<const std::byte> data) const {
+    if (buffers_.receive && !run_in(buffers_.receive_box, box))
+      cpu::copy_block(buffers_.receive, buffers_.receive_box, data.data(), box, box, dtype_);
+  }
+  void copy_own(const Box& box) const {
+    if (buffers_.receive && buffers_.receive != buffers_.send)
+      cpu::copy_block(buffers_.receive, buffers_.receive_box, buffers_.send, buffers_.send_box, box, dtype_);
+  }
+  void add(std::span<std::byte> to, std::span<const std::byte> from) const {
+    cpu::combine(to.data(), from.data(), static_cast<std::int64_t>(to.size()) / size_of(dtype_), dtype_, c_.monoid);
   }
   void send(std::size_t to, std::span<const std::byte> data, std::int64_t step) {
     communicator_.send(me().device, c_.participants[to].device, tag_ + step, data);
@@ -102,105 +135,105 @@ class Ring {
 
   void broadcast() {
     const Box& box = me().piece;
-    Data data;
+    Scratch scratch;
     if (self_ == 0) {
-      data = pack(box);
-    } else {
-      data.resize(static_cast<std::size_t>(bytes(box)));
-      receive(self_ - 1, data, 0);
+      if (n_ > 1) send(1, outgoing(box, scratch), 0);
+      return copy_own(box);
     }
+    std::span<std::byte> data = place(box, scratch);
+    receive(self_ - 1, data, 0);
     if (self_ + 1 < n_) send(self_ + 1, data, 0);
-    unpack(data, box);
+    settle(box, data);
   }
 
   void reduce() {
     const Box& box = me().piece;
-    Data data;
-    if (buffers_.send) data = pack(box);
-    if (self_ + 1 < n_) {
-      Data other(static_cast<std::size_t>(bytes(box)));
-      receive(self_ + 1, other, 0);
-      if (data.empty())
-        data = std::move(other);
-      else
-        add(data.data(), other.data(), box.elements());
+    Scratch own, sum;
+    if (self_ + 1 == n_) {
+      if (self_ > 0) return send(self_ - 1, outgoing(box, own), 0);
+      return copy_own(box);
     }
+    std::span<std::byte> data = self_ == 0 ? place(box, sum) : sum.take(bytes(box));
+    receive(self_ + 1, data, 0);
+    if (buffers_.send) add(data, outgoing(box, own));
     if (self_ > 0)
       send(self_ - 1, data, 0);
     else
-      unpack(data, box);
+      settle(box, data);
   }
 
   void all_reduce() {
     const Box& box = me().piece;
-    Data data = pack(box);
+    Scratch scratch, arriving;
+    std::span<std::byte> data = place(box, scratch);
+    if (data.data() != buffers_.send) cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
     std::int64_t total = box.elements(), width = size_of(dtype_), n = static_cast<std::int64_t>(n_);
     auto begin = [&](std::int64_t chunk) { return total * chunk / n; };
     auto chunk_of = [&](std::int64_t c) {
       c = ((c % n) + n) % n;
-      return std::span<std::byte>(data.data() + begin(c) * width,
-                                  static_cast<std::size_t>((begin(c + 1) - begin(c)) * width));
+      return data.subspan(static_cast<std::size_t>(begin(c) * width),
+                          static_cast<std::size_t>((begin(c + 1) - begin(c)) * width));
     };
     auto self = static_cast<std::int64_t>(self_);
-    Data incoming;
     for (std::int64_t step = 0; step < n - 1; ++step) {
       send(next(), chunk_of(self - step), step);
       std::span<std::byte> mine = chunk_of(self - step - 1);
-      incoming.resize(mine.size());
+      std::span<std::byte> incoming = arriving.take(static_cast<std::int64_t>(mine.size()));
       receive(previous(), incoming, step);
-      add(mine.data(), incoming.data(), static_cast<std::int64_t>(mine.size()) / width);
+      add(mine, incoming);
     }
     for (std::int64_t step = 0; step < n - 1; ++step) {
       send(next(), chunk_of(self + 1 - step), n + step);
       receive(previous(), chunk_of(self - step), n + step);
     }
-    unpack(data, box);
+    settle(box, data);
   }
 
   // Piece p starts at participant p + 1 and collects summands around the ring until it reaches p.
   void reduce_scatter() {
-    Data incoming;
+    if (n_ == 1) return copy_own(me().piece);
+    Scratch own, travelling;
+    std::span<std::byte> sum;
     for (std::size_t step = 0; step + 1 < n_; ++step) {
-      const Box& out = c_.participants[(self_ + n_ - 1 - step) % n_].piece;
-      Data outgoing = pack(out);
-      if (step > 0) add(outgoing.data(), incoming.data(), out.elements());
-      send(next(), outgoing, static_cast<std::int64_t>(step));
+      std::span<const std::byte> mine = outgoing(c_.participants[(self_ + n_ - 1 - step) % n_].piece, own);
+      if (step > 0) add(sum, mine);
+      send(next(), step > 0 ? sum : mine, static_cast<std::int64_t>(step));
       const Box& in = c_.participants[(self_ + 2 * n_ - 2 - step) % n_].piece;
-      incoming.resize(static_cast<std::size_t>(bytes(in)));
-      receive(previous(), incoming, static_cast<std::int64_t>(step));
+      sum = step + 2 == n_ ? place(in, travelling) : travelling.take(bytes(in));
+      receive(previous(), sum, static_cast<std::int64_t>(step));
     }
-    Data mine = pack(me().piece);
-    if (n_ > 1) add(mine.data(), incoming.data(), me().piece.elements());
-    unpack(mine, me().piece);
+    add(sum, outgoing(me().piece, own));
+    settle(me().piece, sum);
   }
 
   void all_gather() {
-    Data data = pack(me().piece);
-    unpack(data, me().piece);
+    std::array<Scratch, 2> scratch;
+    std::span<const std::byte> data = outgoing(me().piece, scratch[1]);
+    copy_own(me().piece);
     for (std::size_t step = 0; step + 1 < n_; ++step) {
       send(next(), data, static_cast<std::int64_t>(step));
       const Box& in = c_.participants[(self_ + 2 * n_ - 1 - step) % n_].piece;
-      data.resize(static_cast<std::size_t>(bytes(in)));
-      receive(previous(), data, static_cast<std::int64_t>(step));
-      unpack(data, in);
+      std::span<std::byte> arriving = place(in, scratch[step % 2]);
+      receive(previous(), arriving, static_cast<std::int64_t>(step));
+      settle(in, arriving);
+      data = arriving;
     }
   }
 
   void all_to_all() {
+    Scratch scratch;
     for (const Exchange& e : c_.exchanges) {
       if (static_cast<std::size_t>(e.from) != self_) continue;
-      Data data = pack(e.box);
       if (e.from == e.to)
-        unpack(data, e.box);
+        copy_own(e.box);
       else
-        send(static_cast<std::size_t>(e.to), data, 0);
+        send(static_cast<std::size_t>(e.to), outgoing(e.box, scratch), 0);
     }
-    Data data;
     for (const Exchange& e : c_.exchanges) {
       if (static_cast<std::size_t>(e.to) != self_ || e.from == e.to) continue;
-      data.resize(static_cast<std::size_t>(bytes(e.box)));
+      std::span<std::byte> data = place(e.box, scratch);
       receive(static_cast<std::size_t>(e.from), data, 0);
-      unpack(data, e.box);
+      settle(e.box, data);
     }
   }
 

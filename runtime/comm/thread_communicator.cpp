@@ -3,9 +3,9 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <vector>
 
 #include "core/base/error.h"
+#include "runtime/comm/byte_store.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/wait.h"
 
@@ -18,7 +18,8 @@ class ThreadCommunicator final : public Communicator {
 
   void send(DeviceId from, DeviceId to, std::int64_t tag, std::span<const std::byte> data) override {
     Mailbox& box = boxes_.at(to.index());
-    std::vector<std::byte> message(data.begin(), data.end());
+    Block message = store_.take(data.size());
+    if (!data.empty()) std::memcpy(message.data.get(), data.data(), data.size());
     {
       std::lock_guard lock(box.mutex);
       box.messages[{from, tag}].push_back(std::move(message));
@@ -37,13 +38,14 @@ class ThreadCommunicator final : public Communicator {
     box.arrived.wait(lock, [&] { return box.cancelled || box.messages.contains(key); });
     if (box.cancelled) throw Cancelled();
     auto it = box.messages.find(key);
-    std::vector<std::byte> message = std::move(it->second.front());
+    Block message = std::move(it->second.front());
     it->second.pop_front();
     if (it->second.empty()) box.messages.erase(it);
     lock.unlock();
-    UNITY_CHECK(message.size() == data.size(), "message of {} bytes from device {} to {}, expected {}", message.size(),
+    UNITY_CHECK(message.size == data.size(), "message of {} bytes from device {} to {}, expected {}", message.size,
                 from, to, data.size());
-    if (!data.empty()) std::memcpy(data.data(), message.data(), data.size());
+    if (!data.empty()) std::memcpy(data.data(), message.data.get(), data.size());
+    store_.give(std::move(message));
   }
 
   void cancel() override {
@@ -68,10 +70,11 @@ class ThreadCommunicator final : public Communicator {
   struct Mailbox {
     std::mutex mutex;
     std::condition_variable arrived;
-    std::map<std::pair<DeviceId, std::int64_t>, std::deque<std::vector<std::byte>>> messages;
+    std::map<std::pair<DeviceId, std::int64_t>, std::deque<Block>> messages;
     bool cancelled = false;
   };
   std::deque<Mailbox> boxes_;
+  ByteStore store_;
 };
 
 }  // namespace

@@ -52,6 +52,14 @@ void accumulate(T* target, const Box& target_box, const T* source, const Box& so
   });
 }
 
+template <class T>
+void combine_runs(T* __restrict to, const T* __restrict from, std::int64_t n, Monoid monoid) {
+  if (monoid == Monoid::sum)
+    for (std::int64_t i = 0; i < n; ++i) to[i] += from[i];
+  else
+    for (std::int64_t i = 0; i < n; ++i) to[i] = to[i] < from[i] ? from[i] : to[i];
+}
+
 }  // namespace
 
 void copy_block(void* target, const Box& target_box, const void* source, const Box& source_box, const Box& box,
@@ -75,6 +83,19 @@ void accumulate_block(void* target, const Box& target_box, const void* source, c
       return accumulate(static_cast<double*>(target), target_box, static_cast<const double*>(source), source_box, box);
     default:
       UNITY_CHECK(false, "accumulate_block: element type is {}, expected f32 or f64", to_string(dtype));
+  }
+}
+
+void combine(void* to, const void* from, std::int64_t elements, DType dtype, Monoid monoid) {
+  switch (dtype) {
+    case DType::f32:
+      return combine_runs(static_cast<float*>(to), static_cast<const float*>(from), elements, monoid);
+    case DType::f64:
+      return combine_runs(static_cast<double*>(to), static_cast<const double*>(from), elements, monoid);
+    case DType::i32:
+      return combine_runs(static_cast<std::int32_t*>(to), static_cast<const std::int32_t*>(from), elements, monoid);
+    default:
+      UNITY_CHECK(false, "combine: element type is {}, expected f32, f64 or i32", to_string(dtype));
   }
 }
 

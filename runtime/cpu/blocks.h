@@ -2,6 +2,7 @@
 // tensor; `box` must lie inside the boxes of both blocks (CHECKed).
 #pragma once
 
+#include "core/ops/axes.h"
 #include "core/ops/shape.h"
 
 namespace unity::cpu {
@@ -13,6 +14,9 @@ void copy_block(void* target, const Box& target_box, const void* source, const B
 // target[box] += source[box]; f32 and f64. Each element is one addition, so the order of calls fixes the result.
 void accumulate_block(void* target, const Box& target_box, const void* source, const Box& source_box, const Box& box,
                       DType dtype);
+
+// to[i] = to[i] + from[i], or the larger of the two; f32, f64 and i32.
+void combine(void* to, const void* from, std::int64_t elements, DType dtype, Monoid monoid);
 
 // Sets `elements` elements to zero.
 void zero_block(void* target, std::int64_t elements, DType dtype);

@@ -1,5 +1,5 @@
 // Convolution and pooling on raw row-major memory: images [n, c, h, w], convolution weights [co, ci / groups, kh, kw].
-// Single precision goes through oneDNN, wrapped here and nowhere else; double precision is im2col and dgemm.
+// Single precision is oneDNN's (conv_float.cpp, conv_primitive.cpp), double precision im2col and dgemm.
 //
 // A geometry describes one block of a logical tensor: the pads are those of the block, so they may differ from side to
 // side, are 0 where the neighbourhood of an inner border is part of the block, and negative where the block has

@@ -49,20 +49,20 @@ void for_each_row(const PoolGeometry& g, Row&& row) {
 // How many elements of each window count, by row and by column; their product divides.
 struct Divisors {
   Divisors(const PoolGeometry& g, bool count_padding) {
-    rows = counts(g.oh, g.h, g.stride[0], g.kh, g.pad_top, count_padding);
-    columns = counts(g.ow, g.w, g.stride[1], g.kw, g.pad_left, count_padding);
+    rows = counts(g.oh, g.h, g.stride[0], g.kh, g.dilation[0], g.pad_top, count_padding);
+    columns = counts(g.ow, g.w, g.stride[1], g.kw, g.dilation[1], g.pad_left, count_padding);
   }
   std::vector<std::int64_t> rows, columns;
 
  private:
   static std::vector<std::int64_t> counts(std::int64_t windows, std::int64_t size, std::int64_t stride, std::int64_t k,
-                                          std::int64_t pad, bool count_padding) {
-    std::vector<std::int64_t> result;
-    for (std::int64_t i = 0; i < windows; ++i) {
-      std::int64_t begin = i * stride - pad;
-      result.push_back(
-          count_padding ? k : std::max<std::int64_t>(std::min(begin + k, size) - std::max<std::int64_t>(begin, 0), 1));
+                                          std::int64_t dilation, std::int64_t pad, bool count_padding) {
+    std::vector<std::int64_t> result(static_cast<std::size_t>(windows), count_padding ? k : 0);
+    for (std::int64_t a = 0; a < k && !count_padding; ++a) {
+      Range r = inside(windows, size, stride, a * dilation, pad);
+      for (std::int64_t i = r.begin; i < r.end; ++i) ++result[static_cast<std::size_t>(i)];
     }
+    for (std::int64_t& n : result) n = std::max<std::int64_t>(n, 1);  // a window of padding alone has the mean 0
     return result;
   }
 };

@@ -5,6 +5,7 @@
 // with the same number of threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -20,21 +21,24 @@ int fair_share(int devices);
 void set_threads(int threads);
 int threads();
 
+// Threads of OpenMP, and so of oneDNN, for the calling thread; set_threads and gemm keep it as it should be.
+void set_openmp_threads(int threads);
+
 namespace detail {
-void run_chunks(std::int64_t n, int chunks, void* body, void (*call)(void*, std::int64_t, std::int64_t));
+void run_chunks(std::int64_t n, std::int64_t chunks, void* body, void (*call)(void*, std::int64_t, std::int64_t));
 }
 
-// Calls body(begin, end) for consecutive ranges that cover 0 .. n - 1: one per thread, but none where that gives fewer
-// than `grain` elements to each. Ranges are written disjointly by the caller.
+// Calls body(begin, end) for consecutive ranges that cover 0 .. n - 1, none shorter than `grain` where there are
+// several: a few for each thread, which take them as they come (team.h). What a range computes must not depend on where
+// it begins.
 template <class Body>
-void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
-  std::int64_t chunks = n / (grain < 1 ? 1 : grain);
-  if (chunks > threads()) chunks = threads();
-  if (chunks <= 1) {
+void parallel_for(std::int64_t n, std::int64_t grain, Body&& body, std::int64_t per_thread = 3) {
+  std::int64_t chunks = std::min(n / std::max<std::int64_t>(grain, 1), per_thread * threads());
+  if (chunks <= 1 || threads() == 1) {
     if (n > 0) body(std::int64_t{0}, n);
     return;
   }
-  detail::run_chunks(n, static_cast<int>(chunks), &body, [](void* b, std::int64_t begin, std::int64_t end) {
+  detail::run_chunks(n, chunks, &body, [](void* b, std::int64_t begin, std::int64_t end) {
     (*static_cast<std::remove_reference_t<Body>*>(b))(begin, end);
   });
 }

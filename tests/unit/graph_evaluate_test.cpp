@@ -2,6 +2,7 @@
 
 #include "core/graph/builder.h"
 #include "core/graph/evaluate.h"
+#include "core/graph/text.h"
 #include "core/ops/reference.h"
 
 using namespace unity;
@@ -45,4 +46,12 @@ TEST_CASE("a missing or misshapen leaf is an error that names it") {
   Pcg pcg = std::move(b).finish({b.apply("relu", {}, {x})});
   CHECK_THROWS_WITH(evaluate(pcg, {}), Catch::Contains("leaf 'x' has no value, expected f64[2]"));
   CHECK_THROWS_WITH(evaluate(pcg, {{"x", reals({3}, {1, 2, 3})}}), Catch::Contains("f64[3], expected f64[2]"));
+}
+
+TEST_CASE("indices are bounded by the rows of the table, not by its columns, and masks not at all") {
+  Pcg pcg = parse_pcg(
+      "pcg g { ids = input([2, 3], dtype=\"i32\") table = weight([30, 8]) mask = input([2, 3, 1], dtype=\"i32\")\n"
+      "return mul(embedding(ids, table), cast(\"f32\", mask)) }");
+  CHECK(index_bound(pcg, NodeId(0)) == 30);
+  CHECK(index_bound(pcg, NodeId(2)) == kNoIndexBound);
 }

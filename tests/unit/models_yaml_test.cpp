@@ -58,6 +58,26 @@ TEST_CASE("errors in a model file say where and what, with the nearest name") {
   CHECK(error_with("hidden: 48}", "hidden: 48").starts_with("6:"));
 }
 
+TEST_CASE("a model file may have states, products of sizes and a file of initial values") {
+  std::string path = UNITY_BINARY_DIR "/models_yaml_states_test.yaml";
+  std::string text =
+      "format: unity-model\nversion: 1\nname: shifted\noptions: {batch: 4, h: 3}\nweights_file: values.safetensors\n"
+      "inputs:\n  x: {shape: [batch, 2*h]}\n  t: {shape: [batch, 2*h]}\nstates:\n  s: {shape: [6], init: ones}\n"
+      "layers:\n  - {name: y, op: add, inputs: [x, s]}\n"
+      "  - {name: flat, op: reshape, attributes: {shape: [h*2*batch]}, inputs: [y]}\n"
+      "  - {name: loss, op: mean_squared_error, inputs: [y, t]}\noutputs: [loss, flat]\n";
+  write_file_atomically(path, text);
+  Pcg pcg = build_model({path, {{"batch", 5}}});
+  CHECK(to_string(pcg.shape(pcg.outputs()[1])) == "f32[30]");
+  CHECK(pcg[NodeId(2)].op->name() == "state");
+  CHECK(model_info(path).weights_file == UNITY_BINARY_DIR "/values.safetensors");
+  write_file_atomically(path, text.replace(text.find("h*2*batch"), 9, "h*2*bath "));
+  CHECK_THROWS_WITH(build_model({path, {}}),
+                    Catch::EndsWith("layer flat: shape: found 'bath', expected an integer or an "
+                                    "option (did you mean 'batch'?)"));
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a model file that is not there is named") {
   CHECK_THROWS_WITH(build_model({"no/such.yaml", {}}), Catch::StartsWith("no/such.yaml: cannot be read"));
 }

@@ -126,7 +126,8 @@ std::vector<PoolWindow> windows(const PoolGeometry& g) {
         PoolWindow window;
         for (std::int64_t a = 0; a < g.kh; ++a)
           for (std::int64_t b = 0; b < g.kw; ++b) {
-            std::int64_t y = i * g.stride[0] + a - g.pad_top, x = j * g.stride[1] + b - g.pad_left;
+            std::int64_t y = i * g.stride[0] + a * g.dilation[0] - g.pad_top,
+                         x = j * g.stride[1] + b * g.dilation[1] - g.pad_left;
             if (y >= 0 && y < g.h && x >= 0 && x < g.w) window.positions.push_back((plane * g.h + y) * g.w + x);
           }
         list.push_back(std::move(window));
@@ -138,7 +139,7 @@ std::vector<PoolGeometry> pool_geometries() {
   return {{2, 3, 8, 8, 2, 2, 4, 4, {2, 2}, 0, 0, 0, 0},  {2, 3, 9, 11, 3, 3, 4, 5, {2, 2}, 0, 0, 0, 0},
           {1, 4, 7, 7, 3, 3, 7, 7, {1, 1}, 1, 1, 1, 1},  {2, 2, 8, 6, 3, 3, 4, 3, {2, 2}, 1, 1, 0, 0},
           {1, 2, 12, 9, 4, 3, 3, 3, {4, 3}, 0, 0, 0, 0}, {1, 2, 9, 9, 3, 3, 3, 4, {2, 2}, -1, 0, -1, 0},
-          {3, 5, 8, 8, 8, 8, 1, 1, {1, 1}, 0, 0, 0, 0}};
+          {3, 5, 8, 8, 8, 8, 1, 1, {1, 1}, 0, 0, 0, 0},  {1, 3, 9, 9, 3, 3, 7, 4, {1, 2}, 1, 1, 1, 1, {2, 2}}};
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ TEMPLATE_TEST_CASE("pooling takes the largest and the mean of each window, and i
 }
 
 TEST_CASE("max pooling passes NaN on") {
-  PoolGeometry g{1, 1, 2, 2, 2, 2, 1, 1, {2, 2}, 0, 0, 0, 0};
+  PoolGeometry g{.h = 2, .w = 2, .kh = 2, .kw = 2};
   std::vector<float> x = {1, std::numeric_limits<float>::quiet_NaN(), 3, 4}, y(1);
   max_pool_forward(g, x.data(), y.data());
   CHECK(std::isnan(y[0]));

@@ -1,4 +1,4 @@
-#include "runtime/cpu/dnn.h"
+#include "runtime/cpu/conv_primitive.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,11 +9,9 @@
 #include <vector>
 
 #include <dnnl.hpp>
+#include <omp.h>
 
 #include "runtime/cpu/conv_tools.h"
-#include "runtime/cpu/gemm.h"
-#include "runtime/cpu/kernel_tools.h"
-#include "runtime/cpu/threads.h"
 
 namespace unity::cpu {
 namespace {
@@ -133,7 +131,7 @@ const Convolution& find(const ConvGeometry& g, Direction direction) {
   static std::mutex mutex;
   static std::map<Key, std::unique_ptr<Convolution>> made;
   std::lock_guard lock(mutex);
-  auto& entry = made[{g, direction, threads()}];
+  auto& entry = made[{g, direction, omp_get_max_threads()}];
   if (!entry) entry = make(g, direction);
   return *entry;
 }
@@ -160,41 +158,10 @@ memory scratchpad(const Convolution& c) {
   return {c.scratchpad, engine(), scratch(3, std::max<std::size_t>(c.scratchpad.get_size(), 1))};
 }
 
-// A product of matrices per image, w [co, ci] by x [ci, h w]: plain memory serves as it is.
-bool is_product(const ConvGeometry& g) {
-  return g.kh == 1 && g.kw == 1 && g.groups == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.pad_top == 0 &&
-         g.pad_left == 0 && g.pad_bottom == 0 && g.pad_right == 0;
-}
-
-// Groups of 2 or 4 channels have no vectorised weight gradient: how many neighbours make a group of 16.
-std::int64_t joinable_groups(const ConvGeometry& g) {
-  std::int64_t channels = g.ci / g.groups;
-  if ((channels != 2 && channels != 4) || g.co != g.ci || g.groups % (16 / channels) != 0) return 1;
-  return 16 / channels;
-}
-
-// Computes the gradient of weights between all channels of the joined groups, and takes those within a group.
-void joined_weight_gradient(const ConvGeometry& g, std::int64_t join, const float* x, const float* dy, float* dw) {
-  ConvGeometry wide = g;
-  wide.groups = g.groups / join;
-  std::int64_t channels = g.ci / g.groups, run = channels * g.kh * g.kw;
-  std::vector<float> all(static_cast<std::size_t>(g.co * run * join));
-  conv_weight_gradient(wide, x, dy, all.data());
-  for (std::int64_t o = 0; o < g.co; ++o)
-    std::copy_n(all.data() + (o * join + o / channels % join) * run, run, dw + o * run);
-}
-
 }  // namespace
 
-void conv_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu) {
+void primitive_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu) {
   Crop crop(g);
-  if (is_product(g)) {
-    std::int64_t area = g.h * g.w;
-    for (std::int64_t i = 0; i < g.n; ++i)
-      gemm(false, false, g.co, area, g.ci, w, g.ci, x + i * g.ci * area, area, 0.0f, y + i * g.co * area, area);
-    if (relu) relu_in_place(y, g.n * g.co * area);
-    return;
-  }
   const Convolution& c = find(g, relu ? Direction::forward_relu : Direction::forward);
   memory source = given(c.x, 0, x + crop.first), weights = given(c.w, 1, w), result = held(c.y, 2, y);
   c.primitive.execute(stream(), {{DNNL_ARG_SRC, source},
@@ -205,15 +172,8 @@ void conv_forward(const ConvGeometry& g, const float* x, const float* w, float* 
   stream().wait();
 }
 
-void conv_input_gradient(const ConvGeometry& g, const float* dy, const float* w, float* dx) {
+void primitive_input_gradient(const ConvGeometry& g, const float* dy, const float* w, float* dx) {
   Crop crop(g);
-  constexpr std::int64_t kSmallImage = 100;  // fewer columns than this fill no kernel of a product
-  if (is_product(g) && g.h * g.w >= kSmallImage) {
-    std::int64_t area = g.h * g.w;
-    for (std::int64_t i = 0; i < g.n; ++i)
-      gemm(true, false, g.ci, area, g.co, w, g.ci, dy + i * g.co * area, area, 0.0f, dx + i * g.ci * area, area);
-    return;
-  }
   if (crop.crops(g)) std::memset(dx, 0, static_cast<std::size_t>(g.n * g.ci * g.h * g.w) * sizeof(float));
   const Convolution& c = find(g, Direction::input_gradient);
   memory gradient = given(c.y, 2, dy), weights = given(c.w, 1, w), result = held(c.x, 0, dx + crop.first);
@@ -225,16 +185,8 @@ void conv_input_gradient(const ConvGeometry& g, const float* dy, const float* w,
   stream().wait();
 }
 
-void conv_weight_gradient(const ConvGeometry& g, const float* x, const float* dy, float* dw) {
+void primitive_weight_gradient(const ConvGeometry& g, const float* x, const float* dy, float* dw) {
   Crop crop(g);
-  if (is_product(g)) {
-    std::int64_t area = g.h * g.w;
-    for (std::int64_t i = 0; i < g.n; ++i)
-      gemm(false, true, g.co, g.ci, area, dy + i * g.co * area, area, x + i * g.ci * area, area, i ? 1.0f : 0.0f, dw,
-           g.ci);
-    return;
-  }
-  if (std::int64_t join = joinable_groups(g); join > 1) return joined_weight_gradient(g, join, x, dy, dw);
   const Convolution& c = find(g, Direction::weight_gradient);
   memory source = given(c.x, 0, x + crop.first), gradient = given(c.y, 2, dy), result = held(c.w, 1, dw);
   c.primitive.execute(stream(), {{DNNL_ARG_SRC, source},

@@ -1,0 +1,27 @@
+#include "runtime/initial_values.h"
+
+#include <algorithm>
+
+#include "core/base/safetensors.h"
+
+namespace unity {
+
+void set_initial_values(Executor& executor, const Program& program, const std::string& path) {
+  SafetensorsFile file(path);
+  const std::vector<std::string> names = executor.weight_names();
+  for (const ProgramLeaf& leaf : program.leaves) {
+    const std::string& name = leaf.name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (!leaf.op->trainable() && !file.find(name)) continue;
+    const TensorInfo& info = file.at(name);
+    HostTensor value;
+    value.dims = ints_attribute(leaf.attributes, 0);
+    if (info.dims != value.dims)
+      throw_input_error("{}: tensor '{}': found shape [{}], expected [{}] as in the model", path, name,
+                        fmt::join(info.dims, ", "), fmt::join(value.dims, ", "));
+    value.reals = file.reals(info);
+    executor.set_weight(name, value);
+  }
+}
+
+}  // namespace unity

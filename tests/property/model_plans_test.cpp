@@ -1,0 +1,119 @@
+// Every kind of model, at reduced size, trains under random plans as on one device: f64 and f32, loss and all gradients,
+// and the running states that inference will use.
+#include <catch2/catch.hpp>
+
+#include "core/graph/builder.h"
+#include "core/graph/text.h"
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "core/rewrite/axis_classes.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+// y = ReLU of batch norm of a convolution; sizes 15 and 7, which no small degree divides.
+ValueRef block(Builder& b, const std::string& name, ValueRef x, Dims weight, Dims stride, Dims padding,
+               std::int64_t groups = 1) {
+  Builder::Scope scope(b, name);
+  std::int64_t c = weight[0];
+  ValueRef y = b.apply("conv2d", {stride, padding, Dims{1, 1}, groups}, {x, b.weight("conv", weight, "uniform", 0.3)});
+  Dims d = b.dims(y);
+  std::vector<ValueRef> m = b.results("moments", {}, {y});
+  ValueRef mean = b.apply("state", {Dims{c}}, {}, "running_mean");
+  ValueRef variance = b.apply("state", {Dims{c}, std::string("ones")}, {}, "running_var");
+  m = b.results("combine_moments", {d[0] * d[2] * d[3]}, {m[0], m[1], mean, variance});
+  y = b.apply("batch_norm", {}, {y, m[0], m[1], b.weight("gamma", {c}, "ones"), b.weight("beta", {c}, "zeros")});
+  return b.apply("relu", {}, {y});
+}
+
+// Convolutions with and without groups and strides, batch norm, both poolings, a residual and a concatenation.
+Pcg small_image_model() {
+  Builder b("small-image");
+  ValueRef x = b.input("image", {6, 3, 15, 15}), labels = b.input("labels", {6}, DType::i32);
+  x = block(b, "stem", x, {8, 3, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  ValueRef left = block(b, "left", x, {8, 2, 3, 3}, {1, 1}, {1, 1, 1, 1}, 4);
+  x = b.apply("add", {}, {x, left}, "residual");
+  x = b.apply("max_pool2d", {Dims{3, 3}, Dims{2, 2}}, {x});
+  ValueRef narrow = block(b, "narrow", x, {4, 8, 1, 7}, {1, 1}, {0, 3, 0, 3});
+  ValueRef pooled = b.apply("avg_pool2d", {Dims{3, 3}, Dims{1, 1}, Dims{1, 1, 1, 1}, std::int64_t{0}}, {x});
+  x = b.apply("concat", {std::int64_t{1}}, {narrow, pooled});
+  x = block(b, "reduce", x, {8, 12, 3, 3}, {2, 2}, {0, 0, 1, 1});
+  x = b.apply("reduce_mean", {Dims{2, 3}}, {x});
+  ValueRef logits = b.apply("matmul", {}, {x, b.weight("head", {8, 6})}, "logits");
+  return std::move(b).finish({b.apply("cross_entropy", {}, {logits, labels}, "loss"), logits});
+}
+
+struct Case {
+  std::string name;
+  Pcg pcg;
+};
+
+void check_random_plans(const Case& c, int plans) {
+  std::uint64_t seed = seed_of_run();
+  std::mt19937_64 random(seed);
+  auto inputs = random_inputs(c.pcg, seed);
+  Program serial = lower(c.pcg, std::vector<MachineMapping>(c.pcg.size()), uniform_topology(1)).value();
+  Run exact = run(serial, inputs, Precision::f64), rounded = run(serial, inputs, Precision::f32);
+  auto scale = scales(exact);
+  for (int done = 0, tried = 0; done < plans && tried < 50 * plans; ++tried) {
+    int devices = 2 + static_cast<int>(random() % 7);
+    Topology topology = uniform_topology(devices);
+    State state = random_state(c.pcg, devices, random);
+    if (state.moves.empty()) continue;
+    ++done;
+    auto where = random_mappings(state.pcg, topology, random);
+    std::string story;
+    for (const DerivationStep& s : state.steps) story += fmt::format("{} {} at {}\n", s.rule, s.degree, s.where);
+    INFO("UNITY_TEST_SEED=" << seed << ", " << c.name << ", plan " << done << " on " << devices << " devices:\n"
+                            << story << print(state.pcg));
+    Program program = lower(state.pcg, where, topology).value();
+    check_program(program).value();
+    Run found = run(program, inputs, Precision::f64);
+    REQUIRE(distance(found, exact, scale, 1e-10) <= 1e-10);
+    for (const auto& [name, expected] : exact.states) {
+      HostTensor difference = found.states.at(name);
+      for (std::size_t i = 0; i < expected.reals.size(); ++i) difference.reals[i] -= expected.reals[i];
+      INFO("state " << name);
+      CHECK(norm(difference) <= 1e-10 * std::max(norm(expected), 1e-3));
+    }
+    REQUIRE(distance(run(program, inputs, Precision::f32), rounded, scale) <= 1e-5);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a convolutional model trains under random plans, spatial ones with halos among them, as on one device") {
+  check_random_plans({"small-image", small_image_model()}, 60);
+}
+
+TEST_CASE("splitting rows of images unevenly moves halos and keeps loss, gradients and running moments") {
+  Pcg pcg = small_image_model();
+  std::vector<AxisClass> classes = axis_classes(pcg);
+  auto inputs = random_inputs(pcg, 3);
+  Run exact = run(lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value(), inputs,
+                  Precision::f64);
+  int spatial = 0;
+  for (const AxisClass& c : classes)
+    for (int degree : {2, 3}) {
+      bool windowed = std::any_of(c.members.begin(), c.members.end(), [&](AxisClassMember m) {
+        return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::window;
+      });
+      if (!windowed) continue;
+      INFO(c.name << " by " << degree);
+      auto split = shard_class(pcg, c, degree);
+      if (!split.ok()) FAIL(split.error().message);
+      Topology topology = uniform_topology(degree);
+      std::vector<MachineMapping> where;
+      for (std::size_t i = 0; i < split->size(); ++i)
+        where.push_back(natural_mapping(node_grid(*split, NodeId(static_cast<std::int64_t>(i)))));
+      Program program = lower(*split, where, topology).value();
+      CHECK(distance(run(program, inputs, Precision::f64), exact, scales(exact), 1e-12) <= 1e-12);
+      ++spatial;
+    }
+  CHECK(spatial == 4);  // rows and columns
+}
