@@ -130,7 +130,8 @@ TEST_CASE("small language and image models start with a loss near that of a gues
     INFO(small.spec.name);
     Pcg pcg = build_model(small.spec);
     double loss = evaluate_outputs(pcg, random_leaves(pcg, {.seed = 5}))[0].number(0);
-    CHECK(loss == Approx(std::log(small.classes)).margin(1));
+    // T5's logits have a standard deviation of about 1, and there are as few as two labels.
+    CHECK(loss == Approx(std::log(small.classes)).margin(1.5));
   }
 }
 
