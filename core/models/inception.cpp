@@ -9,7 +9,7 @@ namespace {
 constexpr double kEpsilon = 1e-3;
 constexpr double kAuxiliaryShare = 0.4;  // of the second loss
 
-// Builds layers of one model: a tensor is the running operand of a chain of convolutions.
+// Builds either network, block by block.
 class Inception {
  public:
   Inception(std::string name, const ModelOptions& o, bool artifact)

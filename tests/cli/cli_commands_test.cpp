@@ -209,8 +209,8 @@ TEST_CASE("plans that are cut off, foreign, for another machine or too large are
   at = degree.find("partition(0, 2");
   if (at == std::string::npos) at = degree.find("partition(1, 2");
   REQUIRE(at != std::string::npos);
-  degree.replace(at + 13, 1, "7777777");
-  check_refused("simulate " + f.write("degree.json", degree), {"degree.json", "degree 7777777 is too large"});
+  degree.replace(at + 13, 1, "777777");
+  check_refused("simulate " + f.write("degree.json", degree), {"degree.json", "degree 777777 is too large"});
 }
 
 TEST_CASE("output that cannot be written is refused before the work starts") {
