@@ -105,11 +105,40 @@ TEST_CASE("the paper's models train under random plans as on one device") {
   for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 8);
 }
 
-TEST_CASE("the paper's image models train under random plans as on one device") {
+TEST_CASE("language and vision models train under random plans as on one device") {
+  std::map<std::string, std::int64_t> gpt = {{"batch", 12},  {"seq-len", 6}, {"layers", 1},
+                                             {"hidden", 12}, {"heads", 6},   {"vocab", 24}};
+  ModelSpec fused{"gpt2-small", gpt}, mixture{"moe-transformer", gpt};
+  fused.options["fused"] = 1;
+  mixture.options.insert({{"experts", 6}, {"balance", 1}});
+  mixture.options["layers"] = 2;
+  const ModelSpec models[] = {
+      {"gpt2-small", gpt},
+      fused,
+      mixture,
+      {"t5-small",
+       {{"batch", 12},
+        {"seq-len", 6},
+        {"target-len", 6},
+        {"layers", 1},
+        {"hidden", 12},
+        {"heads", 6},
+        {"head-size", 2},
+        {"ffn", 12},
+        {"vocab", 24}}},
+      {"vit-b16",
+       {{"batch", 12}, {"image", 12}, {"patch", 4}, {"layers", 1}, {"hidden", 12}, {"heads", 6}, {"classes", 6}}},
+      {"vgg-16", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"hidden", 12}, {"divisor", 16}}}};
+  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 8);
+}
+
+TEST_CASE("image models with batch norm train under random plans as on one device") {
   // Many batch norms in a row, the last ones over 12 values a channel, magnify rounding.
   const ModelSpec models[] = {
       {"resnext-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}},
-      {"inception-v3", {{"batch", 12}, {"image", 75}, {"classes", 6}, {"divisor", 16}}}};
+      {"inception-v3", {{"batch", 12}, {"image", 75}, {"classes", 6}, {"divisor", 16}}},
+      {"resnet-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"blocks", 1}}},
+      {"nasnet-a-mobile", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"filters", 4}, {"cells", 1}, {"stem", 4}}}};
   for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 4, 1e-8, 0.1);
 }
 
