@@ -168,3 +168,58 @@ TEST_CASE("splitting rows of images unevenly moves halos and keeps loss, gradien
     }
   CHECK(spatial == 4);  // rows and columns
 }
+
+namespace {
+
+// Two convolutions with a nonlinear function between them, so that gradients pass back through the second one's windows.
+Pcg two_convolutions(std::int64_t rows, std::int64_t columns, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t pad) {
+  Builder b("windows");
+  ValueRef x = b.input("image", {1, 1, rows, columns}), labels = b.input("labels", {1}, DType::i32);
+  x = b.apply("conv2d", {}, {x, b.weight("first", {1, 1, 1, 1})}, "first.conv");
+  x = b.apply("tanh", {}, {x});
+  x = b.apply("conv2d", {Dims{stride, stride}, Dims{pad, pad, pad, pad}},
+              {x, b.weight("second", {4, 1, kernel, kernel}, "uniform", 0.5)}, "second.conv");
+  x = b.apply("reduce_mean", {Dims{2, 3}}, {b.apply("tanh", {}, {x})});
+  return std::move(b).finish({b.apply("cross_entropy", {}, {x, labels}, "loss"), x});
+}
+
+// Splits the class of the axis `name` (oh, ow) of the first convolution.
+Result<Pcg> split_image(const Pcg& pcg, const std::string& name, int degree) {
+  if (degree == 1) return pcg;
+  for (const AxisClass& c : axis_classes(pcg))
+    for (AxisClassMember m : c.members)
+      if (pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].name == name) return shard_class(pcg, c, degree);
+  return fail("no axis {}", name);
+}
+
+}  // namespace
+
+TEST_CASE("windows of every stride and size pass gradients through every split of rows and columns") {
+  int tried = 0;
+  for (std::int64_t rows : {3, 4, 5, 7, 8, 11, 14})
+    for (std::int64_t kernel : {1, 2, 3, 5})
+      for (std::int64_t stride : {1, 2, 3})
+        for (std::int64_t pad : {0, 1, 2}) {
+          if (rows + 2 * pad < kernel || pad >= kernel) continue;
+          Pcg pcg = two_convolutions(rows, 7, kernel, stride, pad);
+          auto inputs = random_inputs(pcg, 3);
+          Program serial = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
+          Run exact = run(serial, inputs, Precision::f64);
+          for (int down = 1; down <= 5; ++down)
+            for (int across = 1; across <= 3; ++across) {
+              auto after = split_image(pcg, "oh", down);
+              if (after.ok()) after = split_image(*after, "ow", across);
+              if (!after.ok()) continue;
+              INFO(rows << " rows, kernel " << kernel << ", stride " << stride << ", padding " << pad << ", split "
+                        << down << " x " << across);
+              std::vector<MachineMapping> where;
+              for (std::size_t i = 0; i < after->size(); ++i)
+                where.push_back(natural_mapping(node_grid(*after, NodeId(static_cast<std::int64_t>(i)))));
+              Program program = lower(*after, where, uniform_topology(down * across)).value();
+              REQUIRE(distance(run(program, inputs, Precision::f64), exact, scales(exact), 1e-12) <= 1e-12);
+              ++tried;
+            }
+        }
+  CHECK(tried > 500);
+}
