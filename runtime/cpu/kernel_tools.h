@@ -79,6 +79,7 @@ T lane_max(std::int64_t n, F&& f) {
   lanes.fill(f(0));
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
+#pragma GCC unroll 1
     for (int l = 0; l < kLanes; ++l) {
       T v = f(i + l);
       T& lane = lanes[static_cast<std::size_t>(l)];

@@ -53,8 +53,11 @@ struct Case {
   Pcg pcg;
 };
 
-// Compares to the given differences in f64 and f32.
-void check_random_plans(const Case& c, int plans, double exact_within = 1e-10, double rounded_within = 1e-5) {
+// Compares each tensor within 1e-10 in f64 and 1e-5 in f32. In f32 deep networks with thousands of ReLUs and maxima do
+// not have the same gradient twice: a rounding of 1e-6 puts some values on the other side of a kink, each of which
+// changes the gradient by a jump. For those (`kinks`) all gradients together are compared, within 0.1.
+void check_random_plans(const Case& c, int plans, bool kinks = false) {
+  constexpr double exact_within = 1e-10;
   std::uint64_t seed = seed_of_run();
   std::mt19937_64 random(seed);
   auto inputs = random_inputs(c.pcg, seed);
@@ -82,7 +85,11 @@ void check_random_plans(const Case& c, int plans, double exact_within = 1e-10, d
       INFO("state " << name);
       CHECK(norm(difference) <= exact_within * std::max(norm(expected), 1e-3));
     }
-    REQUIRE(distance(run(program, inputs, Precision::f32), rounded, scale, rounded_within) <= rounded_within);
+    Run single = run(program, inputs, Precision::f32);
+    if (kinks)
+      REQUIRE(overall_distance(single, rounded) <= 0.1);
+    else
+      REQUIRE(distance(single, rounded, scale) <= 1e-5);
   }
 }
 
@@ -102,7 +109,7 @@ TEST_CASE("the paper's models train under random plans as on one device") {
       {"resnext-50@artifact",
        {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}},
       {"xdl", {{"batch", 12}, {"rows", 24}, {"width", 12}, {"hidden", 12}}}};
-  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 8);
+  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 10);
 }
 
 TEST_CASE("language and vision models train under random plans as on one device") {
@@ -129,17 +136,18 @@ TEST_CASE("language and vision models train under random plans as on one device"
       {"vit-b16",
        {{"batch", 12}, {"image", 12}, {"patch", 4}, {"layers", 1}, {"hidden", 12}, {"heads", 6}, {"classes", 6}}},
       {"vgg-16", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"hidden", 12}, {"divisor", 16}}}};
-  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 8);
+  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 10);
 }
 
 TEST_CASE("image models with batch norm train under random plans as on one device") {
-  // Many batch norms in a row, the last ones over 12 values a channel, magnify rounding.
   const ModelSpec models[] = {
       {"resnext-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}},
       {"inception-v3", {{"batch", 12}, {"image", 75}, {"classes", 6}, {"divisor", 16}}},
       {"resnet-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"blocks", 1}}},
       {"nasnet-a-mobile", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"filters", 4}, {"cells", 1}, {"stem", 4}}}};
-  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 4, 1e-8, 0.1);
+  for (const ModelSpec& spec : models)
+    check_random_plans({spec.name, build_model(spec)}, 10,
+                       spec.name == "inception-v3" || spec.name == "nasnet-a-mobile");
 }
 
 TEST_CASE("splitting rows of images unevenly moves halos and keeps loss, gradients and running moments") {
@@ -171,7 +179,8 @@ TEST_CASE("splitting rows of images unevenly moves halos and keeps loss, gradien
 
 namespace {
 
-// Two convolutions with a nonlinear function between them, so that gradients pass back through the second one's windows.
+// Two convolutions with a nonlinear function between them, so that gradients pass back through the second one's
+// windows.
 Pcg two_convolutions(std::int64_t rows, std::int64_t columns, std::int64_t kernel, std::int64_t stride,
                      std::int64_t pad) {
   Builder b("windows");

@@ -238,7 +238,8 @@ TEST_CASE("CPU kernels agree with the reference on every shard") {
   });
 }
 
-TEST_CASE("gradients by CPU kernels on the blocks of every legal sharding, put together, equal the unsharded gradient") {
+TEST_CASE(
+    "gradients by CPU kernels on the blocks of every legal sharding, put together, equal the unsharded gradient") {
   for_each_example(
       [](const Operator& op, const Attributes& attributes, const Example& example, const AxisTable& table) {
         GradientProgram program = full_gradient(op, attributes, example.inputs);

@@ -1,7 +1,6 @@
 // Every plan trains like one device: random rule sequences and mappings, run by the executor in f32 and f64, against
 // the serial program.
 
-
 #include <catch2/catch.hpp>
 
 #include "core/graph/text.h"

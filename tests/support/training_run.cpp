@@ -72,4 +72,14 @@ double distance(const Run& a, const Run& b, const std::map<std::string, double>&
   return worst;
 }
 
+double overall_distance(const Run& a, const Run& b) {
+  double difference = 0, whole = 0;
+  for (const auto& [name, expected] : b.gradients) {
+    HostTensor d = a.gradients.at(name);
+    for (std::size_t i = 0; i < expected.reals.size(); ++i) d.reals[i] -= expected.reals[i];
+    difference += norm(d) * norm(d), whole += norm(expected) * norm(expected);
+  }
+  return std::max(std::abs(a.loss - b.loss) / std::abs(b.loss), std::sqrt(difference / whole));
+}
+
 }  // namespace unity::test

@@ -32,4 +32,7 @@ std::map<std::string, double> scales(const Run& exact);
 // The largest of |a - b| / scale over the loss and all gradients. Notes each that is beyond `tolerance`.
 double distance(const Run& a, const Run& b, const std::map<std::string, double>& scale, double tolerance = 1e-5);
 
+// The larger of |loss difference| / loss and the norm of all gradients' differences over that of all gradients.
+double overall_distance(const Run& a, const Run& b);
+
 }  // namespace unity::test
