@@ -54,6 +54,18 @@ const std::vector<std::string> kGraphs = {
     "s)))",
     "x = input([8, 12]) y = input([8, 12]) z = input([8, 12]) u = input([8, 12])\n"
     "return reduce(2, reduce(2, stack_partials(x, y, z, u)))",
+    // Fusion of images' layers and of attention.
+    "x = input([2, 4, 5, 5]) w = weight([6, 2, 3, 3])\n"
+    "return relu(conv2d(x, w, stride=[2, 1], padding=[1, 0, 1, 0], groups=2))",
+    "x = input([2, 4, 5, 5]) w = weight([6, 4, 3, 3]) return conv2d(x, w, dilation=[2, 2], activation=\"relu\")",
+    "x = input([2, 4, 3, 3]) m = input([4]) v = input([4]) g = weight([4]) b = weight([4])\n"
+    "return relu(batch_norm(x, m, v, g, b, epsilon=2.0))",
+    "q = input([2, 3, 4]) k = input([2, 5, 4]) v = input([2, 5, 6])\n"
+    "return batch_matmul(softmax(scale(0.5, batch_matmul(q, k, transpose_b=1))), v)",
+    "q = input([2, 3, 4]) k = input([2, 5, 4]) v = input([2, 5, 6]) return attention(0.5, q, k, v)",
+    "q = input([2, 4, 4]) k = input([2, 5, 4]) v = input([2, 5, 6])\n"
+    "return batch_matmul(causal_softmax(scale(0.5, batch_matmul(q, k, transpose_b=1))), v)",
+    "q = input([2, 4, 4]) k = input([2, 5, 4]) v = input([2, 5, 6]) return attention(0.5, q, k, v, causal=1)",
 };
 
 TEST_CASE("every rule of the library keeps function and shapes wherever it matches") {
