@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <onnx/onnx_pb.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "core/graph/evaluate.h"
@@ -139,7 +140,10 @@ std::string OnnxFile::save(const std::string& path) const {
   return path;
 }
 
-std::string onnx_path(const std::string& name) { return std::string(UNITY_BINARY_DIR) + "/onnx_test_" + name; }
+std::string onnx_path(const std::string& name) {
+  // Of this process: cases run side by side.
+  return (std::filesystem::temp_directory_path() / fmt::format("unity-onnx-{}-{}", getpid(), name)).string();
+}
 
 OnnxImport import_file(const OnnxFile& file, OnnxImportOptions options) {
   std::string path = file.save(onnx_path("model.onnx"));
