@@ -16,7 +16,8 @@ SharedCompute::SharedCompute(const Topology& topology)
   }
   for (std::size_t p = 0; p < physicals_.size(); ++p) {
     physicals_[p].units = topology.physical_devices[p].units;
-    shared_[p] = logical[p] > physicals_[p].units;
+    physicals_[p].share = std::max(1.0, std::floor(physicals_[p].units / std::max(logical[p], 1)));
+    shared_[p] = logical[p] > physicals_[p].units || physicals_[p].share > 1;
   }
 }
 
@@ -47,7 +48,7 @@ std::span<const DeviceId> SharedCompute::settle(Picoseconds now) {
   for (std::size_t p : touched_) {
     Physical& physical = physicals_[p];
     physical.touched = false;
-    double rate = std::min(1.0, physical.units / static_cast<double>(physical.busy.size()));
+    double rate = std::min(physical.share, physical.units / static_cast<double>(physical.busy.size()));
     for (DeviceId d : physical.busy) {
       Running& task = tasks_[d.index()];
       if (task.rate == rate) continue;

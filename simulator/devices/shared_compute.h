@@ -1,5 +1,6 @@
-// Logical devices that share a physical one: k busy tasks on `units` units of compute each run at the rate min(1, units
-// / k).
+// Logical devices that share a physical one of several units of compute (cores). Each may use its fair share of them,
+// max(1, units / devices), as the runtime's devices do; k busy tasks run at the rate min(share, units / k) each, where 1 is
+// the speed of one unit.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ class SharedCompute {
  public:
   explicit SharedCompute(const Topology& topology);
 
-  // Whether tasks of this device can be slowed by others; if not, they need not be started here.
+  // Whether tasks of this device run at another speed than that of one unit; if not, they need not be started here.
   bool shared(DeviceId device) const { return shared_[physical_[device.index()]]; }
 
   // One task at a time on a logical device: `work` is its time alone.
@@ -34,7 +35,7 @@ class SharedCompute {
     std::uint32_t version = 0;
   };
   struct Physical {
-    double units = 1;
+    double units = 1, share = 1;
     std::vector<DeviceId> busy;
     bool touched = false;
   };
