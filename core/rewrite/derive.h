@@ -45,8 +45,8 @@ std::string shard_rule_name(const Node& node, int axis);
 std::string spread_rule_name(const Node& node, int axis);
 
 // How shard and spread lay out the operands of a node. Error when the axis must not be split, or for spread when the
-// computation has too few copies. Parts are equal, but for windows and where `uneven` allows it: then the first parts may
-// have one element more.
+// computation has too few copies. Parts are equal, but for windows and where `uneven` allows it: then the first parts
+// may have one element more.
 Result<OperandShapes> shard_operands(const Pcg& pcg, NodeId node, int axis, int degree, bool uneven = false);
 Result<OperandShapes> spread_operands(const Pcg& pcg, NodeId node, int axis, int degree, bool uneven = false);
 

@@ -1,6 +1,6 @@
 // Logical devices that share a physical one of several units of compute (cores). Each may use its fair share of them,
-// max(1, units / devices), as the runtime's devices do; k busy tasks run at the rate min(share, units / k) each, where 1 is
-// the speed of one unit.
+// max(1, units / devices), as the runtime's devices do; k busy tasks run at the rate min(share, units / k) each, where
+// 1 is the speed of one unit.
 #pragma once
 
 #include <cstdint>

@@ -111,8 +111,7 @@ TEST_CASE("a class that cannot be split by a degree says where and why") {
   Pcg pcg = parse_pcg(kMlp);
   auto failed = shard_class(pcg, axis_classes(pcg)[1], 3);
   REQUIRE_FALSE(failed.ok());
-  CHECK(failed.error().message ==
-        "shard_matmul: 3 parts do not divide axis n of fc1, of size 16");
+  CHECK(failed.error().message == "shard_matmul: 3 parts do not divide axis n of fc1, of size 16");
 }
 
 TEST_CASE("the heads of attention are one class, from the query's columns to the rows of the output projection") {
