@@ -62,6 +62,9 @@ std::string word_for(const Pcg& pcg, const Node& n, std::size_t axis) {
   if (t.axes[axis].role == AxisRole::reduction) return "by reduction";
   if (t.axes[axis].role == AxisRole::window) return "spatial";
   if (n.op->name() == "matmul" && t.axes[axis].name == "n") return "by output";
+  bool image = std::any_of(t.axes.begin(), t.axes.end(), [](const Axis& a) { return a.role == AxisRole::window; }) ||
+               n.op->name() == "batch_norm" || n.op->name() == "group_norm";
+  if (image && out == 1) return "by channel";
   if (rank == 4 && out == 1) return "by head";
   if (rank == 4 && out == 2 && n.op->name() == "reshape") return "by head";
   if (rank >= 3 && out == 1) return "by sequence";

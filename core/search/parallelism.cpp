@@ -30,13 +30,12 @@ std::set<std::string> kinds_of_class(const Pcg& pcg, const std::vector<AxisClass
       kinds.insert("reduction");
   }
   if (heads) return {"head"};  // its projections' columns and rows belong to it
-  if (!kinds.contains("spatial")) {
-    bool only_reduction =
-        std::all_of(classes[index].members.begin(), classes[index].members.end(), [&](const AxisClassMember& m) {
-          return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::reduction;
-        });
-    if (!only_reduction) kinds.insert("model");
-  }
+  if (kinds.contains("spatial")) return {"spatial"};  // sums over positions (means, batch norm's moments) belong to it
+  bool only_reduction =
+      std::all_of(classes[index].members.begin(), classes[index].members.end(), [&](const AxisClassMember& m) {
+        return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::reduction;
+      });
+  if (!only_reduction) kinds.insert("model");
   return kinds;
 }
 
