@@ -16,25 +16,16 @@ Shape evaluated_shape(const ParallelShape& shape, DType real) {
 
 bool has_value_of_its_own(const Node& node) { return !node.is_leaf() || node.op->random(); }
 
-// Indices into other axes of the users, found through users that hand the indices on (partition, reshape).
+// The smallest bound among the users, found through users that hand the indices on (partition, reshape).
 std::int64_t bound_among_users(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses, NodeId id) {
   std::int64_t bound = kNoIndexBound;
   for (const Pcg::Use& use : uses[id.index()]) {
     const Node& user = pcg[use.user];
-    if (user.outputs[0].dtype == DType::i32) {
-      bound = std::min(bound, bound_among_users(pcg, uses, use.user));
-      continue;
-    }
-    if (!user.table) continue;
-    std::vector<bool> walked(user.table->axes.size(), false);
-    auto walk = [&](const OperandAxes& operand) {
-      for (const DimAxes& dim : operand.dims)
-        for (int axis : dim.axes) walked[static_cast<std::size_t>(axis)] = true;
-    };
-    walk(user.table->inputs[static_cast<std::size_t>(use.operand)]);
-    for (const OperandAxes& output : user.table->outputs) walk(output);
-    for (std::size_t i = 0; i < walked.size(); ++i)
-      if (!walked[i]) bound = std::min(bound, user.table->axes[i].size);
+    if (user.outputs[0].dtype == DType::i32) bound = std::min(bound, bound_among_users(pcg, uses, use.user));
+    std::vector<Shape> shapes;
+    for (ValueRef v : user.inputs) shapes.push_back(pcg.shape(v).shape());
+    if (auto own = user.op->index_bound(user.attributes, shapes, static_cast<std::size_t>(use.operand)))
+      bound = std::min(bound, *own);
   }
   return bound;
 }

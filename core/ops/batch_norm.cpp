@@ -219,7 +219,8 @@ std::vector<Example> BatchNorm::examples() const {
   auto attributes = [](const char* activation) { return Attributes{2.0, std::string(activation)}; };
   return {{attributes("none"), shapes({{4, 6}, {6}, {6}, {6}, {6}})},
           {attributes("none"), shapes({{2, 4, 3, 2}, {4}, {4}, {4}, {4}})},
-          {attributes("relu"), shapes({{2, 4, 2, 2}, {4}, {4}, {4}, {4}})}};
+          {attributes("relu"), shapes({{2, 4, 2, 2}, {4}, {4}, {4}, {4}})},
+          {attributes("relu"), shapes({{2, 3, 3, 3}, {3}, {3}, {3}, {3}})}};
 }
 UNITY_DEFINE_OPERATOR(batch_norm, BatchNorm)
 

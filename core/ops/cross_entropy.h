@@ -17,6 +17,8 @@ class CrossEntropy final : public Operator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 class CrossEntropyGradient final : public Operator {
@@ -26,6 +28,8 @@ class CrossEntropyGradient final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 // The label of a row; InputError when it is outside [0, c).

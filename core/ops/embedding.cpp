@@ -53,6 +53,9 @@ void Embedding::reference(const OpCall& call) const {
 std::vector<Example> Embedding::examples() const {
   return {{{}, {{{6}, DType::i32}, {{12, 4}, DType::f32}}, 12}, {{}, {{{2, 4}, DType::i32}, {{6, 4}, DType::f32}}, 6}};
 }
+std::optional<std::int64_t> Embedding::index_bound(const Attributes&, std::span<const Shape> in, std::size_t) const {
+  return in[1].dims[0];
+}
 UNITY_DEFINE_OPERATOR(embedding, Embedding)
 
 Result<AxisTable> EmbeddingGradient::axes(const Attributes&, std::span<const Shape> in) const {
@@ -97,6 +100,10 @@ void EmbeddingGradient::reference(const OpCall& call) const {
 std::vector<Example> EmbeddingGradient::examples() const {
   return {{{}, {{{6}, DType::i32}, {{6, 4}, DType::f32}, {{12, 4}, DType::f32}}, 12},
           {{}, {{{2, 4}, DType::i32}, {{2, 4, 4}, DType::f32}, {{6, 4}, DType::f32}}, 6}};
+}
+std::optional<std::int64_t> EmbeddingGradient::index_bound(const Attributes&, std::span<const Shape> in,
+                                                           std::size_t) const {
+  return in[2].dims[0];
 }
 UNITY_DEFINE_OPERATOR(embedding_gradient, EmbeddingGradient)
 

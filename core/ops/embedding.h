@@ -17,6 +17,8 @@ class Embedding final : public Operator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 class EmbeddingGradient final : public Operator {
@@ -26,6 +28,8 @@ class EmbeddingGradient final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 // The row of a block of the table (or of its gradient) that holds row `id`; -1 when another shard holds it.

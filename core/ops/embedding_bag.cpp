@@ -73,6 +73,9 @@ std::vector<Example> EmbeddingBag::examples() const {
   return {{{std::string("sum")}, {{{4, 2}, DType::i32}, {{6, 4}, DType::f32}}, 6},
           {{std::string("mean")}, {{{4, 3}, DType::i32}, {{12, 2}, DType::f32}}, 12}};
 }
+std::optional<std::int64_t> EmbeddingBag::index_bound(const Attributes&, std::span<const Shape> in, std::size_t) const {
+  return in[1].dims[0];
+}
 UNITY_DEFINE_OPERATOR(embedding_bag, EmbeddingBag)
 
 std::vector<AttributeSpec> EmbeddingBagGradient::attributes() const { return kMode; }
@@ -106,6 +109,10 @@ void EmbeddingBagGradient::reference(const OpCall& call) const {
 std::vector<Example> EmbeddingBagGradient::examples() const {
   return {{{std::string("sum")}, {{{4, 2}, DType::i32}, {{4, 4}, DType::f32}, {{6, 4}, DType::f32}}, 6},
           {{std::string("mean")}, {{{4, 3}, DType::i32}, {{4, 2}, DType::f32}, {{12, 2}, DType::f32}}, 12}};
+}
+std::optional<std::int64_t> EmbeddingBagGradient::index_bound(const Attributes&, std::span<const Shape> in,
+                                                              std::size_t) const {
+  return in[2].dims[0];
 }
 UNITY_DEFINE_OPERATOR(embedding_bag_gradient, EmbeddingBagGradient)
 

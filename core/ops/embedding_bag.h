@@ -18,6 +18,8 @@ class EmbeddingBag final : public Operator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 class EmbeddingBagGradient final : public Operator {
@@ -28,6 +30,8 @@ class EmbeddingBagGradient final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 // What each row of a bag is multiplied with: 1, or 1 / l of the logical ids.

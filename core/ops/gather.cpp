@@ -93,6 +93,9 @@ std::vector<Example> Gather::examples() const {
           {{std::int64_t{1}}, {{{2, 6, 3}, DType::f32}, {{2, 2}, DType::i32}}, 6},
           {{std::int64_t{1}}, {{{4, 6}, DType::f32}, {{}, DType::i32}}, 6}};
 }
+std::optional<std::int64_t> Gather::index_bound(const Attributes& a, std::span<const Shape> in, std::size_t) const {
+  return in[0].dims[static_cast<std::size_t>(int_attribute(a, 0))];
+}
 UNITY_DEFINE_OPERATOR(gather, Gather)
 
 std::vector<AttributeSpec> GatherGradient::attributes() const { return kDim; }
@@ -127,6 +130,10 @@ void GatherGradient::reference(const OpCall& call) const {
 std::vector<Example> GatherGradient::examples() const {
   return {{{std::int64_t{0}}, {{{4}, DType::i32}, {{4, 4}, DType::f32}, {{6, 4}, DType::f32}}, 6},
           {{std::int64_t{1}}, {{{2, 2}, DType::i32}, {{2, 2, 2, 3}, DType::f32}, {{2, 6, 3}, DType::f32}}, 6}};
+}
+std::optional<std::int64_t> GatherGradient::index_bound(const Attributes& a, std::span<const Shape> in,
+                                                        std::size_t) const {
+  return in[2].dims[static_cast<std::size_t>(int_attribute(a, 0))];
 }
 UNITY_DEFINE_OPERATOR(gather_gradient, GatherGradient)
 

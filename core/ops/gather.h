@@ -18,6 +18,8 @@ class Gather final : public Operator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 class GatherGradient final : public Operator {
@@ -28,6 +30,8 @@ class GatherGradient final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
 };
 
 // A block of x as [outer, n, inner] around dimension `dim`, and where an index lies in its n; -1: in another shard.

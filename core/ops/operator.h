@@ -140,6 +140,12 @@ class Operator {
 
   virtual std::vector<Example> examples() const { return {}; }
 
+  // The i32 operand `operand` holds indices below this; none: any integers.
+  virtual std::optional<std::int64_t> index_bound(const Attributes& /*attributes*/, std::span<const Shape> /*inputs*/,
+                                                  std::size_t /*operand*/) const {
+    return std::nullopt;
+  }
+
   // op(x, y) = op(y, x): a pattern matches both orders of the operands.
   virtual bool commutative() const { return false; }
 

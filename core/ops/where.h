@@ -14,6 +14,10 @@ class Where final : public Operator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  // Conditions are drawn from 0 and 1.
+  std::optional<std::int64_t> index_bound(const Attributes&, std::span<const Shape>, std::size_t) const override {
+    return 2;
+  }
 };
 
 }  // namespace unity

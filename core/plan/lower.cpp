@@ -49,6 +49,7 @@ class Lowering {
   void lower_leaf(NodeId id);
   void lower_parallelization(NodeId id);
   void lower_compute(NodeId id);
+  void note_use(const View& view);
   std::vector<PieceIndex> provide(const View& view, const std::vector<Requirement>& requirements);
   PieceIndex piece_anywhere(NodeId leaf, const Requirement& r);
   void add_up_micro_batches(NodeId id, std::size_t output, const Sharding& sharding);
@@ -263,6 +264,7 @@ void Lowering::lower_parallelization(NodeId id) {
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       View v = view_of(n.inputs[i]);
       if (held_so(v)) {
+        note_use(v);
         for (const PieceRef& r : movements_.placement(v.placement).pieces)
           stacked.pieces.push_back({r.piece, static_cast<int>(i), r.copy});
       } else {
@@ -296,17 +298,21 @@ PieceIndex Lowering::piece_anywhere(NodeId leaf, const Requirement& r) {
   return it->second = movements_.add_piece({r.device, r.box, 0, 0, buffer, writers, false, {}});
 }
 
+// A stored leaf enters the tape just before its first use, so that its gradient is synchronised as early as possible.
+void Lowering::note_use(const View& view) {
+  if (auto leaf = untaped_.find(view.placement); leaf != untaped_.end()) {
+    tape_.push_back({leaf->second, 0});
+    untaped_.erase(leaf);
+  }
+}
+
 std::vector<PieceIndex> Lowering::provide(const View& view, const std::vector<Requirement>& requirements) {
   if (view.anywhere) {
     std::vector<PieceIndex> pieces;
     for (const Requirement& r : requirements) pieces.push_back(piece_anywhere(anywhere_.at(view.placement), r));
     return pieces;
   }
-  // A stored leaf enters the tape just before its first use, so that its gradient is synchronised as early as possible.
-  if (auto leaf = untaped_.find(view.placement); leaf != untaped_.end()) {
-    tape_.push_back({leaf->second, 0});
-    untaped_.erase(leaf);
-  }
+  note_use(view);
   std::vector<PieceIndex> pieces = movements_.provide(view.placement, view.sum, requirements);
   record_movements();
   return pieces;

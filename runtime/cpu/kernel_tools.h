@@ -31,12 +31,15 @@ void dispatch(const OpCall& call, Body&& body) {
 }
 
 // Sum of f(0) .. f(n - 1) in eight interleaved partial sums: vectorises, and the order is always the same.
+// GCC 12 unrolls the lanes before it vectorises, and then loads under a wrong mask where f loads conditionally
+// (c ? x[i] : 0); hence the pragma.
 template <class T, class F>
 T lane_sum(std::int64_t n, F&& f) {
   constexpr int kLanes = 8;
   std::array<T, kLanes> lanes{};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
+#pragma GCC unroll 1
     for (int l = 0; l < kLanes; ++l) lanes[static_cast<std::size_t>(l)] += f(i + l);
   T sum = 0;
   for (; i < n; ++i) sum += f(i);

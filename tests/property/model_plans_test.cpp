@@ -105,11 +105,40 @@ TEST_CASE("the paper's models train under random plans as on one device") {
   for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 8);
 }
 
-TEST_CASE("the paper's image models train under random plans as on one device") {
+TEST_CASE("language and vision models train under random plans as on one device") {
+  std::map<std::string, std::int64_t> gpt = {{"batch", 12},  {"seq-len", 6}, {"layers", 1},
+                                             {"hidden", 12}, {"heads", 6},   {"vocab", 24}};
+  ModelSpec fused{"gpt2-small", gpt}, mixture{"moe-transformer", gpt};
+  fused.options["fused"] = 1;
+  mixture.options.insert({{"experts", 6}, {"balance", 1}});
+  mixture.options["layers"] = 2;
+  const ModelSpec models[] = {
+      {"gpt2-small", gpt},
+      fused,
+      mixture,
+      {"t5-small",
+       {{"batch", 12},
+        {"seq-len", 6},
+        {"target-len", 6},
+        {"layers", 1},
+        {"hidden", 12},
+        {"heads", 6},
+        {"head-size", 2},
+        {"ffn", 12},
+        {"vocab", 24}}},
+      {"vit-b16",
+       {{"batch", 12}, {"image", 12}, {"patch", 4}, {"layers", 1}, {"hidden", 12}, {"heads", 6}, {"classes", 6}}},
+      {"vgg-16", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"hidden", 12}, {"divisor", 16}}}};
+  for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 8);
+}
+
+TEST_CASE("image models with batch norm train under random plans as on one device") {
   // Many batch norms in a row, the last ones over 12 values a channel, magnify rounding.
   const ModelSpec models[] = {
       {"resnext-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}},
-      {"inception-v3", {{"batch", 12}, {"image", 75}, {"classes", 6}, {"divisor", 16}}}};
+      {"inception-v3", {{"batch", 12}, {"image", 75}, {"classes", 6}, {"divisor", 16}}},
+      {"resnet-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"blocks", 1}}},
+      {"nasnet-a-mobile", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"filters", 4}, {"cells", 1}, {"stem", 4}}}};
   for (const ModelSpec& spec : models) check_random_plans({spec.name, build_model(spec)}, 4, 1e-8, 0.1);
 }
 
@@ -138,4 +167,59 @@ TEST_CASE("splitting rows of images unevenly moves halos and keeps loss, gradien
       ++spatial;
     }
   CHECK(spatial == 4);  // rows and columns
+}
+
+namespace {
+
+// Two convolutions with a nonlinear function between them, so that gradients pass back through the second one's windows.
+Pcg two_convolutions(std::int64_t rows, std::int64_t columns, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t pad) {
+  Builder b("windows");
+  ValueRef x = b.input("image", {1, 1, rows, columns}), labels = b.input("labels", {1}, DType::i32);
+  x = b.apply("conv2d", {}, {x, b.weight("first", {1, 1, 1, 1})}, "first.conv");
+  x = b.apply("tanh", {}, {x});
+  x = b.apply("conv2d", {Dims{stride, stride}, Dims{pad, pad, pad, pad}},
+              {x, b.weight("second", {4, 1, kernel, kernel}, "uniform", 0.5)}, "second.conv");
+  x = b.apply("reduce_mean", {Dims{2, 3}}, {b.apply("tanh", {}, {x})});
+  return std::move(b).finish({b.apply("cross_entropy", {}, {x, labels}, "loss"), x});
+}
+
+// Splits the class of the axis `name` (oh, ow) of the first convolution.
+Result<Pcg> split_image(const Pcg& pcg, const std::string& name, int degree) {
+  if (degree == 1) return pcg;
+  for (const AxisClass& c : axis_classes(pcg))
+    for (AxisClassMember m : c.members)
+      if (pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].name == name) return shard_class(pcg, c, degree);
+  return fail("no axis {}", name);
+}
+
+}  // namespace
+
+TEST_CASE("windows of every stride and size pass gradients through every split of rows and columns") {
+  int tried = 0;
+  for (std::int64_t rows : {3, 4, 5, 7, 8, 11, 14})
+    for (std::int64_t kernel : {1, 2, 3, 5})
+      for (std::int64_t stride : {1, 2, 3})
+        for (std::int64_t pad : {0, 1, 2}) {
+          if (rows + 2 * pad < kernel || pad >= kernel) continue;
+          Pcg pcg = two_convolutions(rows, 7, kernel, stride, pad);
+          auto inputs = random_inputs(pcg, 3);
+          Program serial = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
+          Run exact = run(serial, inputs, Precision::f64);
+          for (int down = 1; down <= 5; ++down)
+            for (int across = 1; across <= 3; ++across) {
+              auto after = split_image(pcg, "oh", down);
+              if (after.ok()) after = split_image(*after, "ow", across);
+              if (!after.ok()) continue;
+              INFO(rows << " rows, kernel " << kernel << ", stride " << stride << ", padding " << pad << ", split "
+                        << down << " x " << across);
+              std::vector<MachineMapping> where;
+              for (std::size_t i = 0; i < after->size(); ++i)
+                where.push_back(natural_mapping(node_grid(*after, NodeId(static_cast<std::int64_t>(i)))));
+              Program program = lower(*after, where, uniform_topology(down * across)).value();
+              REQUIRE(distance(run(program, inputs, Precision::f64), exact, scales(exact), 1e-12) <= 1e-12);
+              ++tried;
+            }
+        }
+  CHECK(tried > 500);
 }

@@ -237,3 +237,26 @@ TEST_CASE("CPU kernels agree with the reference on every shard") {
     }
   });
 }
+
+TEST_CASE("gradients by CPU kernels on the blocks of every legal sharding, put together, equal the unsharded gradient") {
+  for_each_example(
+      [](const Operator& op, const Attributes& attributes, const Example& example, const AxisTable& table) {
+        GradientProgram program = full_gradient(op, attributes, example.inputs);
+        if (program.steps.empty()) return;
+        Evaluator run = [](const Operator& step, const OpCall& call) { cpu::find_kernel(step)(call); };
+        auto whole = random_operands(example, DType::f64, key_of(op));
+        auto dy = random_output_gradients(op, table, DType::f64, key_of(op));
+        auto expected = whole_gradient(op, attributes, table, whole, program, dy, DType::f64);
+        for (const Distribution& d : distributions(table, kMaxTasks)) {
+          if (d.sharding.copies > 1 || d.sharding.passing > 1) continue;  // the same blocks again
+          INFO(to_string(table, d));
+          auto found = run_sharded_gradient(run, op, attributes, table, d, distribute(whole, d, key_of(op)), program,
+                                            dy, DType::f64, key_of(op));
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            INFO("operand " << i);
+            if (expected[i] && !close(*found[i], *expected[i], 1e-11 * std::max(1.0, largest(*expected[i]))))
+              FAIL("differs by " << difference(*found[i], *expected[i]));
+          }
+        }
+      });
+}
