@@ -2,6 +2,7 @@
 
 #include "core/base/text.h"
 #include "core/plan/memory_plan.h"
+#include "core/plan/row_updates.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/blocks.h"
@@ -80,7 +81,13 @@ class CpuBackend final : public Backend {
         const OptimizerSpec& o = program_.optimizer;
         auto state = [&](std::size_t i) { return operands.size() > 2 + i ? data(operands[2 + i]) : nullptr; };
         double rate = o.learning_rate * learning_rate_factor();
-        if (o.name == "sgd")
+        auto operand = [&](std::size_t i) {
+          return Operand{data(operands[i]), type_of(operands[i]), box(i).extent, box(i).offset,
+                         program_.tensor_of(operands[i]).dims};
+        };
+        if (is_row_update(task))
+          cpu::sgd_rows_step(operand(0), operand(1), operand(2), rate * row_update_factor(program_, task));
+        else if (o.name == "sgd")
           cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(),
                         {rate, o.momentum, o.weight_decay, o.nesterov}, type_of(operands[0]));
         else

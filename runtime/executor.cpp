@@ -12,6 +12,7 @@
 #include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
+#include "core/plan/row_updates.h"
 #include "runtime/comm/collectives.h"
 #include "runtime/comm/wait.h"
 #include "runtime/cpu/blocks.h"
@@ -59,7 +60,9 @@ struct Executor::Implementation {
     for (auto& [name, buffers] : weight_buffers) weights.insert(weights.end(), buffers.begin(), buffers.end());
     parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
     for (const Task& t : p.tasks)
-      if (t.kind == TaskKind::update)
+      if (is_row_update(t))
+        row_updates[p.tensor_of(p.operands_of(t)[0]).name].push_back(t);
+      else if (t.kind == TaskKind::update)
         gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
     threads.reserve(lanes.size());
     for (Lane& lane : lanes) threads.emplace_back([this, &lane] { serve(lane); });
@@ -140,6 +143,23 @@ struct Executor::Implementation {
       default:
         return static_cast<double>(static_cast<const float*>(data)[i]);
     }
+  }
+
+  // The gradient that updates by rows of one weight do not form.
+  HostTensor row_gradient(const std::vector<Task>& updates) const {
+    HostTensor t = real_tensor(program.tensor_of(program.operands_of(updates[0])[0]).dims);
+    for (const Task& update : updates) {
+      auto operands = program.operands_of(update);
+      const Box& box = program.buffer(operands[0]).box;
+      double factor = row_update_factor(program, update);
+      for_each_updated(
+          program, update, [&](std::int64_t i) { return static_cast<std::int64_t>(read(operands[1], i)); },
+          [&](std::int64_t to, std::int64_t from) {
+            std::int64_t row = box.offset[0] + to / box.extent[1], column = box.offset[1] + to % box.extent[1];
+            t.reals[static_cast<std::size_t>(row * t.dims[1] + column)] += factor * read(operands[2], from);
+          });
+    }
+    return t;
   }
 
   // Puts a logical tensor together; buffers of the same box are copies (take) or summands (add).
@@ -307,6 +327,7 @@ struct Executor::Implementation {
   std::vector<int> waits;              // by task: how many lanes run it
   std::vector<std::atomic<int>> done;  // by task: lanes that have not run it yet in this step
   std::map<std::string, std::vector<BufferId>> weight_buffers, optimizer_buffers, input_buffers, gradient_buffers;
+  std::map<std::string, std::vector<Task>> row_updates;  // by weight; no such weight has a gradient buffer
   std::int64_t step = 0;
 
   std::mutex mutex;
@@ -363,6 +384,8 @@ HostTensor Executor::weight(const std::string& name) const {
 }
 
 HostTensor Executor::gradient(const std::string& name) const {
+  if (auto found = implementation_->row_updates.find(name); found != implementation_->row_updates.end())
+    return implementation_->row_gradient(found->second);
   const auto& buffers = implementation_->find(implementation_->gradient_buffers, name, "gradient of a weight");
   return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
 }
@@ -397,7 +420,8 @@ void Executor::set_state(const std::string& name, const HostTensor& value) {
 std::vector<std::string> Executor::weight_names() const {
   std::vector<std::string> names;
   for (const ProgramLeaf& leaf : implementation_->program.leaves)
-    if (implementation_->gradient_buffers.contains(leaf.name)) names.push_back(leaf.name);
+    if (implementation_->gradient_buffers.contains(leaf.name) || implementation_->row_updates.contains(leaf.name))
+      names.push_back(leaf.name);
   return names;
 }
 

@@ -28,6 +28,7 @@ class EmbeddingGradient final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<double> row_factor(const Attributes&, const Dims&) const override { return 1; }
   std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
                                           std::size_t operand) const override;
 };

@@ -10,6 +10,10 @@ namespace {
 
 const std::vector<AttributeSpec> kMode = {{"mode", AttributeKind::text, false, std::string("sum")}};
 
+double factor_of(const Attributes& a, const Dims& ids) {
+  return text_attribute(a, 0) == "mean" ? 1.0 / static_cast<double>(ids[1]) : 1.0;
+}
+
 struct Walks {
   AxisTable table;
   OperandAxes ids, rows, y;
@@ -34,9 +38,7 @@ Result<Walks> walks_of(std::string_view op, const Attributes& a, const Shape& id
 
 }  // namespace
 
-double embedding_bag_factor(const Attributes& a, const Operand& ids) {
-  return text_attribute(a, 0) == "mean" ? 1.0 / static_cast<double>(ids.global[1]) : 1.0;
-}
+double embedding_bag_factor(const Attributes& a, const Operand& ids) { return factor_of(a, ids.global); }
 
 std::vector<AttributeSpec> EmbeddingBag::attributes() const { return kMode; }
 
@@ -104,6 +106,10 @@ void EmbeddingBagGradient::reference(const OpCall& call) const {
       for (std::int64_t j = 0; row >= 0 && j < h; ++j) out.as<T>()[row * h + j] += dy.as<T>()[i / l * h + j] * factor;
     }
   });
+}
+
+std::optional<double> EmbeddingBagGradient::row_factor(const Attributes& a, const Dims& ids) const {
+  return factor_of(a, ids);
 }
 
 std::vector<Example> EmbeddingBagGradient::examples() const {

@@ -147,6 +147,12 @@ class Operator {
   }
 
   // op(x, y) = op(y, x): a pattern matches both orders of the operands.
+  // Of the gradient of a table of rows: row ids[i] of the result is the sum of all rows of dy that belong to it, times
+  // this; zero elsewhere. Operands: ids, of which equally many belong to each row of dy, dy, and the table.
+  virtual std::optional<double> row_factor(const Attributes& /*attributes*/, const Dims& /*ids*/) const {
+    return std::nullopt;
+  }
+
   virtual bool commutative() const { return false; }
 
   // Its layout is given, not chosen: rules leave it alone (the ends of a piece of a graph).

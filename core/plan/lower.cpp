@@ -5,6 +5,7 @@
 
 #include "core/graph/autodiff.h"
 #include "core/plan/movement.h"
+#include "core/plan/row_updates.h"
 
 namespace unity {
 namespace {
@@ -185,6 +186,7 @@ Result<Program> Lowering::run() {
     emitter_.phase = Phase::update;
     emit_updates();
     write_back_states();
+    use_row_updates(program_);
   }
   return std::move(program_);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/plan/buffer_order.h"
+#include "core/plan/row_updates.h"
 
 namespace unity {
 namespace {
@@ -59,11 +60,12 @@ class Arena {
   std::vector<Block> placed_;  // by offset
 };
 
-// By buffer: whether an optimizer reads it as a gradient.
+// By buffer: whether an optimizer reads it as a gradient, or forms a gradient from it.
 std::vector<bool> final_gradients(const Program& program) {
   std::vector<bool> found(program.buffers.size());
   for (const Task& task : program.tasks)
-    if (task.kind == TaskKind::update) found[program.operands_of(task)[1].index()] = true;
+    if (task.kind == TaskKind::update)
+      for (BufferId b : program.operands_of(task).subspan(1, is_row_update(task) ? 2 : 1)) found[b.index()] = true;
   return found;
 }
 

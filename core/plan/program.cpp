@@ -116,7 +116,7 @@ std::vector<std::string> task_groups(const Program& program) {
     std::string what(to_string(t.kind));
     if (t.kind == TaskKind::compute) what = program.ops[static_cast<std::size_t>(t.op)].op->name();
     if (t.kind == TaskKind::communicate) what = to_string(program.communications[static_cast<std::size_t>(t.op)].kind);
-    if (t.kind == TaskKind::update) what = program.optimizer.name;
+    if (t.kind == TaskKind::update) what = program.optimizer.name + (t.op >= 0 ? "_rows" : "");
     groups.push_back(fmt::format("{} {}", to_string(t.phase), what));
   }
   return groups;

@@ -52,7 +52,8 @@ enum class TaskKind : std::uint8_t {
   accumulate,   // operands: source, target; target[box] += source[box]
   zero,         // operands: target; all of it
   communicate,  // see Communication
-  update,       // operands: weight, gradient, then optimizer states: the optimizer's step on this shard
+  update,       // operands: weight, gradient, then optimizer states: the optimizer's step on this shard. With an op,
+                // a gradient of tables: weight, then that operator's ids and dy (row_updates.h)
 };
 std::string_view to_string(TaskKind kind);
 
@@ -68,7 +69,7 @@ struct Task {
   Stream stream = Stream::compute;
   DeviceId device;       // communicate: of the first participant
   std::int32_t op = -1;  // compute: index into Program::ops; communicate: into Program::communications;
-                         // copy and accumulate: into Program::boxes
+                         // copy and accumulate: into Program::boxes; update: -1, or as compute
   std::uint32_t operands_begin = 0, operands_end = 0;          // in Program::operands
   std::uint32_t dependencies_begin = 0, dependencies_end = 0;  // in Program::dependencies
   std::int32_t micro = 0;                                      // micro-batch

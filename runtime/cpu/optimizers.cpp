@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/ops/embedding.h"
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
@@ -64,6 +65,29 @@ void sgd_step(void* weight, const void* gradient, void* velocity, std::int64_t e
     parallel_for(elements, kGrain, [&](std::int64_t begin, std::int64_t end) {
       sgd(part<T>(weight, begin), static_cast<const T*>(gradient) + begin, part<T>(velocity, begin), end - begin, how);
     });
+  });
+}
+
+void sgd_rows_step(const Operand& table, const Operand& ids, const Operand& dy, double rate) {
+  const std::int64_t n = ids.elements(), h = table.extent[1], shares = threads();
+  const std::int64_t ids_of_row = n * h / std::max<std::int64_t>(dy.elements(), 1);
+  dispatch_type(table.dtype, [&]<class T>() {
+    auto step = [&](std::int64_t share, std::int64_t of) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        std::int64_t row = embedding_row(table, ids.as<std::int32_t>()[i]);
+        if (row < 0 || row % of != share) continue;
+        const T* from = dy.as<T>() + i / ids_of_row * h;
+        T* __restrict to = table.as<T>() + row * h;
+        for (std::int64_t j = 0; j < h; ++j) to[j] -= static_cast<T>(rate) * from[j];
+      }
+    };
+    if (shares == 1 || n * h < 4 * kGrain) return step(0, 1);
+    parallel_for(
+        shares, 1,
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t s = begin; s < end; ++s) step(s, shares);
+        },
+        1);
   });
 }
 

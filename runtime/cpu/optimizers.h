@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/ops/shape.h"
+#include "core/ops/operator.h"
 
 namespace unity::cpu {
 
@@ -16,6 +16,10 @@ struct SgdStep {
 // Stochastic gradient descent with heavy-ball or Nesterov momentum. `velocity` may be null without momentum.
 void sgd_step(void* weight, const void* gradient, void* velocity, std::int64_t elements, const SgdStep& how,
               DType dtype);
+
+// table[ids[i]] -= rate times the row of dy that ids[i] belongs to, for the rows that are in the block of the table.
+// Every row is one thread's, in the order of ids. InputError when an id is outside the table.
+void sgd_rows_step(const Operand& table, const Operand& ids, const Operand& dy, double rate);
 
 struct AdamStep {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;

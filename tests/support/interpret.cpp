@@ -5,6 +5,7 @@
 
 #include "core/ops/leaves.h"
 #include "core/ops/reference.h"
+#include "core/plan/row_updates.h"
 
 namespace unity::test {
 namespace {
@@ -146,11 +147,23 @@ std::map<std::string, std::vector<double>> weight_gradients(const Program& progr
     if (t.kind != TaskKind::update) continue;
     BufferId weight = program.operands_of(t)[0], gradient = program.operands_of(t)[1];
     const ProgramTensor& tensor = program.tensor_of(weight);
+    std::vector<double> formed;
+    if (is_row_update(t)) {
+      BufferId dy = program.operands_of(t)[2];
+      formed.assign(static_cast<std::size_t>(program.buffer(weight).box.elements()), 0.0);
+      for_each_updated(
+          program, t, [&](std::int64_t i) { return run.index_buffers[gradient.index()][static_cast<std::size_t>(i)]; },
+          [&](std::int64_t to, std::int64_t from) {
+            formed[static_cast<std::size_t>(to)] +=
+                row_update_factor(program, t) * run.buffers[dy.index()][static_cast<std::size_t>(from)];
+          });
+    }
+    const std::vector<double>& values = is_row_update(t) ? formed : run.buffers[gradient.index()];
     auto [it, inserted] =
         gradients.try_emplace(tensor.name, static_cast<std::size_t>(element_count(tensor.dims)), std::nan(""));
-    for_box(program.buffer(gradient).box, program.buffer(gradient).box, whole_box(tensor.dims),
+    for_box(program.buffer(weight).box, program.buffer(weight).box, whole_box(tensor.dims),
             [&](std::size_t a, std::size_t b) {
-              double x = run.buffers[gradient.index()][a];
+              double x = values[a];
               UNITY_CHECK(std::isnan(it->second[b]) || it->second[b] == x, "copies of the gradient of {} differ",
                           tensor.name);
               it->second[b] = x;
