@@ -29,7 +29,7 @@ std::set<std::string> kinds_of_class(const Pcg& pcg, const std::vector<AxisClass
     else if (axis.role == AxisRole::reduction)
       kinds.insert("reduction");
   }
-  if (heads) return {"head"};  // its projections' columns and rows belong to it
+  if (heads) return {"head"};                         // its projections' columns and rows belong to it
   if (kinds.contains("spatial")) return {"spatial"};  // sums over positions (means, batch norm's moments) belong to it
   bool only_reduction =
       std::all_of(classes[index].members.begin(), classes[index].members.end(), [&](const AxisClassMember& m) {
