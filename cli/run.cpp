@@ -20,9 +20,9 @@ struct Options {
   std::string backend = "cpu", comm = "threads", data, precision = "f32", trace;
   std::int64_t steps = 0, epochs = 0;
   int threads = 0;
-  std::string schedule, checkpoint, early_stop_on = "accuracy";
+  std::string weights, gradients, schedule, checkpoint, early_stop_on = "accuracy";
   std::int64_t checkpoint_every = 0, checkpoint_keep = 3, evaluate_every = 0, patience = 0;
-  bool compare_one_device = false, json = false, resume = false;
+  bool compare_one_device = false, json = false, resume = false, in_order = false;
 };
 
 TrainResult train_under(const Plan& plan, const Topology& topology, const Options& o, const std::string& title,
@@ -36,7 +36,9 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.epochs = o.epochs > 0 ? o.epochs : 1;
   if (o.steps <= 0 && o.epochs <= 0 && o.data == "synthetic") t.steps = 10;
   t.index_bounds = input_bounds(plan.pcg);
-  t.weights_file = model_info(plan.model.name).weights_file;
+  t.in_order = o.in_order;
+  t.weights_file = o.weights.empty() ? model_info(plan.model.name).weights_file : o.weights;
+  t.gradients_file = o.gradients;
   if (!o.schedule.empty()) t.schedule = parse_schedule(o.schedule);
   t.checkpoint = {o.checkpoint, o.checkpoint_every, o.checkpoint_keep, o.resume};
   t.evaluate_every = o.evaluate_every;
@@ -58,6 +60,7 @@ TrainResult train_on_one_device(const Plan& plan, const Options& o) {
   serial.mappings.assign(serial.pcg.size(), {});
   Options alone = o;
   alone.checkpoint.clear();
+  alone.gradients.clear();
   return train_under(serial, one, alone, "one device", false);
 }
 
@@ -137,6 +140,7 @@ void run(const Options& o) {
     throw_input_error("--early-stop-on: found '{}', expected accuracy or loss", o.early_stop_on);
   if (!o.schedule.empty()) parse_schedule(o.schedule);
   require_writable(o.trace);
+  require_writable(o.gradients);
   Topology topology;
   Plan plan = o.source.load(topology);
   Options with_data = o;
@@ -178,6 +182,8 @@ void add_run(CLI::App& app) {
                       "synthetic, digits, a file or a folder (docs/formats.md; default: what suits the model)");
   auto* steps = at_least_one(command->add_option("--steps", o->steps, "Iterations"));
   at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
+  command->add_flag("--in-order", o->in_order,
+                    "Take the rows as they come, all for training unless the data have test rows of their own");
   command->add_option("--precision", o->precision, "f32 or f64")->capture_default_str();
   at_least_one(command->add_option("--threads", o->threads, "Threads per device (default: a fair share of the cores)"));
   command->add_option("--schedule", o->schedule,
@@ -191,6 +197,8 @@ void add_run(CLI::App& app) {
       ->capture_default_str()
       ->needs(checkpoint);
   auto* resume = command->add_flag("--resume", o->resume, "Go on from the newest checkpoint")->needs(checkpoint);
+  command->add_option("--weights", o->weights, "Initial values by name, a safetensors file")->excludes(resume);
+  command->add_option("--save-gradients", o->gradients, "Write the gradients of the first step to a safetensors file");
   at_least_one(command->add_option("--evaluate-every", o->evaluate_every,
                                    "Evaluate on the test rows after every N epochs (default: at the end only)"));
   auto* stop = at_least_one(

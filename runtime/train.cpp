@@ -6,7 +6,7 @@
 
 #include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
-#include "runtime/initial_values.h"
+#include "runtime/weight_files.h"
 
 namespace unity {
 namespace {
@@ -15,12 +15,17 @@ void feed(Executor& executor, const std::map<std::string, HostTensor>& batch) {
   for (const auto& [name, value] : batch) executor.set_input(name, value);
 }
 
+std::vector<std::int64_t> in_order(std::int64_t rows) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  return order;
+}
+
 // The forward pass on the test rows, with the weights as they are.
 class Tester {
  public:
   Tester(const Program& evaluation, const DataSource& test, const Binding& binding, const ExecutorOptions& options)
-      : executor_(evaluation, options), test_(test), binding_(binding), order_(static_cast<std::size_t>(test.rows())) {
-    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+      : executor_(evaluation, options), test_(test), binding_(binding), order_(in_order(test.rows())) {
     logits_ = evaluation.outputs.size() > 1;
   }
 
@@ -93,6 +98,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   at.model = training.name, at.optimizer = to_text(training.optimizer);
   ExecutorOptions how = options.executor;
   how.seed = at.seed;
+  if (!options.gradients_file.empty()) how.share_memory = false;  // gradients outlive their use
   Executor executor(training, how);
   if (from)
     from->restore(executor);
@@ -108,9 +114,9 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     std::vector<ModelInput> inputs = model_inputs(executor.inputs(), options.index_bounds);
     std::int64_t classes =
         training.outputs.size() > 1 && !training.outputs[1].dims.empty() ? training.outputs[1].dims.back() : 0;
-    data = open_data(options.data, inputs);
+    data = open_data(options.data, inputs, options.in_order);
     binding = bind_inputs(inputs, *data->training, classes);
-    bind_inputs(inputs, *data->test, classes);
+    if (data->test) bind_inputs(inputs, *data->test, classes);
     per_epoch = data->training->rows() / binding.batch;
     if (per_epoch == 0)
       throw_input_error("data {}: {} training rows are fewer than one batch of {}", options.data,
@@ -118,7 +124,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   }
   adapt(at, options.data, binding.batch, per_epoch);
   if (data && options.steps <= 0) steps = at.step + per_epoch * (options.epochs - at.epoch) - at.batches;
-  bool tested = data && evaluation;
+  bool tested = data && data->test && evaluation;
   if (options.patience > 0 && !tested)
     throw_input_error("early stopping: data {} have no test rows to watch", options.data);
   if (!options.checkpoint.folder.empty()) require_checkpoint_folder(options.checkpoint.folder);
@@ -142,7 +148,9 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience))) {
     if (data) {
       if (order.empty() || at.batches == 0)
-        order = permutation(data->training->rows(), combine(at.seed, static_cast<Hash>(at.epoch) + 1));
+        order = options.in_order
+                    ? in_order(data->training->rows())
+                    : permutation(data->training->rows(), combine(at.seed, static_cast<Hash>(at.epoch) + 1));
       feed(executor, read_batch(binding, *data->training, batch_rows(binding, order, at.batches * binding.batch)));
     } else {
       feed(executor, synthetic_batch(executor.inputs(), options.index_bounds, at.seed, at.step));
@@ -152,6 +160,8 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     auto start = std::chrono::steady_clock::now();
     StepResult r = executor.step(options.trace && at.step + 1 == steps);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (result.losses.empty() && !options.gradients_file.empty())
+      save_gradients(executor, training, options.gradients_file);
     result.losses.push_back(r.loss);
     result.rates.push_back(rate);
     if (r.trace) result.trace = std::move(r.trace);

@@ -92,14 +92,14 @@ bool has_ending(const std::string& path, std::string_view ending) {
                     [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
 }
 
-DataSplit open_data(const std::string& text, const std::vector<ModelInput>& inputs) {
+DataSplit open_data(const std::string& text, const std::vector<ModelInput>& inputs, bool whole) {
   DataSplit data;
   try {
     data = text == "digits" ? open_digits() : open_path(text, inputs);
   } catch (const std::filesystem::filesystem_error& e) {
     throw_input_error("{}: cannot be read ({})", e.path1().empty() ? text : e.path1().string(), e.code().message());
   }
-  return data.test ? data : split(data.training);
+  return data.test || whole ? data : split(data.training);
 }
 
 }  // namespace unity

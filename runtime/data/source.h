@@ -83,7 +83,8 @@ struct DataSplit {
 DataSplit split(std::shared_ptr<const DataSource> source, std::uint64_t seed = 1);
 
 // The data of `--data TEXT`: "digits", or a path that is judged by what it is (loaders.def). Split as the data say
-// (a folder with training and test files), else by `split`. InputError on what is missing, unknown or damaged.
-DataSplit open_data(const std::string& text, const std::vector<ModelInput>& inputs);
+// (a folder with training and test files), else by `split`, or with `whole` not at all: `test` is null then. InputError
+// on what is missing, unknown or damaged.
+DataSplit open_data(const std::string& text, const std::vector<ModelInput>& inputs, bool whole = false);
 
 }  // namespace unity

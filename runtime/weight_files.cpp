@@ -1,4 +1,4 @@
-#include "runtime/initial_values.h"
+#include "runtime/weight_files.h"
 
 #include <algorithm>
 
@@ -22,6 +22,24 @@ void set_initial_values(Executor& executor, const Program& program, const std::s
     value.reals = file.reals(info);
     executor.set_weight(name, value);
   }
+}
+
+void save_gradients(const Executor& executor, const Program& program, const std::string& path) {
+  const std::vector<std::string> names = executor.weight_names();
+  StoredType type = executor.options().precision == Precision::f64 ? StoredType::f64 : StoredType::f32;
+  std::vector<TensorInfo> tensors;
+  for (const ProgramLeaf& leaf : program.leaves)
+    if (leaf.op->trainable() && std::find(names.begin(), names.end(), leaf.name) != names.end())
+      tensors.push_back({leaf.name, type, ints_attribute(leaf.attributes, 0), 0});
+  SafetensorsWriter writer(path, tensors, {{"format", "unity-gradients"}});
+  for (const TensorInfo& info : tensors) {
+    HostTensor value = executor.gradient(info.name);
+    if (type == StoredType::f64)
+      writer.append(value.reals);
+    else
+      writer.append(std::vector<float>(value.reals.begin(), value.reals.end()));
+  }
+  writer.finish();
 }
 
 }  // namespace unity
