@@ -1,0 +1,1 @@
+"""The built-in models in plain PyTorch, written from the publications. Parameters have the names that Unity gives them."""
