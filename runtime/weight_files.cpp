@@ -8,10 +8,11 @@ namespace unity {
 
 void set_initial_values(Executor& executor, const Program& program, const std::string& path) {
   SafetensorsFile file(path);
-  const std::vector<std::string> names = executor.weight_names();
+  // Weights and states: what the executor holds and hands out.
+  const std::vector<StateTensor> held = executor.state();
   for (const ProgramLeaf& leaf : program.leaves) {
     const std::string& name = leaf.name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (std::none_of(held.begin(), held.end(), [&](const StateTensor& t) { return t.name == name; })) continue;
     if (!leaf.op->trainable() && !file.find(name)) continue;
     const TensorInfo& info = file.at(name);
     HostTensor value;
@@ -20,7 +21,7 @@ void set_initial_values(Executor& executor, const Program& program, const std::s
       throw_input_error("{}: tensor '{}': found shape [{}], expected [{}] as in the model", path, name,
                         fmt::join(info.dims, ", "), fmt::join(value.dims, ", "));
     value.reals = file.reals(info);
-    executor.set_weight(name, value);
+    executor.set_state(name, value);
   }
 }
 
