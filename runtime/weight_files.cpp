@@ -8,10 +8,13 @@ namespace unity {
 
 void set_initial_values(Executor& executor, const Program& program, const std::string& path) {
   SafetensorsFile file(path);
-  const std::vector<std::string> names = executor.weight_names();
+  const std::vector<StateTensor> held = executor.state();
+  auto is_held = [&](const std::string& name) {
+    return std::any_of(held.begin(), held.end(), [&](const StateTensor& s) { return s.name == name; });
+  };
   for (const ProgramLeaf& leaf : program.leaves) {
     const std::string& name = leaf.name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (!is_held(name)) continue;
     if (!leaf.op->trainable() && !file.find(name)) continue;
     const TensorInfo& info = file.at(name);
     HostTensor value;
