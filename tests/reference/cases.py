@@ -2,7 +2,9 @@
 import dataclasses
 import typing
 
+from networks.decoders import Gpt2, T5, Vit
 from networks.inception import Inception
+from networks.nasnet import NasNet
 from networks.perceptrons import CandleUno, Dlrm, DlrmArtifact, Mlp, TwoBranches, Xdl
 from networks.residual import PlainBlock, ResNet, Vgg16
 from networks.transformers import Bert, BertArtifact
@@ -57,4 +59,24 @@ CASES = {
                    lambda: Vgg16(32, 10, 64, 8)),
     "resnet-50": Case("resnet-50", {"image": 64, "classes": 10, "divisor": 8}, 16, SLOW,
                       lambda: ResNet(64, 10, 8, 8, 4)),
+    "nasnet-a-mobile": Case("nasnet-a-mobile", {"image": 64, "classes": 10, "filters": 8, "stem": 8, "cells": 2}, 16, SLOW,
+                            lambda: NasNet(64, 10, 8, 2, 8)),
+    "nasnet-a-mobile odd": Case("nasnet-a-mobile", {"image": 75, "classes": 10, "filters": 8, "stem": 8, "cells": 1}, 8,
+                                SLOW, lambda: NasNet(75, 10, 8, 1, 8)),
+    "gpt2-small": Case("gpt2-small", {"layers": 3, "hidden": 48, "heads": 4, "seq-len": 24, "vocab": 200}, 4, ADAMW,
+                       lambda: Gpt2(200, 24, 3, 48, 4), 1.0),
+    "gpt2-small fused": Case("gpt2-small", {"layers": 3, "hidden": 48, "heads": 4, "seq-len": 24, "vocab": 200,
+                                            "fused": 1}, 4, ADAMW, lambda: Gpt2(200, 24, 3, 48, 4), 1.0),
+    "moe-transformer": Case("moe-transformer", {"layers": 4, "hidden": 48, "heads": 4, "seq-len": 24, "vocab": 200,
+                                                "experts": 4}, 4, ADAMW, lambda: Gpt2(200, 24, 4, 48, 4, 4), 1.0),
+    "moe-transformer balance": Case("moe-transformer", {"layers": 4, "hidden": 48, "heads": 4, "seq-len": 24,
+                                                        "vocab": 200, "experts": 4, "balance": 1}, 4, ADAMW,
+                                    lambda: Gpt2(200, 24, 4, 48, 4, 4, True), 1.0),
+    "t5-small": Case("t5-small", {"layers": 2, "hidden": 48, "heads": 4, "head-size": 8, "ffn": 96, "seq-len": 150,
+                                  "target-len": 140, "vocab": 200}, 2, ADAMW,
+                     lambda: T5(200, 150, 140, 2, 48, 4, 8, 96), 1.0),
+    "vit-b16": Case("vit-b16", {"image": 48, "patch": 16, "layers": 3, "hidden": 48, "heads": 4, "classes": 10}, 8, ADAMW,
+                    lambda: Vit(48, 16, 3, 48, 4, 10), 1.0),
+    "vit-b16 fused": Case("vit-b16", {"image": 48, "patch": 16, "layers": 3, "hidden": 48, "heads": 4, "classes": 10,
+                                      "fused": 1}, 8, ADAMW, lambda: Vit(48, 16, 3, 48, 4, 10), 1.0),
 }

@@ -58,20 +58,18 @@ class Squeeze(nn.Module):
         return self.bn(self.conv(F.relu(x)))
 
 
-class Halve(nn.Module):
+def add_halve(cell, channels, out):
     """Even positions for one half of the channels, odd ones for the other; past the end is zero."""
+    cell.path_1, cell.path_2 = nn.Module(), nn.Module()
+    for path in (cell.path_1, cell.path_2):
+        path.conv = nn.Conv2d(channels, out // 2, 1, 2, bias=False)
+    cell.final_path_bn = norm(out)
 
-    def __init__(self, channels, out):
-        super().__init__()
-        self.path_1, self.path_2 = nn.Module(), nn.Module()
-        for path in (self.path_1, self.path_2):
-            path.conv = nn.Conv2d(channels, out // 2, 1, 2, bias=False)
-        self.final_path_bn = norm(out)
 
-    def forward(self, x):
-        x = F.relu(x)
-        shifted = F.pad(x, (0, 1, 0, 1))[:, :, 1:, 1:]
-        return self.final_path_bn(torch.cat([self.path_1.conv(x), self.path_2.conv(shifted)], 1))
+def halve(cell, x):
+    x = F.relu(x)
+    shifted = F.pad(x, (0, 1, 0, 1))[:, :, 1:, 1:]
+    return cell.final_path_bn(torch.cat([cell.path_1.conv(x), cell.path_2.conv(shifted)], 1))
 
 
 class Cell(nn.Module):
@@ -80,13 +78,13 @@ class Cell(nn.Module):
         super().__init__()
         self.halved = halved
         if halved:
-            self.reduce = Halve(previous, out)
+            add_halve(self, previous, out)
         else:
             self.conv_prev_1x1 = Squeeze(previous, out)
         self.conv_1x1 = Squeeze(channels, out)
 
     def operands(self, previous, x):
-        return self.reduce(previous) if self.halved else self.conv_prev_1x1(previous), self.conv_1x1(x)
+        return halve(self, previous) if self.halved else self.conv_prev_1x1(previous), self.conv_1x1(x)
 
 
 class Normal(Cell):
