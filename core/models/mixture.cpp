@@ -15,10 +15,13 @@ ValueRef experts(Builder& b, const SwitchLayer& layer, ValueRef tokens) {
   return b.apply("batch_matmul", {}, {h, out}, "out");
 }
 
-ValueRef balance_loss(Builder& b, ValueRef gates, ValueRef dispatch) {
+ValueRef balance_loss(Builder& b, ValueRef gates) {
   Builder::Scope scope(b, "balance");
-  ValueRef taken = b.apply("reduce_sum", {Dims{3}}, {dispatch}, "taken");
-  ValueRef share = b.apply("reduce_mean", {Dims{0, 1}}, {taken}, "share");
+  // The best expert of each token, whether or not that has a place for it: every token is a group of its own.
+  Dims d = b.dims(gates);
+  ValueRef alone = b.apply("reshape", {Dims{d[0] * d[1], 1, d[2]}}, {gates}, "tokens");
+  ValueRef best = b.apply("top1_dispatch", {std::int64_t{1}}, {alone}, "best");
+  ValueRef share = b.apply("reduce_mean", {Dims{0, 1}}, {b.apply("reshape", {d}, {best}, "best.by_token")}, "share");
   ValueRef gate = b.apply("reduce_mean", {Dims{0, 1}}, {gates}, "gate");
   ValueRef sum = b.apply("reduce_sum", {Dims{0}}, {b.apply("mul", {}, {share, gate}, "product")}, "sum");
   return b.apply("scale", {static_cast<double>(b.dims(gates).back())}, {sum}, "scale");
@@ -49,7 +52,7 @@ SwitchResult switch_layer(Builder& b, const std::string& name, const SwitchLayer
   combine = reshape(combine, {n, t, e * c}, "combine.places");
   SwitchResult result;
   result.y = b.apply("batch_matmul", {}, {combine, y}, "output");
-  if (balance) result.balance = balance_loss(b, gates, dispatch);
+  if (balance) result.balance = balance_loss(b, gates);
   return result;
 }
 

@@ -19,8 +19,8 @@ struct SwitchLayer {
 };
 struct SwitchResult {
   ValueRef y;
-  // e sum_i f_i p_i with the share f_i of the tokens that expert i takes and the mean p_i of its gate (equation 4,
-  // without its factor): about 1 when experts are equally used. Built when asked for.
+  // e sum_i f_i p_i with the share f_i of the tokens whose best expert is i, also beyond its capacity, and the mean
+  // p_i of its gate (equation 4, without its factor): about 1 when experts are equally used. Built when asked for.
   ValueRef balance;
 };
 SwitchResult switch_layer(Builder& b, const std::string& name, const SwitchLayer& layer, ValueRef x, bool balance);

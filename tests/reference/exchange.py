@@ -40,7 +40,9 @@ def load(path):
 
 def initialise(model, seed=5):
     """Values of a size that keeps activations and gradients in range; none is a value that hides mistakes, as 0 for
-    biases and 1 for the scale of norms would be."""
+    biases and 1 for the scale of norms would be. Batch norm has biases of about 1: where ReLU cuts off half of what is
+    normalised, differences grow by half in each layer (Yang et al., "A Mean Field Theory of Batch Normalization", ICLR
+    2019), and rounding would be all that one sees after 50."""
     generator = torch.Generator().manual_seed(seed)
     normal = lambda x: torch.randn(x.shape, generator=generator, dtype=torch.float64)
     relu = getattr(model, "gain", 2.0)
@@ -52,7 +54,10 @@ def initialise(model, seed=5):
             elif value.dim() == 3:
                 value.data = normal(value) * value.size(1) ** -0.5
             elif value.dim() == 1:
-                value.data = normal(value) * 0.1 + (0 if name in ("bias", "beta") else 1)
+                middle = 0 if name in ("bias", "beta") else 1
+                if isinstance(module, nn.BatchNorm2d):
+                    middle = 1
+                value.data = normal(value) * 0.1 + middle
             else:
                 value.data = normal(value) * 0.3
         for name, value in module.named_buffers(recurse=False):
