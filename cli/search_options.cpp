@@ -63,7 +63,7 @@ std::map<std::string, std::int64_t> input_bounds(const Pcg& pcg) {
   std::map<std::string, std::int64_t> bounds;
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& n = pcg.nodes()[i];
-    if (n.op->name() != "input" || n.outputs[0].dtype != DType::i32) continue;
+    if (n.op->name() != "input") continue;
     std::int64_t bound = index_bound(pcg, NodeId(static_cast<std::int64_t>(i)));
     if (bound != kNoIndexBound) bounds[n.name] = bound;
   }

@@ -22,7 +22,7 @@ struct TrainOptions {
   bool in_order = false;           // rows as they come, all for training unless the data have test rows
   std::int64_t steps = 0;          // total; 0: as many as the epochs have
   std::int64_t epochs = 1;         // ignored when steps are given
-  std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs: data are drawn or checked below them
+  std::map<std::string, std::int64_t> index_bounds;  // by input: data are drawn, indices checked below them
   std::string weights_file;                          // initial values (safetensors); empty: drawn from the seed
   std::string gradients_file;                        // where to write those of the first step; empty: nowhere
   Schedule schedule;                                 // its steps, when 0, are the total

@@ -10,7 +10,7 @@ namespace unity {
 
 struct MeasureOptions {
   ExecutorOptions executor;
-  std::map<std::string, std::int64_t> index_bounds;  // of i32 inputs
+  std::map<std::string, std::int64_t> index_bounds;  // by input
   int warm_up = 3;
   int steps = 21;
 };

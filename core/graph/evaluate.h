@@ -61,9 +61,8 @@ std::vector<LogicalTensor> evaluate_outputs(const Pcg& pcg, const LeafValues& le
 // types: random integers), inputs standard normal, i32 inputs indices that every user accepts (see index_bound).
 LeafValues random_leaves(const Pcg& pcg, const EvaluateOptions& options = {});
 
-// The number of indices that all users of an i32 value accept: the size of the smallest axis that they index into,
-// which is an axis of the user that neither the indices nor its results walk (the rows of an embedding table, the
-// classes of a loss). kNoIndexBound when nobody indexes with them (a mask).
+// The values 0, 1, .. that all users of an input accept: the size of the smallest axis that they index into (the rows
+// of an embedding table, the classes of a loss), 2 for binary targets. kNoIndexBound where any number will do.
 inline constexpr std::int64_t kNoIndexBound = std::int64_t{1} << 31;
 std::int64_t index_bound(const Pcg& pcg, NodeId leaf);
 

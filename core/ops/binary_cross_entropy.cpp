@@ -55,6 +55,10 @@ void BinaryCrossEntropy::reference(const OpCall& call) const {
 std::vector<Example> BinaryCrossEntropy::examples() const {
   return {{{}, {{{4, 1}, DType::f32}, {{4, 1}, DType::f32}}}, {{}, {{{2, 4, 3}, DType::f32}, {{2, 4, 3}, DType::f32}}}};
 }
+std::optional<std::int64_t> BinaryCrossEntropy::index_bound(const Attributes&, std::span<const Shape>,
+                                                            std::size_t k) const {
+  return k == 1 ? std::optional<std::int64_t>(2) : std::nullopt;
+}
 UNITY_DEFINE_OPERATOR(binary_cross_entropy, BinaryCrossEntropy)
 
 Result<AxisTable> BinaryCrossEntropyGradient::axes(const Attributes&, std::span<const Shape> in) const {

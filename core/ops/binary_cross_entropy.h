@@ -16,6 +16,8 @@ class BinaryCrossEntropy final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
+  std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
+                                          std::size_t operand) const override;
   std::vector<Example> examples() const override;
 };
 

@@ -70,8 +70,9 @@ void CrossEntropy::reference(const OpCall& call) const {
 std::vector<Example> CrossEntropy::examples() const {
   return {{{}, {{{4, 6}, DType::f32}, {{4}, DType::i32}}, 6}, {{}, {{{2, 4, 3}, DType::f32}, {{2, 4}, DType::i32}}, 3}};
 }
-std::optional<std::int64_t> CrossEntropy::index_bound(const Attributes&, std::span<const Shape> in, std::size_t) const {
-  return in[0].dims.back();
+std::optional<std::int64_t> CrossEntropy::index_bound(const Attributes&, std::span<const Shape> in,
+                                                      std::size_t k) const {
+  return k == 1 ? std::optional(in[0].dims.back()) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(cross_entropy, CrossEntropy)
 
@@ -107,8 +108,8 @@ std::vector<Example> CrossEntropyGradient::examples() const {
           {{}, {{{2, 4, 3}, DType::f32}, {{2, 4}, DType::i32}, {{}, DType::f32}}, 3}};
 }
 std::optional<std::int64_t> CrossEntropyGradient::index_bound(const Attributes&, std::span<const Shape> in,
-                                                              std::size_t) const {
-  return in[0].dims.back();
+                                                              std::size_t k) const {
+  return k == 1 ? std::optional(in[0].dims.back()) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(cross_entropy_gradient, CrossEntropyGradient)
 

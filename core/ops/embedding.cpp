@@ -53,8 +53,11 @@ void Embedding::reference(const OpCall& call) const {
 std::vector<Example> Embedding::examples() const {
   return {{{}, {{{6}, DType::i32}, {{12, 4}, DType::f32}}, 12}, {{}, {{{2, 4}, DType::i32}, {{6, 4}, DType::f32}}, 6}};
 }
-std::optional<std::int64_t> Embedding::index_bound(const Attributes&, std::span<const Shape> in, std::size_t) const {
-  return in[1].dims[0];
+std::optional<std::int64_t> Embedding::index_bound(const Attributes&, std::span<const Shape> in, std::size_t k) const {
+  return k == 0 ? std::optional(in[1].dims[0]) : std::nullopt;
+}
+std::optional<std::int64_t> Embedding::elements_read(std::span<const Shape>, const Shape& y, std::size_t k) const {
+  return k == 1 ? std::optional(y.elements()) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(embedding, Embedding)
 
@@ -102,8 +105,8 @@ std::vector<Example> EmbeddingGradient::examples() const {
           {{}, {{{2, 4}, DType::i32}, {{2, 4, 4}, DType::f32}, {{6, 4}, DType::f32}}, 6}};
 }
 std::optional<std::int64_t> EmbeddingGradient::index_bound(const Attributes&, std::span<const Shape> in,
-                                                           std::size_t) const {
-  return in[2].dims[0];
+                                                           std::size_t k) const {
+  return k == 0 ? std::optional(in[2].dims[0]) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(embedding_gradient, EmbeddingGradient)
 

@@ -75,8 +75,12 @@ std::vector<Example> EmbeddingBag::examples() const {
   return {{{std::string("sum")}, {{{4, 2}, DType::i32}, {{6, 4}, DType::f32}}, 6},
           {{std::string("mean")}, {{{4, 3}, DType::i32}, {{12, 2}, DType::f32}}, 12}};
 }
-std::optional<std::int64_t> EmbeddingBag::index_bound(const Attributes&, std::span<const Shape> in, std::size_t) const {
-  return in[1].dims[0];
+std::optional<std::int64_t> EmbeddingBag::index_bound(const Attributes&, std::span<const Shape> in,
+                                                      std::size_t k) const {
+  return k == 0 ? std::optional(in[1].dims[0]) : std::nullopt;
+}
+std::optional<std::int64_t> EmbeddingBag::elements_read(std::span<const Shape> in, const Shape&, std::size_t k) const {
+  return k == 1 ? std::optional(in[0].elements() * in[1].dims[1]) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(embedding_bag, EmbeddingBag)
 
@@ -117,8 +121,8 @@ std::vector<Example> EmbeddingBagGradient::examples() const {
           {{std::string("mean")}, {{{4, 3}, DType::i32}, {{4, 2}, DType::f32}, {{12, 2}, DType::f32}}, 12}};
 }
 std::optional<std::int64_t> EmbeddingBagGradient::index_bound(const Attributes&, std::span<const Shape> in,
-                                                              std::size_t) const {
-  return in[2].dims[0];
+                                                              std::size_t k) const {
+  return k == 0 ? std::optional(in[2].dims[0]) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(embedding_bag_gradient, EmbeddingBagGradient)
 

@@ -93,8 +93,11 @@ std::vector<Example> Gather::examples() const {
           {{std::int64_t{1}}, {{{2, 6, 3}, DType::f32}, {{2, 2}, DType::i32}}, 6},
           {{std::int64_t{1}}, {{{4, 6}, DType::f32}, {{}, DType::i32}}, 6}};
 }
-std::optional<std::int64_t> Gather::index_bound(const Attributes& a, std::span<const Shape> in, std::size_t) const {
-  return in[0].dims[static_cast<std::size_t>(int_attribute(a, 0))];
+std::optional<std::int64_t> Gather::index_bound(const Attributes& a, std::span<const Shape> in, std::size_t k) const {
+  return k == 1 ? std::optional(in[0].dims[static_cast<std::size_t>(int_attribute(a, 0))]) : std::nullopt;
+}
+std::optional<std::int64_t> Gather::elements_read(std::span<const Shape>, const Shape& y, std::size_t k) const {
+  return k == 0 ? std::optional(y.elements()) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(gather, Gather)
 
@@ -132,8 +135,8 @@ std::vector<Example> GatherGradient::examples() const {
           {{std::int64_t{1}}, {{{2, 2}, DType::i32}, {{2, 2, 2, 3}, DType::f32}, {{2, 6, 3}, DType::f32}}, 6}};
 }
 std::optional<std::int64_t> GatherGradient::index_bound(const Attributes& a, std::span<const Shape> in,
-                                                        std::size_t) const {
-  return in[2].dims[static_cast<std::size_t>(int_attribute(a, 0))];
+                                                        std::size_t k) const {
+  return k == 0 ? std::optional(in[2].dims[static_cast<std::size_t>(int_attribute(a, 0))]) : std::nullopt;
 }
 UNITY_DEFINE_OPERATOR(gather_gradient, GatherGradient)
 

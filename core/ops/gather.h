@@ -18,6 +18,8 @@ class Gather final : public Operator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
+  std::optional<std::int64_t> elements_read(std::span<const Shape> inputs, const Shape& output,
+                                            std::size_t operand) const override;
   std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
                                           std::size_t operand) const override;
 };

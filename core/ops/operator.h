@@ -140,19 +140,26 @@ class Operator {
 
   virtual std::vector<Example> examples() const { return {}; }
 
-  // The i32 operand `operand` holds indices below this; none: any integers.
+  // The operand `operand` holds whole numbers from 0 to below this: indices, labels; none: any numbers.
   virtual std::optional<std::int64_t> index_bound(const Attributes& /*attributes*/, std::span<const Shape> /*inputs*/,
                                                   std::size_t /*operand*/) const {
     return std::nullopt;
   }
 
-  // op(x, y) = op(y, x): a pattern matches both orders of the operands.
+  // The elements of operand `operand` that a call reads, of blocks of these shapes; none: all of them. Lookups and
+  // slices read what they select: it bounds the memory traffic that costs count.
+  virtual std::optional<std::int64_t> elements_read(std::span<const Shape> /*inputs*/, const Shape& /*output*/,
+                                                    std::size_t /*operand*/) const {
+    return std::nullopt;
+  }
+
   // Of the gradient of a table of rows: row ids[i] of the result is the sum of all rows of dy that belong to it, times
   // this; zero elsewhere. Operands: ids, of which equally many belong to each row of dy, dy, and the table.
   virtual std::optional<double> row_factor(const Attributes& /*attributes*/, const Dims& /*ids*/) const {
     return std::nullopt;
   }
 
+  // op(x, y) = op(y, x): a pattern matches both orders of the operands.
   virtual bool commutative() const { return false; }
 
   // Its layout is given, not chosen: rules leave it alone (the ends of a piece of a graph).

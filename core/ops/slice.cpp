@@ -92,6 +92,9 @@ std::vector<Example> Slice::examples() const {
           {{Dims{0, 2, 0}, Dims{2, 1, 6}}, {{{2, 4, 6}, DType::f32}}},
           {{Dims{1, 0}, Dims{2, 4}}, {{{3, 4}, DType::i32}}, 9}};
 }
+std::optional<std::int64_t> Slice::elements_read(std::span<const Shape>, const Shape& y, std::size_t) const {
+  return y.elements();
+}
 UNITY_DEFINE_OPERATOR(slice, Slice)
 
 std::vector<AttributeSpec> Pad::attributes() const {

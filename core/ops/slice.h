@@ -15,6 +15,8 @@ class Slice final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
+  std::optional<std::int64_t> elements_read(std::span<const Shape> inputs, const Shape& output,
+                                            std::size_t operand) const override;
   std::vector<Example> examples() const override;
 };
 

@@ -28,13 +28,25 @@ TaskId Emitter::add(Task task, const std::vector<BufferId>& operands, TaskList a
   return TaskId(static_cast<std::int64_t>(program_.tasks.size()) - 1);
 }
 
+namespace {
+Shape block_shape(const Program& program, BufferId buffer) {
+  return {program.buffer(buffer).box.extent, program.tensor_of(buffer).dtype};
+}
+}  // namespace
+
 TaskId Emitter::compute(std::int32_t op, DeviceId device, const std::vector<BufferId>& inputs,
                         const std::vector<BufferId>& outputs, TaskList after, double flops, int micro) {
   Task task{.kind = TaskKind::compute, .device = device, .op = op, .micro = micro, .flops = flops};
   const ProgramOp& info = program_.ops[static_cast<std::size_t>(op)];
   std::vector<BufferId> operands = inputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!info.shape_only[i]) task.bytes += static_cast<double>(program_.bytes_of(inputs[i]).count);
+  std::vector<Shape> shapes;
+  for (BufferId in : inputs) shapes.push_back(block_shape(program_, in));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (info.shape_only[i]) continue;
+    std::int64_t all = shapes[i].elements();
+    std::int64_t read = info.op->elements_read(shapes, block_shape(program_, outputs[0]), i).value_or(all);
+    task.bytes += static_cast<double>(std::min(read, all) * size_of(shapes[i].dtype));
+  }
   for (BufferId out : outputs) task.bytes += static_cast<double>(program_.bytes_of(out).count), operands.push_back(out);
   return add(task, operands, std::move(after));
 }

@@ -110,16 +110,18 @@ std::map<std::string, HostTensor> synthetic_batch(const std::vector<ProgramLeaf>
   for (const ProgramLeaf& leaf : inputs) {
     RandomKey key = RandomKey(seed).with(hash_text(leaf.name)).with(static_cast<std::uint64_t>(step));
     const Dims& dims = ints_attribute(leaf.attributes, 0);
+    auto bound = index_bounds.find(leaf.name);
+    auto below = static_cast<std::uint64_t>(bound == index_bounds.end() ? 2 : bound->second);
     if (text_attribute(leaf.attributes, 1) == "i32") {
-      auto bound = index_bounds.find(leaf.name);
-      auto below = static_cast<std::uint64_t>(bound == index_bounds.end() ? 2 : bound->second);
       HostTensor t = index_tensor(dims);
       for (std::size_t i = 0; i < t.indices.size(); ++i)
         t.indices[i] = static_cast<std::int32_t>(random_below(key, i, below));
       batch.emplace(leaf.name, std::move(t));
     } else {
       HostTensor t = real_tensor(dims);
-      for (std::size_t i = 0; i < t.reals.size(); ++i) t.reals[i] = random_normal(key, i);
+      for (std::size_t i = 0; i < t.reals.size(); ++i)
+        t.reals[i] =
+            bound == index_bounds.end() ? random_normal(key, i) : static_cast<double>(random_below(key, i, below));
       batch.emplace(leaf.name, std::move(t));
     }
   }

@@ -32,7 +32,8 @@ Dataset load_csv(const std::string& path);
 // A permutation of 0..n-1 that depends on the key alone.
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t key);
 
-// One batch for every input of a program: standard normal reals, indices below `index_bounds[name]` (2 when not given).
+// One batch for every input of a program: whole numbers below `index_bounds[name]` where that is given (labels, also
+// as reals); else standard normal reals, or indices below 2.
 std::map<std::string, HostTensor> synthetic_batch(const std::vector<ProgramLeaf>& inputs,
                                                   const std::map<std::string, std::int64_t>& index_bounds,
                                                   std::uint64_t seed, std::int64_t step);

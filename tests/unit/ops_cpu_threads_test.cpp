@@ -83,6 +83,26 @@ TEST_CASE("optimizer steps on three threads give bit for bit what they give on o
   CHECK(train(3) == train(1));
 }
 
+TEST_CASE("updates of a table's rows on three threads give bit for bit what they give on one") {
+  std::vector<float> dy(5000 * 32);
+  std::vector<std::int32_t> ids(10000);
+  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(random_normal(RandomKey(4), i));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(random_below(RandomKey(5), i, 300));
+  auto train = [&](int threads) {
+    std::vector<float> table(200 * 32, 1);  // rows 50 to 249 of 300
+    std::thread([&] {
+      cpu::set_threads(threads);
+      cpu::sgd_rows_step({table.data(), DType::f32, {200, 32}, {50, 0}, {300, 32}},
+                         {ids.data(), DType::i32, {5000, 2}, {0, 0}, {5000, 2}},
+                         {dy.data(), DType::f32, {5000, 32}, {0, 0}, {5000, 32}}, 0.01);
+    }).join();
+    return table;
+  };
+  std::vector<float> one = train(1);
+  CHECK(train(3) == one);
+  CHECK(std::count(one.begin(), one.end(), 1.0F) == 0);
+}
+
 TEST_CASE("parallel_for covers every index once, and passes on what its body throws") {
   std::thread([] {
     cpu::set_threads(4);

@@ -62,3 +62,13 @@ TEST_CASE("an update by rows leaves other rows and other shards alone") {
                      0.5);
   CHECK(table == std::vector<double>{1 - 5 - 15, 1 - 10 - 20, 2, 2, 3 - 15, 3 - 20});
 }
+
+TEST_CASE("a lookup is counted for the rows it reads, not for its table") {
+  Program program = program_of(bags(false));
+  double forward = 0;
+  for (const Task& t : program.tasks)
+    if (t.kind == TaskKind::compute && program.ops[static_cast<std::size_t>(t.op)].op->name() == "embedding_bag")
+      forward = t.bytes;
+  // 6 ids, 6 rows of 4, 2 bags of 4.
+  CHECK(forward == (6 + 6 * 4 + 2 * 4) * 4);
+}

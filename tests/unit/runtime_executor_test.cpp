@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <catch2/catch.hpp>
 
 #include "core/ops/leaves.h"
+#include "runtime/data/dataset.h"
 #include "runtime/executor.h"
 #include "tests/support/runtime_program.h"
 
@@ -119,4 +121,17 @@ TEST_CASE("a collective in which a summand is missing stops the step and names t
   program.communications[0].participants[1].send = {};
   Executor executor(program);
   CHECK_THROWS_WITH(executor.step(), Catch::Contains("all_reduce of y: participant 1 of 2 has nothing to send"));
+}
+
+TEST_CASE("synthetic data are normal, or whole numbers below the bound that the model has for them") {
+  std::vector<ProgramLeaf> leaves = {{"x", nullptr, {Dims{1000}, std::string("f32")}},
+                                     {"label", nullptr, {Dims{1000}, std::string("f32")}},
+                                     {"id", nullptr, {Dims{1000}, std::string("i32")}}};
+  auto batch = synthetic_batch(leaves, {{"label", 2}, {"id", 5}}, 1, 0);
+  const std::vector<double>& label = batch.at("label").reals;
+  CHECK(std::count(label.begin(), label.end(), 0.0) + std::count(label.begin(), label.end(), 1.0) == 1000);
+  CHECK(std::count(label.begin(), label.end(), 1.0) == Approx(500).margin(80));
+  CHECK(*std::max_element(batch.at("id").indices.begin(), batch.at("id").indices.end()) == 4);
+  const std::vector<double>& x = batch.at("x").reals;
+  CHECK(std::count_if(x.begin(), x.end(), [](double v) { return v == std::floor(v); }) == 0);
 }
