@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/processes.h"
 #include "cli/progress.h"
 #include "core/trace/trace_json.h"
 #include "runtime/train.h"
@@ -17,7 +18,8 @@ namespace {
 
 struct Options {
   PlanSource source;
-  std::string backend = "cpu", comm = "threads", data, precision = "f32", trace;
+  ProcessOptions processes;
+  std::string backend = "cpu", data, precision = "f32", trace;
   std::int64_t steps = 0, epochs = 0;
   int threads = 0;
   std::string weights, gradients, schedule, checkpoint, early_stop_on = "accuracy";
@@ -26,11 +28,12 @@ struct Options {
 };
 
 TrainResult train_under(const Plan& plan, const Topology& topology, const Options& o, const std::string& title,
-                        bool trace) {
+                        bool trace, Processes* processes) {
   Program training = lower_plan(plan, topology, true), evaluation = lower_plan(plan, topology, false);
   TrainOptions t;
-  t.executor = {o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed,
-                o.threads, true};
+  t.executor = {
+      o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed, o.threads, true,
+      processes};
   t.data = o.data;
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
@@ -61,7 +64,7 @@ TrainResult train_on_one_device(const Plan& plan, const Options& o) {
   Options alone = o;
   alone.checkpoint.clear();
   alone.gradients.clear();
-  return train_under(serial, one, alone, "one device", false);
+  return train_under(serial, one, alone, "one device", false, nullptr);
 }
 
 double samples_per_second(const Plan& plan, const TrainResult& result) {
@@ -132,8 +135,7 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
   if (!o.checkpoint.empty()) fmt::print("checkpoint of step {} in {}\n", before + result.losses.size(), o.checkpoint);
 }
 
-void run(const Options& o) {
-  if (o.comm != "threads") throw_input_error("--comm {}: not in this build, expected threads", o.comm);
+void run(const Options& o, Processes& processes) {
   if (o.precision != "f32" && o.precision != "f64")
     throw_input_error("--precision: found '{}', expected f32 or f64", o.precision);
   if (o.early_stop_on != "accuracy" && o.early_stop_on != "loss")
@@ -149,7 +151,9 @@ void run(const Options& o) {
     with_data.data = std::find(suits.begin(), suits.end(), "digits") != suits.end() ? "digits" : "synthetic";
   }
   TrainResult result =
-      train_under(plan, topology, with_data, fmt::format("training {}", plan.model.name), !o.trace.empty());
+      train_under(plan, topology, with_data, processes.rank() == 0 ? fmt::format("training {}", plan.model.name) : "",
+                  !o.trace.empty(), &processes);
+  if (processes.rank() != 0) return;
   if (!o.trace.empty() && result.trace) save_trace(*result.trace, o.trace);
   double worst = 0;
   if (o.compare_one_device) {
@@ -174,10 +178,11 @@ void add_run(CLI::App& app) {
       "  unity run plan.json --data digits --epochs 20 --compare-one-device\n"
       "  unity run mlp-tiny --topology laptop --devices 2 --steps 100 --json\n"
       "  unity run mlp-tiny --epochs 20 --schedule 'cosine warmup=50' --checkpoint ckpt --checkpoint-every 100\n"
-      "  unity run mlp-tiny --epochs 30 --checkpoint ckpt --resume");
+      "  unity run mlp-tiny --epochs 30 --checkpoint ckpt --resume\n"
+      "  mpirun -np 4 unity run plan.json --comm mpi --log-folder logs");
   o->source.add(*command, "A plan file, or a model", true);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
-  command->add_option("--comm", o->comm, "threads, mpi or nccl")->capture_default_str();
+  o->processes.add(*command);
   command->add_option("--data", o->data,
                       "synthetic, digits, a file or a folder (docs/formats.md; default: what suits the model)");
   auto* steps = at_least_one(command->add_option("--steps", o->steps, "Iterations"));
@@ -211,7 +216,7 @@ void add_run(CLI::App& app) {
       ->excludes(resume);
   command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");
   add_json(*command, o->json);
-  command->callback([o] { run(*o); });
+  command->callback([o] { with_processes(o->processes, [&](Processes& processes) { run(*o, processes); }); });
 }
 
 }  // namespace unity::cli

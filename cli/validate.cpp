@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/processes.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/trace/compare.h"
@@ -20,12 +21,13 @@ namespace {
 
 struct Options {
   PlanSource source;
+  ProcessOptions processes;
   std::string backend = "cpu", trace, perfetto;
   int steps = 21;
   bool json = false;
 };
 
-void validate(const Options& o) {
+void validate(const Options& o, Processes& processes) {
   require_writable(o.trace);
   require_writable(o.perfetto);
   Topology topology;
@@ -34,9 +36,11 @@ void validate(const Options& o) {
   SimulationResult predicted = simulate(program, topology, {});
   MeasureOptions options;
   options.executor.backend = o.backend;
+  options.executor.processes = &processes;
   options.steps = o.steps;
   options.index_bounds = input_bounds(plan.pcg);
   Trace measured = measure(program, options);
+  if (processes.rank() != 0) return;
   std::vector<std::string> names = task_names(program), groups = task_groups(program);
   Comparison c = unity::compare(predicted.trace, measured, names, groups).value();
   if (!o.trace.empty()) save_trace(measured, o.trace);
@@ -92,12 +96,13 @@ void add_validate(CLI::App& app) {
                   "  unity validate mlp-tiny --topology laptop --devices 2");
   o->source.add(*command, "A plan file, or a model", true);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
+  o->processes.add(*command);
   at_least_one(command->add_option("--steps", o->steps, "Measured iterations; the median counts"))
       ->capture_default_str();
   command->add_option("--trace", o->trace, "Write the measured trace to a file");
   command->add_option("--perfetto", o->perfetto, "Write both timelines for the Perfetto UI");
   add_json(*command, o->json);
-  command->callback([o] { validate(*o); });
+  command->callback([o] { with_processes(o->processes, [&](Processes& p) { validate(*o, p); }); });
 }
 
 }  // namespace unity::cli

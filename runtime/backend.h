@@ -1,4 +1,5 @@
-// A backend runs the tasks of a Program on one kind of device. The embedded default is the CPU; others are plug-ins.
+// A backend holds the buffers of this process's devices and runs the tasks on them. The embedded default is the CPU;
+// others are plug-ins.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,8 @@
 #include <vector>
 
 #include "core/plan/program.h"
+#include "core/trace/trace.h"
+#include "runtime/comm/processes.h"
 #include "runtime/host_tensor.h"
 
 namespace unity {
@@ -17,24 +20,27 @@ inline DType held_type(DType dtype, Precision precision) {
   return dtype == DType::f32 && precision == Precision::f64 ? DType::f64 : dtype;
 }
 
-// Buffers of all logical devices of this process, and the tasks on them. Tasks of different devices may run
-// concurrently.
+struct StepInfo {
+  std::uint64_t seed = 1;  // with `step`, keys random operators
+  std::int64_t step = 0;   // counts from 0
+  double rate_factor = 1;  // of the optimizer's learning rate
+  bool trace = false;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
-  // compute, copy, accumulate, zero, update. `step` counts from 0; `seed` and `step` key random operators.
-  virtual void run(TaskId task, std::uint64_t seed, std::int64_t step) = 0;
-  // Host memory of a buffer, for collectives and for reading and writing values.
-  virtual void* data(BufferId buffer) = 0;
-  // Bytes that the buffers of each device take together.
+  // One iteration: every task of this process's devices, after those that it depends on. The spans of the tasks when
+  // traced, counted from the call, in any order. What a task throws comes with the task's name; ProcessFailure when
+  // another process gave up.
+  virtual std::vector<Span> step(const StepInfo& info) = 0;
+  // Between steps: the values of a buffer of one of this process's devices, dense, in the type in which it is held.
+  virtual void read(BufferId buffer, void* to) = 0;
+  virtual void write(BufferId buffer, const void* from) = 0;
+  // Where the values lie, if host code can reach them; else null.
+  virtual void* host_memory(BufferId /*buffer*/) { return nullptr; }
+  // Bytes that the buffers of each device of the program take together.
   virtual std::vector<Bytes> memory() const = 0;
-
-  // What updates multiply the optimizer's learning rate with; set between steps.
-  void set_learning_rate_factor(double factor) { learning_rate_factor_ = factor; }
-  double learning_rate_factor() const { return learning_rate_factor_; }
-
- private:
-  double learning_rate_factor_ = 1;
 };
 
 struct BackendOptions {
@@ -43,8 +49,9 @@ struct BackendOptions {
   bool share_memory = true;  // buffers that are never in use at the same time (core/plan/memory_plan.h)
 };
 
-// `program` must outlive the backend. InputError when the backend is unknown or not in this build (says how to get it).
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program,
+// `program` and `processes` must outlive the backend. InputError when the backend is unknown or not in this build (says
+// how to get it).
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
                                       const BackendOptions& options = {});
 
 }  // namespace unity

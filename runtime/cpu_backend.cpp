@@ -1,4 +1,7 @@
-// Logical devices as host memory; kernels of runtime/cpu on the calling thread and its team.
+// Logical devices as host memory; kernels of runtime/cpu on the lanes' threads and their teams.
+
+#include <cstring>
+#include <optional>
 
 #include "core/base/text.h"
 #include "core/plan/memory_plan.h"
@@ -9,30 +12,36 @@
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/optimizers.h"
 #include "runtime/cpu/threads.h"
+#include "runtime/lanes.h"
+#include "runtime/plugin.h"
 
 namespace unity {
 namespace {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Program& program, const BackendOptions& options)
+  CpuBackend(const Program& program, Processes& processes, const BackendOptions& options)
       : program_(program),
         precision_(options.precision),
-        threads_(options.threads > 0 ? options.threads : cpu::fair_share(program.devices)) {
+        threads_(options.threads > 0 ? options.threads
+                                     : cpu::fair_share(processes.count(program.devices) * processes.local_size())) {
     std::vector<Bytes> bytes;
     for (std::size_t b = 0; b < program.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
       bytes.push_back({program.buffers[b].box.elements() * size_of(type_of(id))});
     }
     plan_ = plan_memory(program, bytes, {.alignment = kAlignment, .share = options.share_memory});
-    for (Bytes size : plan_.arenas) arenas_.emplace_back(size);
+    for (std::size_t d = 0; d < plan_.arenas.size(); ++d) {
+      here_.push_back(processes.has(DeviceId(static_cast<std::int64_t>(d)), program.devices));
+      arenas_.emplace_back(here_[d] ? plan_.arenas[d] : Bytes{0});
+    }
     for (std::size_t b = 0; b < bytes.size() && !options.share_memory; ++b)
-      if (plan_.offsets[b] >= 0)
+      if (plan_.offsets[b] >= 0 && here_[program.buffers[b].device.index()])
         arenas_[program.buffers[b].device.index()].guard(plan_.offsets[b] + bytes[b].count, kAlignment);
     calls_.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const Task& task = program.tasks[t];
-      if (task.kind != TaskKind::compute) continue;
+      if (task.kind != TaskKind::compute || !here_[task.device.index()]) continue;
       const ProgramOp& op = program.ops[static_cast<std::size_t>(task.op)];
       calls_[t].kernel = cpu::find_kernel(*op.op);
       UNITY_CHECK(calls_[t].kernel, "the cpu backend has no kernel for {}", op.op->name());
@@ -40,19 +49,31 @@ class CpuBackend final : public Backend {
       for (std::size_t i = 0; i < operands.size(); ++i) {
         bool read = i >= op.inputs || !op.shape_only[i];
         const Buffer& buffer = program.buffer(operands[i]);
-        calls_[t].operands.push_back({read ? data(operands[i]) : nullptr, type_of(operands[i]), buffer.box.extent,
-                                      buffer.box.offset, program.tensor_of(operands[i]).dims});
+        calls_[t].operands.push_back({read ? host_memory(operands[i]) : nullptr, type_of(operands[i]),
+                                      buffer.box.extent, buffer.box.offset, program.tensor_of(operands[i]).dims});
       }
     }
+    lanes_.emplace(program, precision_, processes,
+                   Lanes::Work{[this](TaskId task, const StepInfo& info) { run(task, info); },
+                               [this](BufferId buffer) { return host_memory(buffer); }});
   }
 
-  void* data(BufferId buffer) override {
+  std::vector<Span> step(const StepInfo& info) override { return lanes_->step(info); }
+  void read(BufferId buffer, void* to) override { std::memcpy(to, host_memory(buffer), size(buffer)); }
+  void write(BufferId buffer, const void* from) override { std::memcpy(host_memory(buffer), from, size(buffer)); }
+  void* host_memory(BufferId buffer) override {
     std::int64_t offset = plan_.offsets[buffer.index()];
     return offset < 0 ? nullptr : arenas_[program_.buffer(buffer).device.index()].data() + offset;
   }
   std::vector<Bytes> memory() const override { return plan_.arenas; }
 
-  void run(TaskId id, std::uint64_t seed, std::int64_t step) override {
+ private:
+  void* data(BufferId buffer) { return host_memory(buffer); }
+  std::size_t size(BufferId buffer) const {
+    return static_cast<std::size_t>(program_.buffer(buffer).box.elements() * size_of(type_of(buffer)));
+  }
+
+  void run(TaskId id, const StepInfo& info) {
     if (cpu::threads() != threads_) cpu::set_threads(threads_);
     const Task& task = program_.tasks[id.index()];
     auto operands = program_.operands_of(task);
@@ -61,8 +82,9 @@ class CpuBackend final : public Backend {
       case TaskKind::compute: {
         const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
         std::span<const Operand> all(calls_[id.index()].operands);
-        RandomKey key =
-            RandomKey(seed).with(static_cast<std::uint64_t>(op.origin.value)).with(static_cast<std::uint64_t>(step));
+        RandomKey key = RandomKey(info.seed)
+                            .with(static_cast<std::uint64_t>(op.origin.value))
+                            .with(static_cast<std::uint64_t>(info.step));
         calls_[id.index()].kernel({op.attributes, all.first(op.inputs), all.subspan(op.inputs), key});
         break;
       }
@@ -80,7 +102,7 @@ class CpuBackend final : public Backend {
       case TaskKind::update: {
         const OptimizerSpec& o = program_.optimizer;
         auto state = [&](std::size_t i) { return operands.size() > 2 + i ? data(operands[2 + i]) : nullptr; };
-        double rate = o.learning_rate * learning_rate_factor();
+        double rate = o.learning_rate * info.rate_factor;
         auto operand = [&](std::size_t i) {
           return Operand{data(operands[i]), type_of(operands[i]), box(i).extent, box(i).offset,
                          program_.tensor_of(operands[i]).dims};
@@ -92,16 +114,15 @@ class CpuBackend final : public Backend {
                         {rate, o.momentum, o.weight_decay, o.nesterov}, type_of(operands[0]));
         else
           cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(),
-                         {rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.name == "adamw", step + 1},
+                         {rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.name == "adamw", info.step + 1},
                          type_of(operands[0]));
         break;
       }
       case TaskKind::communicate:
-        UNITY_CHECK(false, "communication is not the backend's");
+        UNITY_CHECK(false, "communication is the lanes'");
     }
   }
 
- private:
   struct Call {
     cpu::Kernel kernel = nullptr;
     std::vector<Operand> operands;
@@ -113,18 +134,25 @@ class CpuBackend final : public Backend {
   Precision precision_;
   int threads_;
   MemoryPlan plan_;
+  std::vector<bool> here_;          // by device: one of this process
   std::vector<cpu::Arena> arenas_;  // by device
   std::vector<Call> calls_;
+  std::optional<Lanes> lanes_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, const BackendOptions& options) {
-  if (name == "cpu") return std::make_unique<CpuBackend>(program, options);
-  if (name == "cuda")
-    throw_input_error(
-        "backend cuda: not in this build; it comes as a plug-in built with the CUDA toolkit (preset cuda)");
-  throw_input_error("backend '{}' is not known{}", name, suggestion(name, {"cpu", "cuda"}));
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
+                                      const BackendOptions& options) {
+  if (name == "cpu") return std::make_unique<CpuBackend>(program, processes, options);
+  if (name != "cuda") throw_input_error("backend '{}' is not known{}", name, suggestion(name, {"cpu", "cuda"}));
+  using Make = Backend* (*)(int version, const Program&, Processes&, const BackendOptions&);
+  auto make = reinterpret_cast<Make>(open_plugin("cuda", "unity_make_cuda_backend",
+                                                 "install the CUDA toolkit 12 or newer with cuDNN and NCCL, configure "
+                                                 "anew and build"));
+  std::unique_ptr<Backend> backend(make(kPluginVersion, program, processes, options));
+  if (!backend) throw_input_error("cuda: the plug-in was built with another version of unity; build anew");
+  return backend;
 }
 
 }  // namespace unity

@@ -1,21 +1,14 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
+#include <cstring>
 #include <map>
-#include <mutex>
-#include <set>
-#include <thread>
+#include <span>
 
 #include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
 #include "core/plan/row_updates.h"
-#include "runtime/comm/collectives.h"
-#include "runtime/comm/wait.h"
-#include "runtime/cpu/blocks.h"
 
 namespace unity {
 
@@ -32,22 +25,17 @@ HostTensor index_tensor(Dims dims) {
 }
 
 struct Executor::Implementation {
-  // The tasks of one stream of one device, run by one thread.
-  struct Lane {
-    DeviceId device;
-    Stream stream = Stream::compute;
-    std::vector<TaskId> tasks;
-    std::vector<std::size_t> participant;  // of communications: which one this device is
-    std::vector<Span> spans;
-  };
-
   Implementation(const Program& p, const ExecutorOptions& o)
       : program(p),
         options(o),
-        backend(make_backend(o.backend, p, {o.precision, o.threads, o.share_memory})),
-        communicator(make_thread_communicator(p.devices)),
-        done(p.tasks.size()) {
-    build_lanes();
+        alone(o.processes ? nullptr : std::make_unique<Processes>()),
+        processes(o.processes ? *o.processes : *alone) {
+    processes.require_devices(p.devices);
+    if (processes.size() > 1)
+      processes.require_equal(
+          "the plan as lowered, its precision and seed",
+          fmt::format("{:016x} in {} from {}", program_hash(p), o.precision == Precision::f64 ? "f64" : "f32", o.seed));
+    backend = make_backend(o.backend, p, processes, {o.precision, o.threads, o.share_memory});
     for (std::size_t b = 0; b < p.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
       const ProgramTensor& tensor = p.tensor_of(id);
@@ -57,44 +45,21 @@ struct Executor::Implementation {
       if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
     }
     std::vector<BufferId> weights;
-    for (auto& [name, buffers] : weight_buffers) weights.insert(weights.end(), buffers.begin(), buffers.end());
+    for (auto& [name, buffers] : weight_buffers)
+      std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(weights), [&](BufferId id) { return here(id); });
     parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
     for (const Task& t : p.tasks)
       if (is_row_update(t))
         row_updates[p.tensor_of(p.operands_of(t)[0]).name].push_back(t);
       else if (t.kind == TaskKind::update)
         gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
-    threads.reserve(lanes.size());
-    for (Lane& lane : lanes) threads.emplace_back([this, &lane] { serve(lane); });
   }
 
-  ~Implementation() {
-    {
-      std::lock_guard lock(mutex);
-      quit = true;
-    }
-    changed.notify_all();
-    for (std::thread& t : threads) t.join();
+  int owner(BufferId id) const { return processes.owner(program.buffer(id).device, program.devices); }
+  bool here(BufferId id) const { return owner(id) == processes.rank(); }
+  std::size_t bytes(BufferId id) const {
+    return static_cast<std::size_t>(program.buffer(id).box.elements() * size_of(type_of(id)));
   }
-
-  void build_lanes() {
-    std::map<std::pair<int, bool>, std::size_t> index;
-    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-      TaskId id(static_cast<std::int64_t>(t));
-      bool communicates = program.tasks[t].kind == TaskKind::communicate;
-      std::vector<DeviceId> devices = program.devices_of(id);
-      for (std::size_t i = 0; i < devices.size(); ++i) {
-        auto [it, inserted] = index.try_emplace({devices[i].value, communicates}, lanes.size());
-        if (inserted) lanes.push_back({devices[i], communicates ? Stream::communication : Stream::compute, {}, {}, {}});
-        lanes[it->second].tasks.push_back(id);
-        lanes[it->second].participant.push_back(i);
-      }
-    }
-    waits.resize(program.tasks.size());
-    for (std::size_t t = 0; t < program.tasks.size(); ++t)
-      waits[t] = static_cast<int>(program.devices_of(TaskId(static_cast<std::int64_t>(t))).size());
-  }
-
   DType type_of(BufferId id) const { return held_type(program.tensor_of(id).dtype, options.precision); }
 
   void initialize(BufferId id) const {
@@ -122,20 +87,45 @@ struct Executor::Implementation {
     }
   }
 
-  // Sets every element of a buffer of reals to value(row-major position in the logical tensor).
+  // Lets f write all values of a buffer of this process.
   template <class F>
-  void fill_reals(BufferId id, F&& value) const {
-    auto write = [&]<class T>(T* data) {
-      visit(id, [&](std::int64_t logical, std::int64_t local) { data[local] = static_cast<T>(value(logical)); });
-    };
-    if (type_of(id) == DType::f64)
-      write(static_cast<double*>(backend->data(id)));
-    else
-      write(static_cast<float*>(backend->data(id)));
+  void overwrite(BufferId id, F&& f) const {
+    if (void* direct = backend->host_memory(id)) return f(direct);
+    std::vector<std::byte> values(bytes(id));
+    f(values.data());
+    backend->write(id, values.data());
   }
-  double read(BufferId id, std::int64_t i) const {
-    const void* data = backend->data(id);
-    switch (type_of(id)) {
+  // Lets f read those of any buffers, in their order; every process calls it where others have some of them.
+  template <class F>
+  void inspect(const std::vector<BufferId>& buffers, F&& f) const {
+    bool elsewhere = std::any_of(buffers.begin(), buffers.end(), [&](BufferId id) { return !here(id); });
+    std::vector<std::byte> mine;
+    auto append = [&](BufferId id) {
+      std::size_t begin = mine.size();
+      mine.resize(begin + bytes(id));
+      backend->read(id, mine.data() + begin);
+    };
+    if (!elsewhere && processes.size() == 1) {
+      for (BufferId id : buffers) {
+        const void* direct = backend->host_memory(id);
+        if (!direct) mine.clear(), append(id), direct = mine.data();
+        f(id, direct);
+      }
+      return;
+    }
+    for (BufferId id : buffers)
+      if (here(id)) append(id);
+    std::vector<std::vector<std::byte>> all = processes.all_gather(mine);
+    std::vector<std::size_t> begin(all.size(), 0);
+    for (BufferId id : buffers) {
+      auto rank = static_cast<std::size_t>(owner(id));
+      UNITY_CHECK(begin[rank] + bytes(id) <= all[rank].size(), "rank {} sent {} bytes", rank, all[rank].size());
+      f(id, all[rank].data() + begin[rank]);
+      begin[rank] += bytes(id);
+    }
+  }
+  static double value(const void* data, DType type, std::int64_t i) {
+    switch (type) {
       case DType::f64:
         return static_cast<const double*>(data)[i];
       case DType::i32:
@@ -145,6 +135,20 @@ struct Executor::Implementation {
     }
   }
 
+  // Sets every element of a buffer of reals to value(row-major position in the logical tensor).
+  template <class F>
+  void fill_reals(BufferId id, F&& value) const {
+    auto write = [&]<class T>(T* data) {
+      visit(id, [&](std::int64_t logical, std::int64_t local) { data[local] = static_cast<T>(value(logical)); });
+    };
+    overwrite(id, [&](void* data) {
+      if (type_of(id) == DType::f64)
+        write(static_cast<double*>(data));
+      else
+        write(static_cast<float*>(data));
+    });
+  }
+
   // The gradient that updates by rows of one weight do not form.
   HostTensor row_gradient(const std::vector<Task>& updates) const {
     HostTensor t = real_tensor(program.tensor_of(program.operands_of(updates[0])[0]).dims);
@@ -152,11 +156,16 @@ struct Executor::Implementation {
       auto operands = program.operands_of(update);
       const Box& box = program.buffer(operands[0]).box;
       double factor = row_update_factor(program, update);
+      std::vector<double> ids, dy;
+      inspect({operands[1], operands[2]}, [&](BufferId id, const void* data) {
+        std::vector<double>& to = id == operands[1] ? ids : dy;
+        for (std::int64_t i = 0; i < program.buffer(id).box.elements(); ++i) to.push_back(value(data, type_of(id), i));
+      });
       for_each_updated(
-          program, update, [&](std::int64_t i) { return static_cast<std::int64_t>(read(operands[1], i)); },
+          program, update, [&](std::int64_t i) { return static_cast<std::int64_t>(ids[static_cast<std::size_t>(i)]); },
           [&](std::int64_t to, std::int64_t from) {
             std::int64_t row = box.offset[0] + to / box.extent[1], column = box.offset[1] + to % box.extent[1];
-            t.reals[static_cast<std::size_t>(row * t.dims[1] + column)] += factor * read(operands[2], from);
+            t.reals[static_cast<std::size_t>(row * t.dims[1] + column)] += factor * dy[static_cast<std::size_t>(from)];
           });
     }
     return t;
@@ -165,21 +174,25 @@ struct Executor::Implementation {
   // Puts a logical tensor together; buffers of the same box are copies (take) or summands (add).
   HostTensor assemble(const Dims& dims, const std::vector<BufferId>& buffers, bool add) const {
     HostTensor t = real_tensor(dims);
-    for (BufferId id : buffers)
+    inspect(buffers, [&](BufferId id, const void* data) {
+      DType type = type_of(id);
       visit(id, [&](std::int64_t logical, std::int64_t local) {
-        double x = read(id, local);
+        double x = value(data, type, local);
         double& to = t.reals[static_cast<std::size_t>(logical)];
         to = add ? to + x : x;
       });
+    });
     return t;
   }
 
   void fill(const std::vector<BufferId>& buffers, const HostTensor& value) const {
     for (BufferId id : buffers) {
+      if (!here(id)) continue;
       if (type_of(id) == DType::i32) {
-        auto* data = static_cast<std::int32_t*>(backend->data(id));
-        visit(id, [&](std::int64_t logical, std::int64_t local) {
-          data[local] = value.indices[static_cast<std::size_t>(logical)];
+        overwrite(id, [&](void* data) {
+          visit(id, [&](std::int64_t logical, std::int64_t local) {
+            static_cast<std::int32_t*>(data)[local] = value.indices[static_cast<std::size_t>(logical)];
+          });
         });
       } else {
         fill_reals(id, [&](std::int64_t logical) { return value.reals[static_cast<std::size_t>(logical)]; });
@@ -195,119 +208,38 @@ struct Executor::Implementation {
     fill(buffers, value);
   }
 
-  std::int64_t now() const {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - epoch).count() *
-           1000;
-  }
-
-  // A lane's thread: waits for a step, runs its tasks, reports.
-  void serve(Lane& lane) {
-    std::int64_t served = 0;
-    while (true) {
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return quit || started > served; });
-        if (quit) return;
-        served = started;
-      }
-      lane.spans.clear();
-      for (std::size_t i = 0; i < lane.tasks.size() && !failed.load(); ++i)
-        if (!run(lane, i)) break;
-      {
-        std::lock_guard lock(mutex);
-        if (++finished == lanes.size()) changed.notify_all();
-      }
-    }
-  }
-
-  bool run(Lane& lane, std::size_t i) {
-    TaskId id = lane.tasks[i];
-    const Task& task = program.tasks[id.index()];
-    try {
-      for (TaskId d : program.dependencies_of(task)) wait_for(d);
-      std::int64_t start = tracing ? now() : 0;
-      if (task.kind == TaskKind::communicate) {
-        const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
-        const Participant& p = c.participants[lane.participant[i]];
-        CollectiveBuffers buffers;
-        if (p.send.valid()) buffers.send = backend->data(p.send), buffers.send_box = program.buffer(p.send).box;
-        if (p.receive.valid())
-          buffers.receive = backend->data(p.receive), buffers.receive_box = program.buffer(p.receive).box;
-        run_collective(c, lane.participant[i], buffers, held_type(c.dtype, options.precision), *communicator,
-                       static_cast<std::int64_t>(id.value) << 12);
-      } else {
-        backend->run(id, options.seed, step);
-      }
-      if (tracing) lane.spans.push_back({id, lane.device, static_cast<std::uint8_t>(lane.stream), {start}, {now()}});
-      if (done[id.index()].fetch_sub(1) == 1) announce();
-      return true;
-    } catch (const Cancelled&) {
-    } catch (const std::exception& e) {
-      std::lock_guard lock(mutex);
-      if (!failed.exchange(true))
-        failure = fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lane.device, e.what());
-      communicator->cancel();
-      announce();
-    }
-    return false;
-  }
-
-  void wait_for(TaskId id) {
-    if (wait_briefly([&] { return done[id.index()].load() == 0; })) return;
-    std::unique_lock lock(done_mutex);
-    waiting.fetch_add(1);
-    done_changed.wait(lock, [&] { return done[id.index()].load() == 0 || failed.load(); });
-    waiting.fetch_sub(1);
-    if (done[id.index()].load() != 0) throw Cancelled();
-  }
-
-  void announce() {
-    if (waiting.load() == 0) return;
-    { std::lock_guard lock(done_mutex); }
-    done_changed.notify_all();
-  }
-
   StepResult run_step(bool trace) {
-    tracing = trace;
-    failed = false;
-    epoch = std::chrono::steady_clock::now();
-    for (std::size_t t = 0; t < done.size(); ++t) done[t].store(waits[t]);
-    {
-      std::lock_guard lock(mutex);
-      finished = 0;
-      ++started;
-    }
-    changed.notify_all();
-    {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return finished == lanes.size(); });
-    }
-    if (failed.load()) {
-      communicator->reset();
-      throw std::runtime_error(failure);
-    }
+    // Every process counts time from its call of step(): these agree about as well as messages are quick.
+    if (trace) processes.barrier();
+    std::vector<Span> spans = backend->step({options.seed, step, rate_factor, trace});
     ++step;
     StepResult result;
     if (!program.outputs.empty() && program.outputs[0].dims.empty())
       result.loss = assemble({}, program.outputs[0].buffers, true).reals[0];
-    if (trace) {
-      Trace t;
-      t.source = "measured";
-      t.program = program_hash(program);
-      for (const Lane& lane : lanes) t.spans.insert(t.spans.end(), lane.spans.begin(), lane.spans.end());
-      std::sort(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) {
-        return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device);
-      });
-      if (!t.spans.empty()) {
-        Picoseconds first = t.spans[0].start;
-        for (Span& s : t.spans) {
-          s.start = s.start - first, s.end = s.end - first;
-          t.iteration = std::max(t.iteration, s.end);
-        }
-      }
-      result.trace = std::move(t);
-    }
+    if (trace) result.trace = to_trace(std::move(spans));
     return result;
+  }
+
+  Trace to_trace(std::vector<Span> mine) const {
+    static_assert(std::is_trivially_copyable_v<Span>);
+    Trace t;
+    t.source = "measured";
+    t.program = program_hash(program);
+    for (const std::vector<std::byte>& bytes : processes.all_gather(std::as_bytes(std::span(mine)))) {
+      std::size_t before = t.spans.size();
+      t.spans.resize(before + bytes.size() / sizeof(Span));
+      if (!bytes.empty()) std::memcpy(t.spans.data() + before, bytes.data(), bytes.size());
+    }
+    std::sort(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) {
+      return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device);
+    });
+    if (t.spans.empty()) return t;
+    Picoseconds first = t.spans[0].start;
+    for (Span& s : t.spans) {
+      s.start = s.start - first, s.end = s.end - first;
+      t.iteration = std::max(t.iteration, s.end);
+    }
+    return t;
   }
 
   const std::vector<BufferId>& find(const std::map<std::string, std::vector<BufferId>>& buffers,
@@ -321,28 +253,13 @@ struct Executor::Implementation {
 
   const Program& program;
   ExecutorOptions options;
+  std::unique_ptr<Processes> alone;
+  Processes& processes;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Communicator> communicator;
-  std::vector<Lane> lanes;
-  std::vector<int> waits;              // by task: how many lanes run it
-  std::vector<std::atomic<int>> done;  // by task: lanes that have not run it yet in this step
   std::map<std::string, std::vector<BufferId>> weight_buffers, optimizer_buffers, input_buffers, gradient_buffers;
   std::map<std::string, std::vector<Task>> row_updates;  // by weight; no such weight has a gradient buffer
   std::int64_t step = 0;
-
-  std::mutex mutex;
-  std::condition_variable changed;  // a step starts or ends
-  std::int64_t started = 0;
-  std::size_t finished = 0;
-  bool quit = false;
-  std::mutex done_mutex;
-  std::condition_variable done_changed;  // a task is done
-  std::atomic<int> waiting{0};
-  std::atomic<bool> failed{false};
-  std::string failure;
-  bool tracing = false;
-  std::chrono::steady_clock::time_point epoch;
-  std::vector<std::thread> threads;
+  double rate_factor = 1;
 };
 
 Executor::Executor(const Program& program, const ExecutorOptions& options)
@@ -366,7 +283,7 @@ std::vector<ProgramLeaf> Executor::inputs() const {
   return list;
 }
 
-void Executor::set_learning_rate_factor(double factor) { implementation_->backend->set_learning_rate_factor(factor); }
+void Executor::set_learning_rate_factor(double factor) { implementation_->rate_factor = factor; }
 
 StepResult Executor::step(bool trace) { return implementation_->run_step(trace); }
 std::int64_t Executor::steps_done() const { return implementation_->step; }
@@ -424,6 +341,16 @@ std::vector<std::string> Executor::weight_names() const {
       names.push_back(leaf.name);
   return names;
 }
+
+bool Executor::holds(const std::string& name) const {
+  for (const auto* buffers : {&implementation_->weight_buffers, &implementation_->optimizer_buffers})
+    if (auto found = buffers->find(name); found != buffers->end())
+      return std::any_of(found->second.begin(), found->second.end(),
+                         [&](BufferId id) { return implementation_->here(id); });
+  return false;
+}
+
+Processes& Executor::processes() const { return implementation_->processes; }
 
 std::vector<Bytes> Executor::memory() const { return implementation_->backend->memory(); }
 

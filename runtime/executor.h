@@ -1,5 +1,5 @@
-// Runs a Program on this process's logical devices. Each device has a compute and a communication thread; each runs the
-// tasks of its stream in the Program's order, when their dependencies are done.
+// A Program's values and its steps, on this process's logical devices and those of the processes beside it. Where there
+// are several processes, each makes the same calls in the same order; what comes out is the same in all.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,9 @@ struct ExecutorOptions {
   std::string backend = "cpu";
   Precision precision = Precision::f32;
   std::uint64_t seed = 1;
-  int threads = 0;           // per logical device; 0: a fair share of the cores
-  bool share_memory = true;  // of buffers that are never in use at the same time
+  int threads = 0;                 // per logical device; 0: a fair share of the cores
+  bool share_memory = true;        // of buffers that are never in use at the same time
+  Processes* processes = nullptr;  // none: this one alone
 };
 
 struct StepResult {
@@ -48,7 +49,8 @@ class Executor {
   // What the next steps multiply the optimizer's learning rate with.
   void set_learning_rate_factor(double factor);
 
-  // One iteration. A task that throws stops all; its exception is rethrown with the task's name.
+  // One iteration. A task that throws stops all; its exception is rethrown with the task's name. ProcessFailure when
+  // another process gave up.
   StepResult step(bool trace = false);
   std::int64_t steps_done() const;
   // Steps done in an earlier run: the next one draws its random numbers, and corrects Adam's bias, as the one after
@@ -70,6 +72,9 @@ class Executor {
   std::vector<StateTensor> state() const;
   HostTensor state(const std::string& name) const;
   void set_state(const std::string& name, const HostTensor& value);
+  // Whether this process has a part of it; set_state of others does nothing.
+  bool holds(const std::string& name) const;
+  Processes& processes() const;
   const ExecutorOptions& options() const;
 
  private:

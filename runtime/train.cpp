@@ -100,6 +100,10 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   how.seed = at.seed;
   if (!options.gradients_file.empty()) how.share_memory = false;  // gradients outlive their use
   Executor executor(training, how);
+  Processes& processes = executor.processes();
+  if (processes.size() > 1)
+    processes.require_equal("the checkpoint to go on from",
+                            from ? fmt::format("step {} of {:016x}", at.step, from->index().weights) : "none");
   if (from)
     from->restore(executor);
   else if (!options.weights_file.empty())
@@ -127,7 +131,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   bool tested = data && data->test && evaluation;
   if (options.patience > 0 && !tested)
     throw_input_error("early stopping: data {} have no test rows to watch", options.data);
-  if (!options.checkpoint.folder.empty()) require_checkpoint_folder(options.checkpoint.folder);
+  if (!options.checkpoint.folder.empty() && processes.rank() == 0) require_checkpoint_folder(options.checkpoint.folder);
   std::int64_t evaluate_every =
       options.patience > 0 ? std::max<std::int64_t>(options.evaluate_every, 1) : options.evaluate_every;
   Schedule schedule = options.schedule;

@@ -14,6 +14,7 @@ void set_initial_values(Executor& executor, const Program& program, const std::s
     const std::string& name = leaf.name;
     if (std::none_of(held.begin(), held.end(), [&](const StateTensor& t) { return t.name == name; })) continue;
     if (!leaf.op->trainable() && !file.find(name)) continue;
+    if (!executor.holds(name)) continue;
     const TensorInfo& info = file.at(name);
     HostTensor value;
     value.dims = ints_attribute(leaf.attributes, 0);
@@ -32,6 +33,10 @@ void save_gradients(const Executor& executor, const Program& program, const std:
   for (const ProgramLeaf& leaf : program.leaves)
     if (leaf.op->trainable() && std::find(names.begin(), names.end(), leaf.name) != names.end())
       tensors.push_back({leaf.name, type, ints_attribute(leaf.attributes, 0), 0});
+  if (executor.processes().rank() != 0) {  // one process writes what all hand out
+    for (const TensorInfo& info : tensors) executor.gradient(info.name);
+    return;
+  }
   SafetensorsWriter writer(path, tensors, {{"format", "unity-gradients"}});
   for (const TensorInfo& info : tensors) {
     HostTensor value = executor.gradient(info.name);

@@ -1,6 +1,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "core/base/text.h"
 #include "runtime/checkpoint/folder.h"
@@ -25,7 +27,13 @@ std::vector<CheckpointFile> shards(const Executor& executor, std::int64_t shard_
   return files;
 }
 
-void write_shard(const Executor& executor, const fs::path& folder, CheckpointFile& file, std::int64_t step) {
+// Every process hands out its parts of the tensors; the `writer` puts them together in the file.
+void write_shard(const Executor& executor, const fs::path& folder, CheckpointFile& file, std::int64_t step,
+                 bool writes) {
+  if (!writes) {
+    for (const TensorInfo& info : file.tensors) executor.state(info.name);
+    return;
+  }
   SafetensorsWriter writer(folder / file.name, file.tensors,
                            {{"format", "unity-checkpoint"}, {"step", fmt::format("{}", step)}});
   for (const TensorInfo& info : file.tensors) {
@@ -64,15 +72,40 @@ SafetensorsFile open_shard(const fs::path& folder, const CheckpointFile& file) {
   return opened;
 }
 
+// The files of all processes, each as the one that wrote it knows it.
+void exchange(Processes& processes, std::vector<CheckpointFile>& files) {
+  struct Written {
+    std::uint64_t bytes = 0;
+    std::uint32_t crc32 = 0;
+  };
+  std::vector<Written> mine;
+  for (const CheckpointFile& file : files) mine.push_back({file.bytes, file.crc32});
+  std::vector<std::vector<std::byte>> all = processes.all_gather(std::as_bytes(std::span(mine)));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    Written of;
+    std::memcpy(&of, all[i % all.size()].data() + i * sizeof of, sizeof of);
+    files[i].bytes = of.bytes, files[i].crc32 = of.crc32;
+  }
+}
+
 }  // namespace
 
 void save_checkpoint(const Executor& executor, const TrainingPosition& position, const CheckpointOptions& options) {
   CheckpointIndex index{position, hash_of(executor.state()), shards(executor, options.shard_bytes)};
-  publish_checkpoint(options.folder, position.step, std::max<std::int64_t>(options.keep, 1),
-                     [&](const fs::path& folder) {
-                       for (CheckpointFile& file : index.files) write_shard(executor, folder, file, position.step);
-                       write_file_atomically(folder / "index.json", index_to_json(index));
-                     });
+  Processes& processes = executor.processes();
+  auto rank = static_cast<std::size_t>(processes.rank()), ranks = static_cast<std::size_t>(processes.size());
+  auto write = [&](const fs::path& folder) {
+    processes.barrier();  // the folder is there
+    for (std::size_t i = 0; i < index.files.size(); ++i)
+      write_shard(executor, folder, index.files[i], position.step, i % ranks == rank);
+    exchange(processes, index.files);
+    if (rank == 0) write_file_atomically(folder / "index.json", index_to_json(index));
+  };
+  if (rank == 0)
+    publish_checkpoint(options.folder, position.step, std::max<std::int64_t>(options.keep, 1), write);
+  else
+    write(unfinished_checkpoint(options.folder, position.step));
+  processes.barrier();  // the checkpoint is there
 }
 
 Checkpoint::Checkpoint(fs::path path)
@@ -93,6 +126,7 @@ void Checkpoint::restore(Executor& executor) const {
   for (const CheckpointFile& file : index_.files) files.push_back(open_shard(path_, file));
   for (const SafetensorsFile& file : files)
     for (const TensorInfo& info : file.tensors()) {
+      if (!executor.holds(info.name)) continue;
       HostTensor value{info.dims, DType::f64, file.reals(info), {}};
       executor.set_state(info.name, value);
     }

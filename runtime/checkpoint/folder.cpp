@@ -83,10 +83,14 @@ void require_checkpoint_folder(const fs::path& folder) {
   fs::remove(probe, error);
 }
 
+fs::path unfinished_checkpoint(const fs::path& folder, std::int64_t step) {
+  return folder / fmt::format("step-{:06}.tmp", step);
+}
+
 void publish_checkpoint(const fs::path& folder, std::int64_t step, std::int64_t keep,
                         const std::function<void(const fs::path&)>& write) {
   clear_leftovers(folder);
-  fs::path path = folder / fmt::format("step-{:06}", step), beside = path.string() + ".tmp";
+  fs::path path = folder / fmt::format("step-{:06}", step), beside = unfinished_checkpoint(folder, step);
   std::error_code error;
   fs::create_directories(beside, error);
   if (error) throw_input_error("{}: cannot be written: {}", beside.string(), error.message());

@@ -20,6 +20,9 @@ std::vector<SavedStep> saved_steps(const std::filesystem::path& folder);
 // Makes the folder where it does not exist, and tries whether it can be written to. InputError when not.
 void require_checkpoint_folder(const std::filesystem::path& folder);
 
+// The folder in which the checkpoint of a step is written until it is complete.
+std::filesystem::path unfinished_checkpoint(const std::filesystem::path& folder, std::int64_t step);
+
 // Calls write(a fresh folder beside), makes it durable, gives it its name, and only then removes all but the newest
 // `keep` checkpoints. InputError when that is not possible; whatever happens, the checkpoints before stay as they were.
 void publish_checkpoint(const std::filesystem::path& folder, std::int64_t step, std::int64_t keep,

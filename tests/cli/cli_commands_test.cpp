@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -254,8 +255,12 @@ TEST_CASE("the critical path of a plan adds up to its iteration") {
 }
 
 TEST_CASE("an absent backend is a reported state, not a crash") {
+  ::setenv("UNITY_PLUGINS", "/no/such/folder", 1);
   check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend cuda", {"cuda", "not in this build"});
-  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm mpi", {"mpi"});
+  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm mpi", {"mpi", "not in this build"});
+  ::unsetenv("UNITY_PLUGINS");
+  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend abacus", {"abacus", "known: cpu, cuda"});
+  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm pigeons", {"pigeons", "mpi"});
 }
 
 TEST_CASE("every command has help with an example") {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/comm/collectives.h"
+#include "runtime/comm/processes.h"
 
 using namespace unity;
 
@@ -53,7 +54,8 @@ Group make(CollectiveKind kind, std::vector<Box> send, std::vector<Box> receive,
 
 void run(Group& g) {
   auto n = g.communication.participants.size();
-  auto communicator = make_thread_communicator(static_cast<int>(n));
+  Processes alone;
+  auto communicator = make_communicator(static_cast<int>(n), alone);
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < n; ++i)
     threads.emplace_back([&, i] {
@@ -156,7 +158,8 @@ TEST_CASE("all-to-all turns rows into columns") {
 }
 
 TEST_CASE("a cancelled run wakes those who wait") {
-  auto communicator = make_thread_communicator(2);
+  Processes alone;
+  auto communicator = make_communicator(2, alone);
   bool woken = false;
   std::jthread waiter([&] {
     std::byte data[8];

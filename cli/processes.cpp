@@ -1,0 +1,67 @@
+#include "cli/processes.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "runtime/comm/open_processes.h"
+
+namespace unity::cli {
+namespace {
+
+void redirect(std::FILE* stream, const std::string& path) {
+  if (!std::freopen(path.c_str(), "w", stream)) throw_input_error("{}: cannot be written", path);
+  std::setvbuf(stream, nullptr, _IOLBF, 0);
+}
+
+void share_output(const Processes& processes, const std::string& logs) {
+  if (processes.size() == 1 && logs.empty()) return;
+  if (!logs.empty()) std::filesystem::create_directories(logs);
+  std::string log = logs.empty() ? "" : fmt::format("{}/rank-{}.log", logs, processes.rank());
+  if (processes.rank() != 0) redirect(stdout, log.empty() ? "/dev/null" : log);
+  if (!log.empty()) {
+    if (processes.rank() == 0)
+      redirect(stderr, log);
+    else if (!std::freopen(log.c_str(), "a", stderr))
+      throw_input_error("{}: cannot be written", log);
+  }
+}
+
+}  // namespace
+
+void ProcessOptions::add(CLI::App& command) {
+  command.add_option("--comm", comm, "threads; mpi: the processes of mpirun or srun; nccl: as mpi where there are any")
+      ->capture_default_str();
+  command.add_option("--comm-timeout", timeout, "Seconds without a message after which a process counts as lost")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--log-folder", logs, "Messages of each process, in rank-N.log");
+}
+
+void with_processes(const ProcessOptions& options, const std::function<void(Processes&)>& body) {
+  std::unique_ptr<Processes> processes =
+      open_processes(options.comm, std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000)));
+  if (processes->size() == 1) {
+    share_output(*processes, options.logs);
+    return body(*processes);
+  }
+  auto give_up = [&](int code, const std::string& what) {
+    fmt::print(stderr, "unity: error: rank {}: {}\n", processes->rank(), what);
+    std::fflush(nullptr);
+    processes->give_up(what, code);
+  };
+  try {
+    share_output(*processes, options.logs);
+    body(*processes);
+    std::fflush(nullptr);
+    processes->barrier();
+  } catch (const InputError& error) {
+    give_up(2, error.what());
+  } catch (const std::exception& error) {
+    give_up(1, error.what());
+  }
+}
+
+}  // namespace unity::cli

@@ -1,0 +1,16 @@
+// Parts of Unity that need libraries which not every machine has (MPI, CUDA) are shared libraries opened when asked
+// for.
+#pragma once
+
+#include <string>
+
+namespace unity {
+
+// A plug-in's entry point. Looked for in UNITY_PLUGINS (a folder), then in `../lib/unity` beside the executable.
+// InputError when the plug-in is not there or does not open: says why, and `how` to get it.
+void* open_plugin(const std::string& name, const std::string& symbol, const std::string& how);
+
+// The plug-in's interface; both sides must have been built from the same sources.
+inline constexpr int kPluginVersion = 1;
+
+}  // namespace unity
