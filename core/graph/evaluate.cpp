@@ -50,9 +50,11 @@ double LogicalTensor::number(std::int64_t i) const {
     case DType::i64:
       return static_cast<double>(as<std::int64_t>()[i]);
     case DType::mod:
+      return static_cast<double>(as<Mod>()[i].value);
+    case DType::bf16:
       break;
   }
-  return static_cast<double>(as<Mod>()[i].value);
+  UNITY_CHECK(false, "the evaluator does not hold bf16");
 }
 
 std::vector<std::vector<LogicalTensor>> evaluate(const Pcg& pcg, const LeafValues& leaves,

@@ -5,7 +5,7 @@
 
 namespace unity {
 namespace {
-constexpr std::array<std::string_view, 5> kNames = {"f32", "f64", "i32", "i64", "mod"};
+constexpr std::array<std::string_view, 6> kNames = {"f32", "f64", "i32", "i64", "mod", "bf16"};
 }
 
 std::string_view to_string(DType type) { return kNames[static_cast<std::size_t>(type)]; }

@@ -14,10 +14,12 @@ namespace unity {
 using Dims = std::vector<std::int64_t>;
 
 // f32, f64: real numbers. i32: indices and labels. i64 and mod (integers modulo a prime) exist for the reference
-// evaluator only, where equality is exact.
-enum class DType : std::uint8_t { f32, f64, i32, i64, mod };
+// evaluator only, where equality is exact; bf16 only in how a backend holds reals.
+enum class DType : std::uint8_t { f32, f64, i32, i64, mod, bf16 };
 
-constexpr std::int64_t size_of(DType type) { return type == DType::f32 || type == DType::i32 ? 4 : 8; }
+constexpr std::int64_t size_of(DType type) {
+  return type == DType::bf16 ? 2 : type == DType::f32 || type == DType::i32 ? 4 : 8;
+}
 std::string_view to_string(DType type);
 Result<DType> parse_dtype(std::string_view text);
 

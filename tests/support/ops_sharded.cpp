@@ -24,6 +24,8 @@ void visit(DType type, Body&& body) {
       return body.template operator()<std::int64_t>();
     case DType::mod:
       return body.template operator()<Mod>();
+    case DType::bf16:
+      UNITY_CHECK(false, "blocks of tests do not hold bf16");
   }
 }
 
@@ -117,6 +119,8 @@ Block random_block(const Shape& shape, DType real_type, std::int64_t index_bound
       case DType::mod:
         data<Mod>(b)[i] = Mod(integer);
         break;
+      case DType::bf16:
+        UNITY_CHECK(false, "blocks of tests do not hold bf16");
     }
   }
   return b;
