@@ -14,13 +14,17 @@
 #include <algorithm>
 #include <cstdint>
 
-#ifndef UNITY_CUDA_EMULATED
+// A host compiler without UNITY_CUDA_EMULATED (the backend's own sources) sees Stream alone.
+#ifdef __CUDACC__
 #include <cuda_runtime.h>
 
 #include "runtime/cuda/check.h"
 #define UNITY_DEVICE __host__ __device__ __forceinline__
 #define UNITY_LAMBDA [=] __device__
 #else
+#ifndef UNITY_CUDA_EMULATED
+#include <cuda_runtime_api.h>
+#endif
 #define UNITY_DEVICE inline
 #define UNITY_LAMBDA [=]
 #endif
@@ -30,6 +34,7 @@ namespace unity::cuda {
 #ifndef UNITY_CUDA_EMULATED
 using Stream = cudaStream_t;
 
+#ifdef __CUDACC__
 // The threads that work on one group: one warp, or one block of several warps. All of them call every member.
 class Group {
  public:
@@ -108,6 +113,7 @@ void for_each_group(Stream stream, std::int64_t groups, std::int64_t work, F f) 
   run_groups<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, stream>>>(groups, size, f);
   UNITY_CUDA_CHECK(cudaGetLastError());
 }
+#endif  // __CUDACC__
 
 #else  // UNITY_CUDA_EMULATED
 using Stream = void*;

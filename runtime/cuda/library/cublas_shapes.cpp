@@ -1,0 +1,54 @@
+#include "runtime/cuda/library/cublas_shapes.h"
+
+#include <limits>
+
+namespace unity::cuda {
+namespace {
+
+// The row-major product y[m, n] = op(left)[m, k] op(right)[k, n], said to cuBLAS.
+GemmShape row_major(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_left, bool transpose_right) {
+  GemmShape g;
+  g.m = n, g.n = m, g.k = k;
+  g.a = 1, g.b = 0;
+  g.transpose_a = transpose_right, g.transpose_b = transpose_left;
+  g.lda = transpose_right ? k : n, g.ldb = transpose_left ? m : k, g.ldd = n;
+  g.stride_a = k * n, g.stride_b = m * k, g.stride_d = m * n;
+  return g;
+}
+
+}  // namespace
+
+Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> in,
+                             std::span<const Operand> out) {
+  GemmShape g;
+  for (std::span<const Operand> operands : {in, out})
+    for (const Operand& o : operands)
+      if (o.elements() == 0) return fail("{}: an operand has no elements", op);
+  if (op == "matmul") {
+    std::int64_t k = in[0].extent.back();
+    g = row_major(in[0].elements() / k, out[0].extent.back(), k, false, int_attribute(attributes, 1) != 0);
+    g.relu = text_attribute(attributes, 0) == "relu";
+  } else if (op == "matmul_weight_gradient") {
+    std::int64_t k = out[0].extent[0];
+    g = row_major(k, out[0].extent[1], in[0].elements() / k, true, false);
+  } else if (op == "batch_matmul") {
+    bool transpose_left = int_attribute(attributes, 0) != 0, transpose_right = int_attribute(attributes, 1) != 0;
+    const Dims &a = in[0].extent, &y = out[0].extent;
+    std::int64_t m = y[y.size() - 2], n = y.back(), k = a[a.size() - (transpose_left ? 2 : 1)];
+    g = row_major(m, n, k, transpose_left, transpose_right);
+    g.batch = out[0].elements() / (m * n);
+  } else {
+    return fail("{}: is no product of matrices", op);
+  }
+  for (std::int64_t size : {g.m, g.n, g.k, g.batch})
+    if (size > std::numeric_limits<std::int32_t>::max()) return fail("{}: a size of {} is over 32 bits", op, size);
+  return g;
+}
+
+std::string to_string(const GemmShape& g) {
+  return fmt::format("m{} n{} k{} batch{} {}{} ld {},{},{} stride {},{},{} of {},{}{}", g.m, g.n, g.k, g.batch,
+                     g.transpose_a ? 't' : 'n', g.transpose_b ? 't' : 'n', g.lda, g.ldb, g.ldd, g.stride_a, g.stride_b,
+                     g.stride_d, g.a, g.b, g.relu ? " relu" : "");
+}
+
+}  // namespace unity::cuda
