@@ -31,9 +31,8 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
                         bool trace, Processes* processes) {
   Program training = lower_plan(plan, topology, true), evaluation = lower_plan(plan, topology, false);
   TrainOptions t;
-  t.executor = {
-      o.backend, o.precision == "f64" ? Precision::f64 : Precision::f32, o.source.settings.search.seed, o.threads, true,
-      processes};
+  t.executor = {o.backend, parse_precision(o.precision, "--precision"), o.source.settings.search.seed, o.threads, true,
+                processes};
   t.data = o.data;
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
@@ -136,8 +135,7 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
 }
 
 void run(const Options& o, Processes& processes) {
-  if (o.precision != "f32" && o.precision != "f64")
-    throw_input_error("--precision: found '{}', expected f32 or f64", o.precision);
+  parse_precision(o.precision, "--precision");
   if (o.early_stop_on != "accuracy" && o.early_stop_on != "loss")
     throw_input_error("--early-stop-on: found '{}', expected accuracy or loss", o.early_stop_on);
   if (!o.schedule.empty()) parse_schedule(o.schedule);
@@ -189,7 +187,7 @@ void add_run(CLI::App& app) {
   at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
   command->add_flag("--in-order", o->in_order,
                     "Take the rows as they come, all for training unless the data have test rows of their own");
-  command->add_option("--precision", o->precision, "f32 or f64")->capture_default_str();
+  command->add_option("--precision", o->precision, "f32, f64; on cuda also tf32, bf16")->capture_default_str();
   at_least_one(command->add_option("--threads", o->threads, "Threads per device (default: a fair share of the cores)"));
   command->add_option("--schedule", o->schedule,
                       "Learning rate over time, as in 'cosine warmup=100 min=1e-5' (constant, step, cosine, linear, "

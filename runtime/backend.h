@@ -13,9 +13,14 @@
 
 namespace unity {
 
-enum class Precision : std::uint8_t { f32, f64 };
+// f32 and f64: of everything. tf32: f32 whose products are rounded to 10 bits of mantissa first. bf16: activations and
+// their gradients in bf16, weights, their gradients and optimizer states in f32. The CPU has the first two.
+enum class Precision : std::uint8_t { f32, f64, tf32, bf16 };
+std::string_view to_string(Precision precision);
+// InputError, which begins with `what`.
+Precision parse_precision(std::string_view text, std::string_view what);
 
-// The element type in which a tensor of the program is held.
+// The element type in which the values of a tensor are read and written.
 inline DType held_type(DType dtype, Precision precision) {
   return dtype == DType::f32 && precision == Precision::f64 ? DType::f64 : dtype;
 }
@@ -34,7 +39,7 @@ class Backend {
   // traced, counted from the call, in any order. What a task throws comes with the task's name; ProcessFailure when
   // another process gave up.
   virtual std::vector<Span> step(const StepInfo& info) = 0;
-  // Between steps: the values of a buffer of one of this process's devices, dense, in the type in which it is held.
+  // Between steps: the values of a buffer of one of this process's devices, dense, in held_type().
   virtual void read(BufferId buffer, void* to) = 0;
   virtual void write(BufferId buffer, const void* from) = 0;
   // Where the values lie, if host code can reach them; else null.

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <optional>
 
-#include "core/base/text.h"
 #include "core/plan/memory_plan.h"
 #include "core/plan/row_updates.h"
 #include "runtime/backend.h"
@@ -13,7 +12,6 @@
 #include "runtime/cpu/optimizers.h"
 #include "runtime/cpu/threads.h"
 #include "runtime/lanes.h"
-#include "runtime/plugin.h"
 
 namespace unity {
 namespace {
@@ -142,17 +140,10 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
-                                      const BackendOptions& options) {
-  if (name == "cpu") return std::make_unique<CpuBackend>(program, processes, options);
-  if (name != "cuda") throw_input_error("backend '{}' is not known{}", name, suggestion(name, {"cpu", "cuda"}));
-  using Make = Backend* (*)(int version, const Program&, Processes&, const BackendOptions&);
-  auto make = reinterpret_cast<Make>(open_plugin("cuda", "unity_make_cuda_backend",
-                                                 "install the CUDA toolkit 12 or newer with cuDNN and NCCL, configure "
-                                                 "anew and build"));
-  std::unique_ptr<Backend> backend(make(kPluginVersion, program, processes, options));
-  if (!backend) throw_input_error("cuda: the plug-in was built with another version of unity; build anew");
-  return backend;
+std::unique_ptr<Backend> make_cpu_backend(const Program& program, Processes& processes, const BackendOptions& options) {
+  if (options.precision != Precision::f32 && options.precision != Precision::f64)
+    throw_input_error("backend cpu: precision is {}, expected f32 or f64", to_string(options.precision));
+  return std::make_unique<CpuBackend>(program, processes, options);
 }
 
 }  // namespace unity

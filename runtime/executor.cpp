@@ -32,9 +32,8 @@ struct Executor::Implementation {
         processes(o.processes ? *o.processes : *alone) {
     processes.require_devices(p.devices);
     if (processes.size() > 1)
-      processes.require_equal(
-          "the plan as lowered, its precision and seed",
-          fmt::format("{:016x} in {} from {}", program_hash(p), o.precision == Precision::f64 ? "f64" : "f32", o.seed));
+      processes.require_equal("the plan as lowered, its precision and seed",
+                              fmt::format("{:016x} in {} from {}", program_hash(p), to_string(o.precision), o.seed));
     backend = make_backend(o.backend, p, processes, {o.precision, o.threads, o.share_memory});
     for (std::size_t b = 0; b < p.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));

@@ -1,0 +1,38 @@
+#include "runtime/backend.h"
+
+#include <array>
+
+#include "core/base/text.h"
+#include "runtime/plugin.h"
+
+namespace unity {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPrecisions = {"f32", "f64", "tf32", "bf16"};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(const Program& program, Processes& processes, const BackendOptions& options);
+
+std::string_view to_string(Precision precision) { return kPrecisions[static_cast<std::size_t>(precision)]; }
+
+Precision parse_precision(std::string_view text, std::string_view what) {
+  for (std::size_t i = 0; i < kPrecisions.size(); ++i)
+    if (kPrecisions[i] == text) return static_cast<Precision>(i);
+  throw_input_error("{}: found '{}', expected {}", what, text, fmt::join(kPrecisions, ", "));
+}
+
+std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
+                                      const BackendOptions& options) {
+  if (name == "cpu") return make_cpu_backend(program, processes, options);
+  if (name != "cuda") throw_input_error("backend '{}' is not known{}", name, suggestion(name, {"cpu", "cuda"}));
+  using Make = Backend* (*)(int version, const Program&, Processes&, const BackendOptions&);
+  auto make = reinterpret_cast<Make>(open_plugin("cuda", "unity_make_cuda_backend",
+                                                 "install the CUDA toolkit 12 or newer with cuDNN and NCCL, configure "
+                                                 "anew and build"));
+  std::unique_ptr<Backend> backend(make(kPluginVersion, program, processes, options));
+  if (!backend) throw_input_error("cuda: the plug-in was built with another version of unity; build anew");
+  return backend;
+}
+
+}  // namespace unity

@@ -1,0 +1,555 @@
+// The CUDA backend. Every logical device has a compute and a communication stream on its GPU; tasks are enqueued in the
+// Program's order, and events make a stream wait for what another one does. The first iteration is enqueued task by
+// task; the second is captured as a CUDA graph, which later ones launch.
+#include "runtime/backend.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "core/base/text.h"
+#include "core/plan/memory_plan.h"
+#include "core/plan/row_updates.h"
+#include "runtime/cuda/blocks.h"
+#include "runtime/cuda/call.h"
+#include "runtime/cuda/collective.h"
+#include "runtime/cuda/devices.h"
+#include "runtime/cuda/held_types.h"
+#include "runtime/cuda/library/library.h"
+#include "runtime/cuda/optimizers.h"
+#include "runtime/cuda/resources.h"
+#include "runtime/plugin.h"
+
+namespace unity::cuda {
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+
+Math math_of(Precision precision) {
+  return precision == Precision::tf32 ? Math::tf32 : precision == Precision::bf16 ? Math::bf16 : Math::f32;
+}
+
+// A stream with what its tasks share: they run one after another.
+struct Lane {
+  StreamHandle stream;
+  Memory scratch;
+  std::int64_t scratch_bytes = 0;  // what its tasks need
+};
+
+struct LogicalDevice {
+  int gpu = 0;
+  Memory arena;
+  std::array<Lane, 2> lanes;  // compute, communication
+  std::unique_ptr<Libraries> libraries;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
+      : program_(program),
+        processes_(processes),
+        precision_(options.precision),
+        types_(held_types(program, options.precision)),
+        eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
+        careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
+    place();
+    allocate(options);
+    collectives_.emplace(program, placements_, processes);
+    prepare();
+  }
+
+  ~CudaBackend() override {
+    for (auto& [d, device] : devices_) cudaSetDevice(device.gpu), cudaDeviceSynchronize();
+  }
+
+  std::vector<Span> step(const StepInfo& info) override;
+  void read(BufferId buffer, void* to) override;
+  void write(BufferId buffer, const void* from) override;
+  std::vector<Bytes> memory() const override { return plan_.arenas; }
+
+ private:
+  // One task of this process's devices, ready to be enqueued.
+  struct Work {
+    TaskId task;
+    std::int64_t device = 0;  // whose stream it is enqueued on; of NCCL's, the first of this process
+    int lane = 0;
+    std::vector<std::size_t> after;  // works on other streams that it waits for
+    bool awaited = false;            // by a work on another stream
+    std::function<void()> enqueue;
+  };
+
+  void place();
+  void allocate(const BackendOptions& options);
+  void prepare();
+  void prepare_compute(Work& work, const Task& task);
+  void prepare_update(Work& work, const Task& task);
+  void prepare_communication(std::size_t index, TaskId id);
+  void enqueue(bool timed);
+  void capture();
+  void set_step_values(const StepInfo& info);
+  void wait();
+
+  DType held(BufferId b) const { return types_[static_cast<std::size_t>(program_.buffer(b).tensor)]; }
+  bool here(DeviceId d) const { return devices_.contains(d.value); }
+  void* data(BufferId b) {
+    std::int64_t offset = plan_.offsets[b.index()];
+    return offset < 0 ? nullptr : devices_.at(program_.buffer(b).device.value).arena.at(offset);
+  }
+  // In bf16: what compute tasks read in place of a weight of two or more dimensions.
+  BFloat16* shadow(BufferId b) {
+    auto found = shadows_.find(b);
+    return found == shadows_.end() ? nullptr : static_cast<BFloat16*>(found->second.data());
+  }
+  Operand operand(BufferId b, bool as_read_by_compute) {
+    const Buffer& buffer = program_.buffer(b);
+    Operand o{data(b), held(b), buffer.box.extent, buffer.box.offset, program_.tensor_of(b).dims};
+    if (BFloat16* half = as_read_by_compute ? shadow(b) : nullptr) o.data = half, o.dtype = DType::bf16;
+    return o;
+  }
+  Lane& lane_of(const Work& w) { return devices_.at(w.device).lanes[static_cast<std::size_t>(w.lane)]; }
+  std::string describe(TaskId id) const;
+
+  const Program& program_;
+  Processes& processes_;
+  Precision precision_;
+  std::vector<DType> types_;  // by tensor
+  bool eager_, careful_;
+  std::vector<Placement> placements_;              // by device of the program
+  std::map<std::int64_t, LogicalDevice> devices_;  // of this process
+  MemoryPlan plan_;
+  std::map<BufferId, Memory> shadows_;
+  std::optional<Collectives> collectives_;
+  std::map<int, Memory> step_values_;  // by GPU
+  Memory step_staging_;
+  std::uint64_t seed_ = 0;
+  std::vector<Work> works_;
+  std::vector<EventHandle> events_;  // by work that is awaited
+  EventHandle begin_;
+  std::vector<EventHandle> ends_;                  // by lane
+  std::vector<std::array<EventHandle, 2>> times_;  // by work: start and end, when traced
+  EventHandle origin_;
+  GraphHandle graph_;
+  bool capturing_ = false;
+  std::int64_t steps_ = 0;
+};
+
+std::string CudaBackend::describe(TaskId id) const {
+  const Task& task = program_.tasks[id.index()];
+  std::string shapes;
+  for (BufferId b : program_.operands_of(task))
+    shapes += fmt::format("{}{}[{}]", shapes.empty() ? "" : ", ", to_string(held(b)),
+                          fmt::join(program_.buffer(b).box.extent, ", "));
+  return fmt::format("task {} ({}) on device {} of {}", id, program_.task_name(id), task.device, shapes);
+}
+
+// Which GPU each device of the program is on, those of other processes too.
+void CudaBackend::place() {
+  std::vector<Gpu> gpus = find_gpus();
+  struct Place {
+    std::int32_t device = 0, gpu = 0;
+    Hash identity = 0;
+  };
+  std::vector<Place> mine;
+  int count = processes_.count(program_.devices);
+  for (int d = 0; d < program_.devices; ++d) {
+    if (!processes_.has(DeviceId(d), program_.devices)) continue;
+    int i = gpu_of(static_cast<int>(mine.size()), count, processes_.local_rank(), processes_.local_size(),
+                   static_cast<int>(gpus.size()));
+    int ordinal = gpus[static_cast<std::size_t>(i)].ordinal;
+    cudaDeviceProp p;
+    UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, ordinal));
+    mine.push_back({d, ordinal, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes))});
+    devices_[d].gpu = ordinal;
+  }
+  placements_.resize(static_cast<std::size_t>(program_.devices));
+  auto all = processes_.all_gather(std::as_bytes(std::span(mine)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (std::size_t i = 0; i < all[rank].size() / sizeof(Place); ++i) {
+      Place p;
+      std::memcpy(&p, all[rank].data() + i * sizeof p, sizeof p);
+      placements_[static_cast<std::size_t>(p.device)] = {static_cast<int>(rank), p.gpu, p.identity};
+    }
+}
+
+void CudaBackend::allocate(const BackendOptions& options) {
+  std::vector<Bytes> bytes;
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    BufferId id(static_cast<std::int64_t>(b));
+    bytes.push_back({program_.buffers[b].box.elements() * size_of(held(id))});
+  }
+  plan_ = plan_memory(program_, bytes, {.alignment = kAlignment, .share = options.share_memory});
+  for (auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    Bytes needed = plan_.arenas[static_cast<std::size_t>(d)];
+    std::size_t free = 0, total = 0;
+    UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    try {
+      device.arena = Memory(needed.count, Memory::Place::device);
+    } catch (const OutOfDeviceMemory&) {
+      throw_input_error(
+          "device {} needs {} of memory for the plan's buffers, but GPU {} has {} free of {}; search with "
+          "--memory-limit {} for a plan that fits",
+          d, to_string(needed), device.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}),
+          to_string(Bytes{static_cast<std::int64_t>(total)}),
+          to_string(Bytes{static_cast<std::int64_t>(free / 10 * 9)}));
+    }
+    for (Lane& lane : device.lanes) lane.stream = make_stream();
+    device.libraries = std::make_unique<Libraries>(LibraryOptions{.math = math_of(precision_)});
+    if (!step_values_.contains(device.gpu))
+      step_values_[device.gpu] = Memory(sizeof(StepValues), Memory::Place::device);
+  }
+  step_staging_ = Memory(sizeof(StepValues), Memory::Place::host);
+  if (precision_ != Precision::bf16) return;
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    BufferId id(static_cast<std::int64_t>(b));
+    const Buffer& buffer = program_.buffers[b];
+    if (!here(buffer.device) || buffer.category != BufferCategory::weight || held(id) != DType::f32) continue;
+    if (program_.tensor_of(id).dims.size() <= 1) continue;
+    OnGpu on(devices_.at(buffer.device.value).gpu);
+    shadows_[id] = Memory(buffer.box.elements() * size_of(DType::bf16), Memory::Place::device);
+  }
+}
+
+void CudaBackend::prepare_compute(Work& work, const Task& task) {
+  const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
+  auto ids = program_.operands_of(task);
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    operands.push_back(operand(ids[i], i < op.inputs));
+    if (i < op.inputs && op.shape_only[i]) operands.back().data = nullptr;
+  }
+  std::span<const Operand> all(operands);
+  LogicalDevice& device = devices_.at(work.device);
+  Prepared prepared = device.libraries->prepare(*op.op, op.attributes, all.first(op.inputs), all.subspan(op.inputs));
+  LibraryKernel kernel = prepared.kernel;
+  if (!kernel) {
+    Kernel own = find_kernel(*op.op);
+    UNITY_CHECK(own, "the cuda backend has no kernel for {}", op.op->name());
+    kernel = own;
+  }
+  lane_of(work).scratch_bytes = std::max(lane_of(work).scratch_bytes, prepared.scratch);
+  work.enqueue = [this, kernel, operands = std::move(operands), &op, &lane = lane_of(work), gpu = device.gpu] {
+    std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
+      if (bytes > lane.scratch_bytes) {
+        UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
+        UNITY_CUDA_CHECK(cudaStreamSynchronize(lane.stream.get()));
+        lane.scratch = {};
+        lane.scratch = Memory(bytes, Memory::Place::device);
+        lane.scratch_bytes = bytes;
+      }
+      return lane.scratch.data();
+    };
+    std::span<const Operand> view(operands);
+    kernel({op.attributes, view.first(op.inputs), view.subspan(op.inputs),
+            RandomKey(seed_).with(static_cast<std::uint64_t>(op.origin.value)),
+            static_cast<const StepValues*>(step_values_.at(gpu).data()), lane.stream.get(), scratch});
+  };
+}
+
+void CudaBackend::prepare_update(Work& work, const Task& task) {
+  auto ids = program_.operands_of(task);
+  const OptimizerSpec& o = program_.optimizer;
+  Stream stream = lane_of(work).stream.get();
+  auto* values = static_cast<const StepValues*>(step_values_.at(devices_.at(work.device).gpu).data());
+  if (is_row_update(task)) {
+    double factor = o.learning_rate * row_update_factor(program_, task);
+    work.enqueue = [=, this, table = operand(ids[0], false), rows = operand(ids[1], true), dy = operand(ids[2], true),
+                    half = shadow(ids[0])] { sgd_rows_step(stream, table, rows, dy, half, factor, values); };
+    return;
+  }
+  Shard shard{data(ids[0]),
+              data(ids[1]),
+              ids.size() > 2 ? data(ids[2]) : nullptr,
+              ids.size() > 3 ? data(ids[3]) : nullptr,
+              shadow(ids[0]),
+              program_.buffer(ids[0]).box.elements(),
+              held(ids[0]),
+              held(ids[1])};
+  work.enqueue = [=] { optimizer_step(stream, shard, o, values); };
+}
+
+// A work for each participant of this process; what is enqueued is the last one's.
+void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
+  const Communication& c = program_.communications[index];
+  std::vector<LocalParticipant> mine;
+  DType type = DType::f32;
+  for (const Participant& p : c.participants)
+    if (p.send.valid()) type = held(p.send);
+  for (std::size_t i = 0; i < c.participants.size(); ++i) {
+    const Participant& p = c.participants[i];
+    if (!here(p.device)) continue;
+    Lane& lane = devices_.at(p.device.value).lanes[1];
+    LocalParticipant local;
+    local.index = i;
+    if (p.send.valid()) local.send = data(p.send), local.send_box = program_.buffer(p.send).box;
+    if (p.receive.valid()) local.receive = data(p.receive), local.receive_box = program_.buffer(p.receive).box;
+    local.stream = lane.stream.get();
+    mine.push_back(local);
+    works_.push_back({id, p.device.value, 1, {}, collectives_->on_one_gpu(index), {}});
+    lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
+  }
+  if (mine.empty()) return;
+  works_.back().enqueue = [this, index, type, mine, &c]() mutable {
+    for (LocalParticipant& p : mine)
+      p.scratch = devices_.at(c.participants[p.index].device.value).lanes[1].scratch.data();
+    collectives_->run(index, type, mine);
+  };
+}
+
+void CudaBackend::prepare() {
+  std::vector<std::vector<std::size_t>> works_of(program_.tasks.size());
+  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    const Task& task = program_.tasks[t];
+    TaskId id(static_cast<std::int64_t>(t));
+    if (task.kind == TaskKind::communicate) {
+      std::size_t first = works_.size();
+      prepare_communication(static_cast<std::size_t>(task.op), id);
+      for (std::size_t w = first; w < works_.size(); ++w) works_of[t].push_back(w);
+      continue;
+    }
+    if (!here(task.device)) continue;
+    OnGpu on(devices_.at(task.device.value).gpu);
+    Work work{id, task.device.value, 0, {}, false, {}};
+    auto ids = program_.operands_of(task);
+    Stream stream = lane_of(work).stream.get();
+    auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
+    switch (task.kind) {
+      case TaskKind::compute:
+        prepare_compute(work, task);
+        break;
+      case TaskKind::copy:
+        work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
+                        to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
+          copy_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
+        };
+        break;
+      case TaskKind::accumulate:
+        work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
+                        to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
+          accumulate_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
+        };
+        break;
+      case TaskKind::zero:
+        work.enqueue = [=, target = operand(ids[0], false)] {
+          zero_block(stream, target.data, target.elements(), target.dtype);
+        };
+        break;
+      case TaskKind::update:
+        prepare_update(work, task);
+        break;
+      case TaskKind::communicate:
+        break;
+    }
+    works_of[t].push_back(works_.size());
+    works_.push_back(std::move(work));
+  }
+  for (Work& work : works_)
+    for (TaskId d : program_.dependencies_of(program_.tasks[work.task.index()]))
+      for (std::size_t before : works_of[d.index()]) {
+        Work& other = works_[before];
+        if (other.device == work.device && other.lane == work.lane) continue;
+        work.after.push_back(before);
+        other.awaited = true;
+      }
+  events_.resize(works_.size());
+  for (auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    for (Lane& lane : device.lanes)
+      if (lane.scratch_bytes > 0) lane.scratch = Memory(lane.scratch_bytes, Memory::Place::device);
+  }
+  for (std::size_t w = 0; w < works_.size(); ++w)
+    if (works_[w].awaited) {
+      OnGpu on(devices_.at(works_[w].device).gpu);
+      events_[w] = make_event(false);
+    }
+  LogicalDevice& first = devices_.begin()->second;
+  OnGpu on(first.gpu);
+  begin_ = make_event(false);
+  for (auto& [d, device] : devices_)
+    for (std::size_t l = 0; l < device.lanes.size(); ++l) {
+      OnGpu its(device.gpu);
+      ends_.push_back(make_event(false));
+    }
+}
+
+void CudaBackend::set_step_values(const StepInfo& info) {
+  auto* values = static_cast<StepValues*>(step_staging_.data());
+  *values = {static_cast<std::uint64_t>(info.step), info.rate_factor};
+  for (auto& [gpu, memory] : step_values_) {
+    OnGpu on(gpu);
+    UNITY_CUDA_CHECK(cudaMemcpy(memory.data(), values, sizeof *values, cudaMemcpyHostToDevice));
+  }
+}
+
+// From the first device's compute stream, which all others wait for, and which waits for all others.
+void CudaBackend::enqueue(bool timed) {
+  LogicalDevice& first = devices_.begin()->second;
+  Stream origin = first.lanes[0].stream.get();
+  UNITY_CUDA_CHECK(cudaSetDevice(first.gpu));
+  if (timed) UNITY_CUDA_CHECK(cudaEventRecord(origin_.get(), origin));
+  UNITY_CUDA_CHECK(cudaEventRecord(begin_.get(), origin));
+  for (auto& [d, device] : devices_)
+    for (Lane& lane : device.lanes)
+      if (lane.stream.get() != origin) {
+        UNITY_CUDA_CHECK(cudaSetDevice(device.gpu));
+        UNITY_CUDA_CHECK(cudaStreamWaitEvent(lane.stream.get(), begin_.get()));
+      }
+  // The works of one communication stand in a row: all wait for what they come after, the last one's call is for all.
+  // On one GPU it runs on the first one's stream, before which and after which the others' streams wait.
+  for (std::size_t w = 0; w < works_.size();) {
+    std::size_t end = w + 1;
+    while (end < works_.size() && works_[end].task == works_[w].task) ++end;
+    try {
+      for (std::size_t i = w; i < end; ++i) {
+        Work& work = works_[i];
+        UNITY_CUDA_CHECK(cudaSetDevice(devices_.at(work.device).gpu));
+        Stream stream = lane_of(work).stream.get();
+        for (std::size_t before : work.after) UNITY_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[before].get()));
+        if (timed) UNITY_CUDA_CHECK(cudaEventRecord(times_[i][0].get(), stream));
+      }
+      Stream first_stream = lane_of(works_[w]).stream.get();
+      bool together =
+          end > w + 1 && collectives_->on_one_gpu(static_cast<std::size_t>(program_.tasks[works_[w].task.index()].op));
+      for (std::size_t i = w + 1; i < end && together; ++i) {
+        UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), lane_of(works_[i]).stream.get()));
+        UNITY_CUDA_CHECK(cudaStreamWaitEvent(first_stream, events_[i].get()));
+      }
+      works_[end - 1].enqueue();
+      if (together) UNITY_CUDA_CHECK(cudaEventRecord(events_[w].get(), first_stream));
+      for (std::size_t i = w + 1; i < end && together; ++i)
+        UNITY_CUDA_CHECK(cudaStreamWaitEvent(lane_of(works_[i]).stream.get(), events_[w].get()));
+      for (std::size_t i = w; i < end; ++i) {
+        Work& work = works_[i];
+        UNITY_CUDA_CHECK(cudaSetDevice(devices_.at(work.device).gpu));
+        Stream stream = lane_of(work).stream.get();
+        if (timed) UNITY_CUDA_CHECK(cudaEventRecord(times_[i][1].get(), stream));
+        if (work.awaited) UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), stream));
+        if (careful_) UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
+      }
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw std::runtime_error(fmt::format("{}: {}", describe(works_[w].task), e.what()));
+    }
+    w = end;
+  }
+  std::size_t e = 0;
+  for (auto& [d, device] : devices_)
+    for (Lane& lane : device.lanes) {
+      EventHandle& done = ends_[e++];
+      if (lane.stream.get() == origin) continue;
+      UNITY_CUDA_CHECK(cudaSetDevice(device.gpu));
+      UNITY_CUDA_CHECK(cudaEventRecord(done.get(), lane.stream.get()));
+      UNITY_CUDA_CHECK(cudaSetDevice(first.gpu));
+      UNITY_CUDA_CHECK(cudaStreamWaitEvent(origin, done.get()));
+    }
+}
+
+void CudaBackend::capture() {
+  LogicalDevice& first = devices_.begin()->second;
+  OnGpu on(first.gpu);
+  Stream origin = first.lanes[0].stream.get();
+  UNITY_CUDA_CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  capturing_ = true;
+  try {
+    enqueue(false);
+    capturing_ = false;
+  } catch (...) {
+    capturing_ = false;
+    cudaStreamEndCapture(origin, &graph);
+    if (graph) cudaGraphDestroy(graph);
+    throw;
+  }
+  UNITY_CUDA_CHECK(cudaStreamEndCapture(origin, &graph));
+  cudaGraphExec_t executable = nullptr;
+  cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  UNITY_CUDA_CHECK(status);
+  graph_ = GraphHandle(executable);
+}
+
+// Until everything enqueued is done. What went wrong on the GPU shows only here.
+void CudaBackend::wait() {
+  LogicalDevice& first = devices_.begin()->second;
+  OnGpu on(first.gpu);
+  cudaError_t status = cudaStreamSynchronize(first.lanes[0].stream.get());
+  if (status != cudaSuccess)
+    throw std::runtime_error(fmt::format("{} on GPU {}{}", cudaGetErrorString(status), first.gpu,
+                                         careful_ ? "" : "; set UNITY_CUDA_SYNC=1 to see in which task"));
+  collectives_->check();
+}
+
+std::vector<Span> CudaBackend::step(const StepInfo& info) {
+  OnGpu on(devices_.begin()->second.gpu);
+  if (seed_ != info.seed) graph_ = {}, seed_ = info.seed;
+  set_step_values(info);
+  if (info.trace && times_.empty()) {
+    origin_ = make_event(true);
+    for (const Work& w : works_) {
+      OnGpu its(devices_.at(w.device).gpu);
+      times_.push_back({make_event(true), make_event(true)});
+    }
+  }
+  bool by_graph = !info.trace && !eager_ && !careful_ && steps_ > 0;
+  if (by_graph && !graph_.get()) capture();
+  if (by_graph)
+    UNITY_CUDA_CHECK(cudaGraphLaunch(graph_.get(), devices_.begin()->second.lanes[0].stream.get()));
+  else
+    enqueue(info.trace);
+  wait();
+  ++steps_;
+  std::vector<Span> spans;
+  if (!info.trace) return spans;
+  auto since = [&](const EventHandle& event) {
+    float milliseconds = 0;
+    UNITY_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin_.get(), event.get()));
+    return Picoseconds{static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e9)};
+  };
+  for (std::size_t w = 0; w < works_.size(); ++w) {
+    const Work& work = works_[w];
+    auto stream = static_cast<std::uint8_t>(work.lane == 0 ? unity::Stream::compute : unity::Stream::communication);
+    spans.push_back({work.task, DeviceId(work.device), stream, since(times_[w][0]), since(times_[w][1])});
+  }
+  return spans;
+}
+
+void CudaBackend::read(BufferId buffer, void* to) {
+  OnGpu on(devices_.at(program_.buffer(buffer).device.value).gpu);
+  std::int64_t n = program_.buffer(buffer).box.elements();
+  DType type = held(buffer);
+  if (type != DType::bf16) {
+    UNITY_CUDA_CHECK(cudaMemcpy(to, data(buffer), static_cast<std::size_t>(n * size_of(type)), cudaMemcpyDeviceToHost));
+    return;
+  }
+  std::vector<BFloat16> values(static_cast<std::size_t>(n));
+  UNITY_CUDA_CHECK(cudaMemcpy(values.data(), data(buffer), values.size() * sizeof(BFloat16), cudaMemcpyDeviceToHost));
+  std::transform(values.begin(), values.end(), static_cast<float*>(to), to_float);
+}
+
+void CudaBackend::write(BufferId buffer, const void* from) {
+  OnGpu on(devices_.at(program_.buffer(buffer).device.value).gpu);
+  std::int64_t n = program_.buffer(buffer).box.elements();
+  DType type = held(buffer);
+  BFloat16* half = shadow(buffer);
+  if (type != DType::bf16)
+    UNITY_CUDA_CHECK(
+        cudaMemcpy(data(buffer), from, static_cast<std::size_t>(n * size_of(type)), cudaMemcpyHostToDevice));
+  if (type != DType::bf16 && !half) return;
+  std::vector<BFloat16> values(static_cast<std::size_t>(n));
+  std::transform(static_cast<const float*>(from), static_cast<const float*>(from) + n, values.begin(), to_bfloat16);
+  UNITY_CUDA_CHECK(
+      cudaMemcpy(half ? half : data(buffer), values.data(), values.size() * sizeof(BFloat16), cudaMemcpyHostToDevice));
+}
+
+}  // namespace
+}  // namespace unity::cuda
+
+extern "C" unity::Backend* unity_make_cuda_backend(int version, const unity::Program& program,
+                                                   unity::Processes& processes, const unity::BackendOptions& options) {
+  if (version != unity::kPluginVersion) return nullptr;
+  return new unity::cuda::CudaBackend(program, processes, options);
+}

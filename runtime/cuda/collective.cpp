@@ -1,0 +1,366 @@
+#include "runtime/cuda/collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include <nccl.h>
+
+#include "runtime/cuda/blocks.h"
+#include "runtime/cuda/resources.h"
+
+namespace unity::cuda {
+namespace {
+
+void check_nccl(ncclResult_t status, const char* call) {
+  if (status == ncclSuccess) return;
+  throw std::runtime_error(fmt::format("{}: {} ({})", call, ncclGetErrorString(status), ncclGetLastError(nullptr)));
+}
+#define UNITY_NCCL_CHECK(call) check_nccl((call), #call)
+
+ncclDataType_t nccl_type(DType held) {
+  switch (held) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::i32:
+      return ncclInt32;
+    default:
+      UNITY_CHECK(false, "NCCL does not carry {}", to_string(held));
+  }
+}
+
+ncclRedOp_t nccl_operation(Monoid monoid) { return monoid == Monoid::sum ? ncclSum : ncclMax; }
+
+std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace
+
+struct Collectives::Implementation {
+  struct Group {
+    std::vector<DeviceId> devices;
+    std::map<std::size_t, ncclComm_t> communicators;  // by participant, of this process
+  };
+
+  const Program& program;
+  std::vector<bool> on_one_gpu;
+  std::vector<Group*> group_of;  // by communication; null on one GPU
+  std::map<std::vector<DeviceId>, std::unique_ptr<Group>> groups;
+
+  const Communication& communication(std::size_t c) const { return program.communications[c]; }
+
+  // Where each piece begins in scratch, in order; the last is the size of all.
+  std::vector<std::int64_t> pieces(const Communication& c, DType held) const {
+    std::vector<std::int64_t> begin = {0};
+    for (const Participant& p : c.participants)
+      begin.push_back(begin.back() + round_up(p.piece.elements() * size_of(held)));
+    return begin;
+  }
+  std::vector<std::int64_t> exchanged(const Communication& c, DType held) const {
+    std::vector<std::int64_t> begin = {0};
+    for (const Exchange& e : c.exchanges) begin.push_back(begin.back() + round_up(e.box.elements() * size_of(held)));
+    return begin;
+  }
+
+  static void* at(void* scratch, std::int64_t offset) { return static_cast<std::byte*>(scratch) + offset; }
+  static void copy_out(const LocalParticipant& p, const Box& box, void* to, DType held) {
+    copy_block(p.stream, {to, box, held}, {p.send, p.send_box, held}, box);
+  }
+  static void copy_in(const LocalParticipant& p, const Box& box, void* from, DType held) {
+    if (p.receive) copy_block(p.stream, {p.receive, p.receive_box, held}, {from, box, held}, box);
+  }
+
+  void run_on_one_gpu(const Communication& c, DType held, const std::vector<LocalParticipant>& all);
+  void run_by_nccl(const Communication& c, Group& group, DType held, const std::vector<LocalParticipant>& mine);
+};
+
+// Summands are added up in the order of the participants; every participant gets the same bits.
+void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType held,
+                                                 const std::vector<LocalParticipant>& all) {
+  Stream stream = all[0].stream;
+  void* scratch = all[0].scratch;
+  auto sent = [&](const LocalParticipant& p) { return DeviceBlock{p.send, p.send_box, held}; };
+  auto received = [&](const LocalParticipant& p) { return DeviceBlock{p.receive, p.receive_box, held}; };
+  auto move = [&](const LocalParticipant& to, const LocalParticipant& from, const Box& box) {
+    if (to.receive && from.send && to.receive != from.send) copy_block(stream, received(to), sent(from), box);
+  };
+  // `spare`: as large as the sum, for maxima.
+  auto total = [&](const Box& box, void* sum, void* spare) {
+    bool first = true;
+    for (const LocalParticipant& p : all) {
+      if (!p.send) continue;
+      if (first) {
+        copy_block(stream, {sum, box, held}, sent(p), box);
+      } else if (c.monoid == Monoid::sum) {
+        accumulate_block(stream, {sum, box, held}, sent(p), box);
+      } else {
+        copy_block(stream, {spare, box, held}, sent(p), box);
+        combine(stream, sum, spare, box.elements(), held, c.monoid);
+      }
+      first = false;
+    }
+  };
+  auto put = [&](const LocalParticipant& to, const Box& box, void* from) {
+    if (to.receive) copy_block(stream, received(to), {from, box, held}, box);
+  };
+  switch (c.kind) {
+    case CollectiveKind::send:
+    case CollectiveKind::broadcast:
+      for (const LocalParticipant& p : all) move(p, all[0], c.participants[0].piece);
+      return;
+    case CollectiveKind::reduce:
+    case CollectiveKind::all_reduce: {
+      const Box& box = c.participants[0].piece;
+      total(box, scratch, at(scratch, round_up(box.elements() * size_of(held))));
+      for (const LocalParticipant& p : all)
+        if (c.kind == CollectiveKind::all_reduce || p.index == 0) put(p, box, scratch);
+      return;
+    }
+    case CollectiveKind::all_gather:
+      for (const LocalParticipant& from : all)
+        for (const LocalParticipant& to : all) move(to, from, c.participants[from.index].piece);
+      return;
+    case CollectiveKind::reduce_scatter: {
+      // All sums before any result: a receive buffer may be what others still add up.
+      std::vector<std::int64_t> begin = pieces(c, held);
+      for (const LocalParticipant& p : all)
+        total(c.participants[p.index].piece, at(scratch, begin[p.index]), at(scratch, begin.back()));
+      for (const LocalParticipant& p : all) put(p, c.participants[p.index].piece, at(scratch, begin[p.index]));
+      return;
+    }
+    case CollectiveKind::all_to_all:
+      for (const Exchange& e : c.exchanges)
+        move(all[static_cast<std::size_t>(e.to)], all[static_cast<std::size_t>(e.from)], e.box);
+      return;
+  }
+}
+
+// Everything that does not lie in one run goes through scratch; one call of NCCL (a group of them) does the rest.
+void Collectives::Implementation::run_by_nccl(const Communication& c, Group& group, DType held,
+                                              const std::vector<LocalParticipant>& mine) {
+  ncclDataType_t type = nccl_type(held);
+  std::vector<std::int64_t> begin = pieces(c, held), exchange = exchanged(c, held);
+  auto elements = [](const Box& box) { return static_cast<std::size_t>(box.elements()); };
+  bool equal = std::all_of(c.participants.begin(), c.participants.end(), [&](const Participant& p) {
+    return p.piece.elements() == c.participants[0].piece.elements();
+  });
+  // Packed without gaps where NCCL takes equal pieces in a row.
+  auto packed = [&](std::size_t piece) {
+    return equal ? static_cast<std::int64_t>(piece) * c.participants[0].piece.elements() * size_of(held) : begin[piece];
+  };
+  auto communicator = [&](const LocalParticipant& p) { return group.communicators.at(p.index); };
+  auto size = static_cast<int>(c.participants.size());
+
+  for (const LocalParticipant& p : mine) {  // before: pack
+    const Box& box = c.participants[p.index].piece;
+    switch (c.kind) {
+      case CollectiveKind::send:
+      case CollectiveKind::broadcast:
+        if (p.index == 0) copy_out(p, box, p.scratch, held);
+        break;
+      case CollectiveKind::reduce:
+      case CollectiveKind::all_reduce:
+        if (p.send) {
+          copy_out(p, box, p.scratch, held);
+        } else {  // a root without a summand of its own
+          UNITY_CHECK(c.monoid == Monoid::sum, "{} of {}: no summand of the root", to_string(c.kind), c.name);
+          UNITY_CUDA_CHECK(
+              cudaMemsetAsync(p.scratch, 0, elements(box) * static_cast<std::size_t>(size_of(held)), p.stream));
+        }
+        break;
+      case CollectiveKind::all_gather:
+        copy_out(p, box, at(p.scratch, packed(p.index)), held);
+        break;
+      case CollectiveKind::reduce_scatter:
+        for (std::size_t i = 0; i < c.participants.size(); ++i)
+          copy_out(p, c.participants[i].piece, at(p.scratch, packed(i)), held);
+        break;
+      case CollectiveKind::all_to_all:
+        for (std::size_t e = 0; e < c.exchanges.size(); ++e)
+          if (static_cast<std::size_t>(c.exchanges[e].from) == p.index)
+            copy_out(p, c.exchanges[e].box, at(p.scratch, exchange[e]), held);
+        break;
+    }
+  }
+  UNITY_NCCL_CHECK(ncclGroupStart());
+  for (const LocalParticipant& p : mine) {
+    const Box& box = c.participants[p.index].piece;
+    ncclComm_t comm = communicator(p);
+    switch (c.kind) {
+      case CollectiveKind::send:
+      case CollectiveKind::broadcast:
+        UNITY_NCCL_CHECK(ncclBroadcast(p.scratch, p.scratch, elements(box), type, 0, comm, p.stream));
+        break;
+      case CollectiveKind::reduce:
+        UNITY_NCCL_CHECK(
+            ncclReduce(p.scratch, p.scratch, elements(box), type, nccl_operation(c.monoid), 0, comm, p.stream));
+        break;
+      case CollectiveKind::all_reduce:
+        UNITY_NCCL_CHECK(
+            ncclAllReduce(p.scratch, p.scratch, elements(box), type, nccl_operation(c.monoid), comm, p.stream));
+        break;
+      case CollectiveKind::all_gather:
+        if (equal)
+          UNITY_NCCL_CHECK(
+              ncclAllGather(at(p.scratch, packed(p.index)), p.scratch, elements(box), type, comm, p.stream));
+        else
+          for (int i = 0; i < size; ++i) {
+            auto piece = static_cast<std::size_t>(i);
+            void* place = at(p.scratch, begin[piece]);
+            UNITY_NCCL_CHECK(
+                ncclBroadcast(place, place, elements(c.participants[piece].piece), type, i, comm, p.stream));
+          }
+        break;
+      case CollectiveKind::reduce_scatter:
+        if (equal)
+          UNITY_NCCL_CHECK(ncclReduceScatter(p.scratch, at(p.scratch, packed(p.index)), elements(box), type,
+                                             nccl_operation(c.monoid), comm, p.stream));
+        else
+          for (int i = 0; i < size; ++i) {
+            auto piece = static_cast<std::size_t>(i);
+            void* place = at(p.scratch, begin[piece]);
+            UNITY_NCCL_CHECK(ncclReduce(place, place, elements(c.participants[piece].piece), type,
+                                        nccl_operation(c.monoid), i, comm, p.stream));
+          }
+        break;
+      case CollectiveKind::all_to_all:
+        for (std::size_t e = 0; e < c.exchanges.size(); ++e) {
+          const Exchange& x = c.exchanges[e];
+          void* place = at(p.scratch, exchange[e]);
+          bool from = static_cast<std::size_t>(x.from) == p.index, to = static_cast<std::size_t>(x.to) == p.index;
+          if (from && !to) UNITY_NCCL_CHECK(ncclSend(place, elements(x.box), type, x.to, comm, p.stream));
+          if (to && !from) UNITY_NCCL_CHECK(ncclRecv(place, elements(x.box), type, x.from, comm, p.stream));
+        }
+        break;
+    }
+  }
+  UNITY_NCCL_CHECK(ncclGroupEnd());
+  for (const LocalParticipant& p : mine) {  // after: unpack
+    const Box& box = c.participants[p.index].piece;
+    switch (c.kind) {
+      case CollectiveKind::reduce:
+        if (p.index == 0) copy_in(p, box, p.scratch, held);
+        break;
+      case CollectiveKind::send:
+      case CollectiveKind::broadcast:
+      case CollectiveKind::all_reduce:
+        copy_in(p, box, p.scratch, held);
+        break;
+      case CollectiveKind::all_gather:
+        for (std::size_t i = 0; i < c.participants.size(); ++i)
+          copy_in(p, c.participants[i].piece, at(p.scratch, packed(i)), held);
+        break;
+      case CollectiveKind::reduce_scatter:
+        copy_in(p, box, at(p.scratch, packed(p.index)), held);
+        break;
+      case CollectiveKind::all_to_all:
+        for (std::size_t e = 0; e < c.exchanges.size(); ++e)
+          if (static_cast<std::size_t>(c.exchanges[e].to) == p.index)
+            copy_in(p, c.exchanges[e].box, at(p.scratch, exchange[e]), held);
+        break;
+    }
+  }
+}
+
+Collectives::Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes)
+    : implementation_(std::make_unique<Implementation>(Implementation{program, {}, {}, {}})) {
+  Implementation& m = *implementation_;
+  for (const Communication& c : program.communications) {
+    std::vector<DeviceId> devices;
+    for (const Participant& p : c.participants) devices.push_back(p.device);
+    std::vector<Placement> where;
+    for (DeviceId d : devices) where.push_back(placements[d.index()]);
+    bool one = std::all_of(where.begin(), where.end(), [&](const Placement& p) {
+      return p.rank == where[0].rank && p.identity == where[0].identity;
+    });
+    m.on_one_gpu.push_back(one);
+    m.group_of.push_back(nullptr);
+    if (one) continue;
+    for (std::size_t i = 0; i < where.size(); ++i)
+      for (std::size_t j = i + 1; j < where.size(); ++j)
+        if (where[i].identity == where[j].identity)
+          throw_input_error(
+              "{} of {}: devices {} and {} share a GPU{}; give every device of the group a GPU of its own, or all of "
+              "them one in one process",
+              to_string(c.kind), c.name, devices[i], devices[j],
+              where[i].rank == where[j].rank ? ", others have another"
+                                             : fmt::format(" from ranks {} and {}", where[i].rank, where[j].rank));
+    auto [found, inserted] = m.groups.try_emplace(devices);
+    if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}});
+    m.group_of.back() = found->second.get();
+  }
+  // The group's first process makes the identifier; all processes go through the groups in the same order.
+  for (auto& [devices, group] : m.groups) {
+    int first = placements[devices[0].index()].rank;
+    ncclUniqueId id{};
+    if (first == processes.rank()) UNITY_NCCL_CHECK(ncclGetUniqueId(&id));
+    auto all = processes.all_gather(std::as_bytes(std::span(&id, 1)));
+    std::memcpy(&id, all[static_cast<std::size_t>(first)].data(), sizeof id);
+    UNITY_NCCL_CHECK(ncclGroupStart());
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const Placement& p = placements[devices[i].index()];
+      if (p.rank != processes.rank()) continue;
+      OnGpu on(p.gpu);
+      UNITY_NCCL_CHECK(
+          ncclCommInitRank(&group->communicators[i], static_cast<int>(devices.size()), id, static_cast<int>(i)));
+    }
+    UNITY_NCCL_CHECK(ncclGroupEnd());
+  }
+}
+
+Collectives::~Collectives() {
+  for (auto& [devices, group] : implementation_->groups)
+    for (auto& [index, communicator] : group->communicators)
+      if (communicator) ncclCommDestroy(communicator);
+}
+
+bool Collectives::on_one_gpu(std::size_t communication) const { return implementation_->on_one_gpu[communication]; }
+
+std::int64_t Collectives::scratch_bytes(std::size_t communication, DType held) const {
+  const Communication& c = implementation_->communication(communication);
+  if (on_one_gpu(communication)) {
+    std::int64_t copies = c.monoid == Monoid::sum ? 1 : 2;
+    switch (c.kind) {
+      case CollectiveKind::reduce:
+      case CollectiveKind::all_reduce:
+        return copies * round_up(c.participants[0].piece.elements() * size_of(held));
+      case CollectiveKind::reduce_scatter:
+        return copies * implementation_->pieces(c, held).back();
+      default:
+        return 0;
+    }
+  }
+  switch (c.kind) {
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+      return implementation_->pieces(c, held).back();
+    case CollectiveKind::all_to_all:
+      return implementation_->exchanged(c, held).back();
+    default:
+      return round_up(c.participants[0].piece.elements() * size_of(held));
+  }
+}
+
+void Collectives::run(std::size_t communication, DType held, const std::vector<LocalParticipant>& participants) {
+  const Communication& c = implementation_->communication(communication);
+  if (on_one_gpu(communication))
+    implementation_->run_on_one_gpu(c, held, participants);
+  else
+    implementation_->run_by_nccl(c, *implementation_->group_of[communication], held, participants);
+}
+
+void Collectives::check() const {
+  for (const auto& [devices, group] : implementation_->groups)
+    for (const auto& [index, communicator] : group->communicators) {
+      ncclResult_t state = ncclSuccess;
+      UNITY_NCCL_CHECK(ncclCommGetAsyncError(communicator, &state));
+      if (state != ncclSuccess && state != ncclInProgress)
+        throw std::runtime_error(fmt::format("NCCL among devices {}: {} ({})", fmt::join(devices, ", "),
+                                             ncclGetErrorString(state), ncclGetLastError(communicator)));
+    }
+}
+
+}  // namespace unity::cuda

@@ -1,0 +1,53 @@
+// A Program's communications on GPUs: among devices that share one GPU by kernels of our own on its memory, among
+// devices on GPUs of their own by NCCL.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/plan/program.h"
+#include "runtime/comm/processes.h"
+#include "runtime/cuda/launch.h"
+
+namespace unity::cuda {
+
+// Where a device of the program is: in which process, and on which GPU, by its number there and by a hash that no two
+// GPUs of the cluster share.
+struct Placement {
+  int rank = 0, gpu = 0;
+  Hash identity = 0;
+};
+
+// One participant of this process: where its buffers lie, in which type.
+struct LocalParticipant {
+  std::size_t index = 0;
+  void *send = nullptr, *receive = nullptr;
+  Box send_box, receive_box;
+  Stream stream = nullptr;
+  void* scratch = nullptr;  // scratch_bytes() of the communication
+};
+
+class Collectives {
+ public:
+  // All processes make theirs together. InputError for a communication among devices of which some share a GPU and
+  // others do not, or that share it from several processes: neither way carries it.
+  Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes);
+  ~Collectives();
+
+  // Whether all participants are on one GPU of one process: everything then runs on the first one's stream, which must
+  // wait for the others'. Else each process has the part of its participants run on their streams.
+  bool on_one_gpu(std::size_t communication) const;
+  // What each participant needs, and what a communication on one GPU needs in all.
+  std::int64_t scratch_bytes(std::size_t communication, DType held) const;
+  // Enqueues; waits for nothing.
+  void run(std::size_t communication, DType held, const std::vector<LocalParticipant>& participants);
+  // Throws when NCCL met an error since.
+  void check() const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace unity::cuda

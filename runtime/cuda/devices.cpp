@@ -1,0 +1,47 @@
+#include "runtime/cuda/devices.h"
+
+#include "core/base/error.h"
+#include "runtime/cuda/check.h"
+
+namespace unity::cuda {
+namespace {
+
+constexpr int kOldest = 80;
+
+std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
+
+}  // namespace
+
+std::vector<Gpu> find_gpus() {
+  int driver = 0, runtime = 0, count = 0;
+  bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+  UNITY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (!known || status == cudaErrorInsufficientDriver)
+    throw_input_error("backend cuda: {}, expected one for CUDA {} or newer",
+                      known ? "the driver is for CUDA " + version(driver) : "found no driver", version(runtime));
+  if (status != cudaSuccess || count == 0)
+    throw_input_error("backend cuda: no CUDA device{}",
+                      status == cudaSuccess ? "" : fmt::format(" ({})", cudaGetErrorString(status)));
+  std::vector<Gpu> gpus;
+  std::string others;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp p;
+    UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, i));
+    int capability = 10 * p.major + p.minor;
+    if (capability >= kOldest)
+      gpus.push_back({i, p.name, capability});
+    else
+      others += fmt::format("{}{} has compute capability {}.{}", others.empty() ? "" : ", ", p.name, p.major, p.minor);
+  }
+  if (gpus.empty()) throw_input_error("backend cuda: {}, expected {}.{} or newer", others, kOldest / 10, kOldest % 10);
+  return gpus;
+}
+
+int gpu_of(int i, int count, int local_rank, int local_size, int gpus) {
+  std::int64_t first = std::int64_t{local_rank} * count, all = std::int64_t{local_size} * count;
+  if (all <= gpus) return static_cast<int>(first + i);
+  return static_cast<int>((first + i) * gpus / all);
+}
+
+}  // namespace unity::cuda

@@ -1,0 +1,83 @@
+// What the backend holds of a GPU, released where its owner ends.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <cuda_runtime_api.h>
+
+#include "runtime/cuda/check.h"
+
+namespace unity::cuda {
+
+// Makes a GPU the current one, and the former again.
+class OnGpu {
+ public:
+  explicit OnGpu(int ordinal) {
+    UNITY_CUDA_CHECK(cudaGetDevice(&before_));
+    if (before_ != ordinal) UNITY_CUDA_CHECK(cudaSetDevice(ordinal));
+  }
+  ~OnGpu() { cudaSetDevice(before_); }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+// A handle that `Destroy` releases; movable.
+template <class T, auto Destroy>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T value) : value_(value) {}
+  Handle(Handle&& other) noexcept : value_(std::exchange(other.value_, T{})) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Handle() {
+    if (value_) Destroy(value_);
+  }
+  T get() const { return value_; }
+
+ private:
+  T value_{};
+};
+
+using StreamHandle = Handle<cudaStream_t, cudaStreamDestroy>;
+using EventHandle = Handle<cudaEvent_t, cudaEventDestroy>;
+using GraphHandle = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+inline StreamHandle make_stream() {
+  cudaStream_t stream = nullptr;
+  UNITY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return StreamHandle(stream);
+}
+inline EventHandle make_event(bool timed) {
+  cudaEvent_t event = nullptr;
+  UNITY_CUDA_CHECK(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
+  return EventHandle(event);
+}
+
+// Memory of the current GPU, or of the host where GPUs reach it. Zeroed.
+class Memory {
+ public:
+  enum class Place { device, host };
+  Memory() = default;
+  Memory(std::int64_t bytes, Place place);  // OutOfDeviceMemory
+  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), place_(other.place_) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(data_, other.data_), std::swap(place_, other.place_);
+    return *this;
+  }
+  ~Memory();
+  void* data() const { return data_; }
+  std::byte* at(std::int64_t offset) const { return static_cast<std::byte*>(data_) + offset; }
+
+ private:
+  void* data_ = nullptr;
+  Place place_ = Place::device;
+};
+
+}  // namespace unity::cuda
