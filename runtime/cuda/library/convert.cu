@@ -1,0 +1,27 @@
+#include "runtime/cuda/elements.h"
+#include "runtime/cuda/library/convert.h"
+
+namespace unity::cuda {
+
+void convert(Stream stream, const void* from, DType from_type, void* to, DType to_type, std::int64_t n) {
+  FloatOrBFloat16 x{const_cast<void*>(from), from_type == DType::bf16}, y{to, to_type == DType::bf16};
+  for_each(
+      stream, n, UNITY_LAMBDA(std::int64_t i) { y.store(i, x.load(i)); });
+}
+
+void relu_in_place(Stream stream, void* x, DType type, std::int64_t n) {
+  if (type == DType::f64) {
+    auto* y = static_cast<double*>(x);
+    for_each(
+        stream, n, UNITY_LAMBDA(std::int64_t i) { y[i] = y[i] > 0 ? y[i] : 0; });
+    return;
+  }
+  FloatOrBFloat16 y{x, type == DType::bf16};
+  for_each(
+      stream, n, UNITY_LAMBDA(std::int64_t i) {
+        float v = y.load(i);
+        y.store(i, v > 0 ? v : 0);
+      });
+}
+
+}  // namespace unity::cuda

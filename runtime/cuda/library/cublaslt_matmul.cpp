@@ -1,0 +1,139 @@
+// matmul, batch_matmul and matmul_weight_gradient by cublasLtMatmul; cublas_shapes.h has the mapping.
+#include "runtime/cuda/library/convert.h"
+#include "runtime/cuda/library/cublas_shapes.h"
+#include "runtime/cuda/library/handles.h"
+#include "runtime/cuda/library/staging.h"
+
+namespace unity::cuda {
+namespace {
+
+cudaDataType_t cuda_type(DType type) {
+  return type == DType::f64 ? CUDA_R_64F : type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+// A descriptor of cuBLASLt, with its attributes.
+template <class Handle, auto kDestroy>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    if (handle_) kDestroy(handle_);
+  }
+  Handle* out() { return &handle_; }
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+};
+using MatmulDesc = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <class T>
+void set(const MatmulDesc& d, cublasLtMatmulDescAttributes_t attribute, T value) {
+  UNITY_LIBRARY_CHECK(cublasLtMatmulDescSetAttribute(d.get(), attribute, &value, sizeof value));
+}
+template <class T>
+void set(const Layout& d, cublasLtMatrixLayoutAttribute_t attribute, T value) {
+  UNITY_LIBRARY_CHECK(cublasLtMatrixLayoutSetAttribute(d.get(), attribute, &value, sizeof value));
+}
+template <class T>
+void set(const Preference& d, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  UNITY_LIBRARY_CHECK(cublasLtMatmulPreferenceSetAttribute(d.get(), attribute, &value, sizeof value));
+}
+
+// Column-major, as is the default. Batches: one matrix after the other.
+void describe(Layout& layout, DType type, std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t batch,
+              std::int64_t stride) {
+  UNITY_LIBRARY_CHECK(cublasLtMatrixLayoutCreate(layout.out(), cuda_type(type), static_cast<std::uint64_t>(rows),
+                                                 static_cast<std::uint64_t>(columns), ld));
+  if (batch == 1) return;
+  set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+  set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+}
+
+struct MatmulPlan {
+  GemmShape shape;
+  bool doubles = false, relu_after = false;
+  MatmulDesc matmul;
+  Layout a, b, d;
+  cublasLtMatmulAlgo_t algorithm{};
+
+  void run(Libraries& libraries, const void* pa, const void* pb, void* pd, Stream stream) const {
+    const float one = 1, zero = 0;
+    const double one64 = 1, zero64 = 0;
+    // beta is 0: the matrix c that would be added is d, which is not read.
+    UNITY_LIBRARY_CHECK(cublasLtMatmul(
+        libraries.handles().cublas, matmul.get(), doubles ? static_cast<const void*>(&one64) : &one, pa, a.get(), pb,
+        b.get(), doubles ? static_cast<const void*>(&zero64) : &zero, pd, d.get(), pd, d.get(), &algorithm,
+        libraries.workspace(), static_cast<std::size_t>(libraries.options().workspace), stream));
+  }
+};
+
+// `type` of a and b; none when cuBLASLt knows no algorithm.
+Result<std::shared_ptr<MatmulPlan>> make_plan(Libraries& libraries, const GemmShape& g, DType type, DType result,
+                                              bool fuse_relu) {
+  auto plan = std::make_shared<MatmulPlan>();
+  plan->shape = g, plan->doubles = type == DType::f64, plan->relu_after = g.relu && !fuse_relu;
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  if (type == DType::f64)
+    compute = CUBLAS_COMPUTE_64F;
+  else if (type == DType::f32 && libraries.options().math != Math::f32)
+    compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  UNITY_LIBRARY_CHECK(
+      cublasLtMatmulDescCreate(plan->matmul.out(), compute, type == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
+  set(plan->matmul, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(plan->matmul, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(plan->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, fuse_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
+  describe(plan->a, type, g.rows_a(), g.columns_a(), g.lda, g.batch, g.stride_a);
+  describe(plan->b, type, g.rows_b(), g.columns_b(), g.ldb, g.batch, g.stride_b);
+  describe(plan->d, result, g.m, g.n, g.ldd, g.batch, g.stride_d);
+
+  Preference preference;
+  UNITY_LIBRARY_CHECK(cublasLtMatmulPreferenceCreate(preference.out()));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(libraries.options().workspace));
+  // Sums over parts of k stay in the compute type and are added up in a fixed order.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (auto alignment : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(preference, alignment, std::uint32_t{16});
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(libraries.handles().cublas, plan->matmul.get(), plan->a.get(), plan->b.get(),
+                                     plan->d.get(), plan->d.get(), preference.get(), 1, &found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+    return fail("no algorithm for {} {} into {}", to_string(g), to_string(type), to_string(result));
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  plan->algorithm = found.algo;
+  return plan;
+}
+
+}  // namespace
+
+Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& call) {
+  GemmShape g = UNITY_TRY(gemm_shape(call.op.name(), call.attributes, call.inputs, call.outputs));
+  DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
+  // Results of bf16 products may be f32 as well; those of others are of their type.
+  DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
+  Staging staging(call, std::array{type, type, result});
+  return libraries.once(fmt::format("cublaslt {}{}", to_string(g), staging.key()), [&]() -> Result<LibraryPlan> {
+    Result<std::shared_ptr<MatmulPlan>> plan = make_plan(libraries, g, type, result, g.relu);
+    if (!plan && g.relu) plan = make_plan(libraries, g, type, result, false);
+    if (!plan) return plan.error();
+    std::string description = fmt::format("{} {} into {}{}", to_string(g), to_string(type), to_string(result),
+                                          (*plan)->relu_after ? ", then relu" : "");
+    auto run = [&libraries, plan = *plan, staging, result](const Call& c) {
+      Pointers at = staging.begin(c);
+      plan->run(libraries, at[plan->shape.a], at[plan->shape.b], at[2], c.stream);
+      if (plan->relu_after) relu_in_place(c.stream, at[2], result, c.outputs[0].elements());
+      staging.end(c, at);
+    };
+    return LibraryPlan{run, description, staging.scratch()};
+  });
+}
+
+}  // namespace unity::cuda

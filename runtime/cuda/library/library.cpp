@@ -1,0 +1,103 @@
+#include "runtime/cuda/library/library.h"
+
+#include <array>
+
+#include "runtime/cuda/library/handles.h"
+
+namespace unity::cuda {
+namespace {
+
+struct Entry {
+  std::string_view op, name;
+  Implementation implementation;
+};
+// For each operator in order of preference.
+constexpr std::array kImplementations = {
+    Entry{"attention", "cudnn", cudnn_attention},
+    Entry{"avg_pool2d", "cudnn", cudnn_pool},
+    Entry{"avg_pool2d_gradient", "cudnn", cudnn_pool},
+    Entry{"batch_matmul", "cublaslt", cublaslt_matmul},
+    Entry{"conv2d", "cudnn", cudnn_conv},
+    Entry{"conv2d_input_gradient", "cudnn", cudnn_conv},
+    Entry{"conv2d_weight_gradient", "cudnn", cudnn_conv},
+    Entry{"matmul", "cublaslt", cublaslt_matmul},
+    Entry{"matmul_weight_gradient", "cublaslt", cublaslt_matmul},
+    Entry{"max_pool2d", "cudnn", cudnn_pool},
+};
+
+std::string shapes(const LibraryCall& call) {
+  std::string text = call.op.name();
+  for (std::span<const Operand> operands : {call.inputs, call.outputs})
+    for (const Operand& o : operands) text += fmt::format(" {}", to_string(Shape{o.extent, o.dtype}));
+  return text;
+}
+
+}  // namespace
+
+Libraries::Handles::Handles() {
+  UNITY_LIBRARY_CHECK(cublasLtCreate(&cublas));
+  try {
+    UNITY_LIBRARY_CHECK(cudnnCreate(&cudnn));
+  } catch (...) {
+    cublasLtDestroy(cublas);
+    throw;
+  }
+}
+
+Libraries::Handles::~Handles() {
+  cudnnDestroy(cudnn);
+  cublasLtDestroy(cublas);
+}
+
+cudnnHandle_t Libraries::Handles::cudnn_on(Stream stream) {
+  if (stream != current_) UNITY_LIBRARY_CHECK(cudnnSetStream(cudnn, stream));
+  current_ = stream;
+  return cudnn;
+}
+
+Libraries::Libraries(const LibraryOptions& options) : options_(options), handles_(std::make_unique<Handles>()) {
+  if (options.workspace > 0) UNITY_CUDA_CHECK(cudaMalloc(&workspace_, static_cast<std::size_t>(options.workspace)));
+}
+
+Libraries::~Libraries() {
+  plans_.clear();
+  cudaFree(workspace_);
+}
+
+const Result<LibraryPlan>& Libraries::once(const std::string& key, const std::function<Result<LibraryPlan>()>& make) {
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make()).first;
+  return found->second;
+}
+
+Prepared Libraries::prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
+                            std::span<const Operand> outputs) {
+  LibraryCall call{op, attributes, inputs, outputs};
+  Prepared prepared;
+  for (const Entry& entry : kImplementations) {
+    if (entry.op != op.name()) continue;
+    try {
+      Result<LibraryPlan> plan = entry.implementation(*this, call);
+      if (!plan) {
+        prepared.declined.push_back(fmt::format("{}: {}", entry.name, plan.error().message));
+        continue;
+      }
+      prepared.description = fmt::format("{}: {}", entry.name, plan->description);
+      prepared.scratch = plan->scratch;
+      prepared.kernel = [run = plan->kernel, text = shapes(call)](const Call& c) {
+        try {
+          run(c);
+        } catch (const LibraryError& e) {
+          throw LibraryError(fmt::format("{}: {}", text, e.what()), e.unsupported);
+        }
+      };
+      break;
+    } catch (const LibraryError& e) {
+      if (!e.unsupported) throw LibraryError(fmt::format("{}: {}", shapes(call), e.what()), false);
+      prepared.declined.push_back(fmt::format("{}: {}", entry.name, e.what()));
+    }
+  }
+  return prepared;
+}
+
+}  // namespace unity::cuda

@@ -1,0 +1,34 @@
+// Return codes of cuBLAS and cuDNN become exceptions that name the call; the caller adds operator and shapes.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include <cublasLt.h>
+#include <cudnn_graph.h>
+
+namespace unity::cuda {
+
+struct LibraryError : std::runtime_error {
+  LibraryError(const std::string& what, bool declines) : std::runtime_error(what), unsupported(declines) {}
+  // The library does not do what was asked for, which is no mistake of ours while a plan is sought.
+  bool unsupported;
+};
+
+inline void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw LibraryError(std::string(call) + ": " + cublasLtGetStatusName(status) + ": " + cublasLtGetStatusString(status),
+                     status == CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+inline void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char reason[1024] = "";
+  cudnnGetLastErrorString(reason, sizeof reason);
+  throw LibraryError(std::string(call) + ": " + cudnnGetErrorString(status) + ": " + reason,
+                     CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED);
+}
+
+}  // namespace unity::cuda
+
+#define UNITY_LIBRARY_CHECK(call) ::unity::cuda::check((call), #call)
