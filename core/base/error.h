@@ -7,6 +7,9 @@
 #include <utility>
 #include <variant>
 
+#ifdef __NVCC__
+#define FMT_USE_CONSTEXPR 1  // which fmt 9 leaves off there, and then its constexpr functions call others that are not
+#endif
 #include <fmt/format.h>
 
 namespace unity {

@@ -20,7 +20,7 @@ class DropoutMask final : public Operator {
 };
 
 // Whether the element at `index` (row-major in the logical tensor) is kept.
-inline bool dropout_keeps(RandomKey key, std::int64_t index, double rate) {
+constexpr bool dropout_keeps(RandomKey key, std::int64_t index, double rate) {
   return random_uniform(key, static_cast<std::uint64_t>(index)) >= rate;
 }
 

@@ -46,16 +46,16 @@ class Group {
   // The sum, and the largest, of every thread's x; all threads get it. The order of the sum is always the same.
   template <class T>
   __device__ T sum(T x) const {
-    return fold(x, T(0), [](T a, T b) { return a + b; });
+    return fold(x, [](T a, T b) { return a + b; });
   }
   template <class T>
   __device__ T max(T x) const {
-    return fold(x, x, [](T a, T b) { return a > b || a != a ? a : b; });
+    return fold(x, [](T a, T b) { return a > b || a != a ? a : b; });
   }
 
  private:
   template <class T, class F>
-  __device__ T fold(T x, T neutral, F f) const {
+  __device__ T fold(T x, F f) const {
     for (int step = 16; step > 0; step /= 2) x = f(x, __shfl_xor_sync(0xffffffffu, x, step));
     if (size_ <= 32) return x;
     __shared__ double memory[32];

@@ -1,7 +1,8 @@
 # The kernels of the CUDA backend as plain loops: their arithmetic is tested on every machine.
 file(GLOB CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/kernels/*.cu)
 set_source_files_properties(${CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
-add_library(unity_cuda_emulated STATIC ${CUDA_KERNELS} ${CMAKE_SOURCE_DIR}/runtime/cuda/find_kernel.cpp)
+# Objects, not an archive: find_kernel names kernels weakly, which takes nothing out of archives.
+add_library(unity_cuda_emulated OBJECT ${CUDA_KERNELS} ${CMAKE_SOURCE_DIR}/runtime/cuda/find_kernel.cpp)
 target_compile_definitions(unity_cuda_emulated PUBLIC UNITY_CUDA_EMULATED)
 target_compile_options(unity_cuda_emulated PRIVATE ${UNITY_WARNINGS})
 target_link_libraries(unity_cuda_emulated PUBLIC unity_ops)
