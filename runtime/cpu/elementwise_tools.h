@@ -30,15 +30,6 @@ void unary_gradient(const OpCall& call, F&& f) {
   });
 }
 
-// The stride of a broadcast operand in each dimension of the result: 0 where it is repeated.
-inline Dims broadcast_strides(const Operand& operand, const Dims& result) {
-  Dims own = strides(operand.extent), s(result.size(), 0);
-  std::size_t missing = result.size() - own.size();
-  for (std::size_t d = 0; d < own.size(); ++d)
-    if (operand.extent[d] == result[missing + d]) s[missing + d] = own[d];
-  return s;
-}
-
 // z = f(x, y) with broadcasting.
 template <class F>
 void binary(const OpCall& call, F&& f) {

@@ -9,6 +9,7 @@
 
 #include "core/ops/operator.h"
 #include "runtime/cpu/threads.h"
+#include "runtime/strided.h"
 
 namespace unity::cpu {
 
@@ -45,30 +46,6 @@ T lane_sum(std::int64_t n, F&& f) {
   for (; i < n; ++i) sum += f(i);
   for (T lane : lanes) sum += lane;
   return sum;
-}
-
-// One loop of a nest over N blocks: its length and each block's stride in elements.
-template <std::size_t N>
-struct Loop {
-  std::int64_t length = 1;
-  std::array<std::int64_t, N> stride{};
-};
-
-// Joins neighbouring loops that every block walks as one, and drops loops of length 1. At least one loop remains.
-template <std::size_t N>
-std::vector<Loop<N>> collapse(const std::vector<Loop<N>>& loops) {
-  std::vector<Loop<N>> result;
-  for (const Loop<N>& loop : loops) {
-    if (loop.length == 1) continue;
-    bool joins = !result.empty();
-    for (std::size_t i = 0; joins && i < N; ++i) joins = result.back().stride[i] == loop.stride[i] * loop.length;
-    if (joins)
-      result.back().length *= loop.length, result.back().stride = loop.stride;
-    else
-      result.push_back(loop);
-  }
-  if (result.empty()) result.emplace_back();
-  return result;
 }
 
 // The largest of f(0) .. f(n - 1), n > 0; NaN may be passed over.
@@ -155,13 +132,6 @@ void parallel_outer(const std::vector<Loop<N>>& loops, Inner&& inner, MaySplit&&
 template <std::size_t N, class Inner>
 void parallel_outer(const std::vector<Loop<N>>& loops, Inner&& inner) {
   parallel_outer(loops, inner, [](const Loop<N>&) { return true; });
-}
-
-// Row-major strides of a block, in elements.
-inline Dims strides(const Dims& extent) {
-  Dims s(extent.size(), 1);
-  for (std::size_t d = extent.size(); d-- > 1;) s[d - 1] = s[d] * extent[d];
-  return s;
 }
 
 }  // namespace unity::cpu

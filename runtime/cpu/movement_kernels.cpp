@@ -11,19 +11,6 @@ namespace {
 
 std::size_t bytes(const Operand& x) { return static_cast<std::size_t>(x.elements() * size_of(x.dtype)); }
 
-// The loops of a tensor and of what remains of it without the dimensions `dims`, which have stride 0 there.
-std::vector<Loop<2>> reduction_loops(const Dims& full, const std::vector<std::int64_t>& dims) {
-  Dims own = strides(full);
-  std::vector<Loop<2>> loops(full.size());
-  std::int64_t kept = 1;
-  for (std::size_t d = full.size(); d-- > 0;) {
-    bool reduced = std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
-    loops[d] = {full[d], {own[d], reduced ? 0 : kept}};
-    if (!reduced) kept *= full[d];
-  }
-  return collapse(loops);
-}
-
 template <class T>
 void sum(const OpCall& call, double divisor) {
   const Operand &x = call.inputs[0], &y = call.outputs[0];

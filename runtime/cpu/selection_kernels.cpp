@@ -10,22 +10,6 @@
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
-namespace {
-
-// The loops of a tensor, and the positions in what remains of it without `dims`.
-std::vector<Loop<2>> kept_loops(const Dims& full, const Dims& dims) {
-  Dims own = strides(full);
-  std::vector<Loop<2>> loops(full.size());
-  std::int64_t kept = 1;
-  for (std::size_t d = full.size(); d-- > 0;) {
-    bool reduced = std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
-    loops[d] = {full[d], {own[d], reduced ? 0 : kept}};
-    if (!reduced) kept *= full[d];
-  }
-  return collapse(loops);
-}
-
-}  // namespace
 
 void slice_kernel(const OpCall& call) {
   const Operand &x = call.inputs[0], &y = call.outputs[0];
@@ -47,7 +31,7 @@ void pad_kernel(const OpCall& call) {
 
 void reduce_max_kernel(const OpCall& call) {
   const Operand &x = call.inputs[0], &y = call.outputs[0];
-  std::vector<Loop<2>> loops = kept_loops(x.extent, ints_attribute(call.attributes, 0));
+  std::vector<Loop<2>> loops = reduction_loops(x.extent, ints_attribute(call.attributes, 0));
   auto [n, stride] = loops.back();
   dispatch(call, [&, n = n, step = stride[1]]<class T>() {
     std::fill_n(y.as<T>(), y.elements(), -std::numeric_limits<T>::infinity());
@@ -64,7 +48,7 @@ void reduce_max_kernel(const OpCall& call) {
 
 void reduce_max_gradient_kernel(const OpCall& call) {
   const Operand &x = call.inputs[0], &y = call.inputs[1];
-  std::vector<Loop<2>> loops = kept_loops(x.extent, ints_attribute(call.attributes, 0));
+  std::vector<Loop<2>> loops = reduction_loops(x.extent, ints_attribute(call.attributes, 0));
   auto [n, stride] = loops.back();
   dispatch(call, [&, n = n, step = stride[1]]<class T>() {
     std::vector<T> ties(static_cast<std::size_t>(y.elements()), T(0));

@@ -33,14 +33,28 @@ UNITY_DEVICE BFloat16 to_bfloat16(float x) {
   return {static_cast<std::uint16_t>((u.bits + 0x7fffu + ((u.bits >> 16) & 1u)) >> 16)};
 }
 
+// Four neighbouring elements, read and written at once where they begin at a multiple of their size.
+template <class T>
+struct alignas(sizeof(T) * 4 > 16 ? 16 : sizeof(T) * 4) Four {
+  T v[4];
+};
+inline bool aligned_for_four(const void* data, std::size_t size) {
+  return reinterpret_cast<std::uintptr_t>(data) % (size * 4) == 0;
+}
+
 template <class T>
 struct Dense {
+  using Value = T;
   T* data;
   UNITY_DEVICE T load(std::int64_t i) const { return data[i]; }
   UNITY_DEVICE void store(std::int64_t i, T x) const { data[i] = x; }
+  UNITY_DEVICE Four<T> load_four(std::int64_t i) const { return *reinterpret_cast<const Four<T>*>(data + i); }
+  UNITY_DEVICE void store_four(std::int64_t i, Four<T> x) const { *reinterpret_cast<Four<T>*>(data + i) = x; }
+  bool aligned() const { return aligned_for_four(data, sizeof(T)); }
 };
 
 struct FloatOrBFloat16 {
+  using Value = float;
   void* data;
   bool half;
   UNITY_DEVICE float load(std::int64_t i) const {
@@ -52,6 +66,17 @@ struct FloatOrBFloat16 {
     else
       static_cast<float*>(data)[i] = x;
   }
+  UNITY_DEVICE Four<float> load_four(std::int64_t i) const {
+    if (!half) return Dense<float>{static_cast<float*>(data)}.load_four(i);
+    Four<BFloat16> x = Dense<BFloat16>{static_cast<BFloat16*>(data)}.load_four(i);
+    return {{to_float(x.v[0]), to_float(x.v[1]), to_float(x.v[2]), to_float(x.v[3])}};
+  }
+  UNITY_DEVICE void store_four(std::int64_t i, Four<float> x) const {
+    if (!half) return Dense<float>{static_cast<float*>(data)}.store_four(i, x);
+    Dense<BFloat16>{static_cast<BFloat16*>(data)}.store_four(
+        i, {{to_bfloat16(x.v[0]), to_bfloat16(x.v[1]), to_bfloat16(x.v[2]), to_bfloat16(x.v[3])}});
+  }
+  bool aligned() const { return aligned_for_four(data, half ? 2 : 4); }
 };
 
 struct Floats {

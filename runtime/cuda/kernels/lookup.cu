@@ -1,0 +1,77 @@
+// Rows looked up by index. A row that the block does not hold counts as zero, as does an index outside the table.
+#include "core/ops/embedding_bag.h"
+#include "core/ops/gather.h"
+#include "runtime/cuda/call.h"
+#include "runtime/cuda/rows.h"
+
+namespace unity::cuda {
+namespace {
+
+// Slices of the middle dimension of [outer, n, inner] whose first is slice `offset` of the logical tensor.
+struct Slices {
+  std::int64_t n, inner, offset;
+  // -1: not here.
+  UNITY_DEVICE std::int64_t row(std::int32_t id) const {
+    std::int64_t at = id - offset;
+    return at >= 0 && at < n ? at : -1;
+  }
+};
+
+// y[o, i] = x[o, ids[i]] for o < outer.
+template <class R>
+void look_up(const Call& c, const Operand& table, const Operand& index, std::int64_t outer, Slices s) {
+  auto x = reals<R>(table), y = reals<R>(c.outputs[0]);
+  auto ids = indices(index);
+  std::int64_t count = index.elements();
+  for_each_in_rows(
+      c.stream, outer * count, s.inner,
+      UNITY_LAMBDA(std::int64_t r) {
+        std::int64_t row = s.row(ids.load(r % count));
+        return row < 0 ? row : (r / count * s.n + row) * s.inner;
+      },
+      UNITY_LAMBDA(std::int64_t from, std::int64_t, std::int64_t j) {
+        return from < 0 ? typename R::Value(0) : x.load(from + j);
+      },
+      UNITY_LAMBDA(std::int64_t, std::int64_t r, std::int64_t j, typename R::Value v) { y.store(r * s.inner + j, v); });
+}
+
+}  // namespace
+
+template <class R>
+void embedding_of(const Call& c) {
+  const Operand& table = c.inputs[1];
+  look_up<R>(c, table, c.inputs[0], 1, {table.extent[0], table.extent[1], table.offset[0]});
+}
+UNITY_CUDA_KERNEL(embedding)
+
+template <class R>
+void gather_of(const Call& c) {
+  GatherLoops l = gather_loops(int_attribute(c.attributes, 0), c.inputs[0]);
+  look_up<R>(c, c.inputs[0], c.inputs[1], l.outer, {l.n, l.inner, l.offset});
+}
+UNITY_CUDA_KERNEL(gather)
+
+template <class R>
+void embedding_bag_of(const Call& c) {
+  using V = typename R::Value;
+  const Operand& table = c.inputs[1];
+  auto x = reals<R>(table), y = reals<R>(c.outputs[0]);
+  auto ids = indices(c.inputs[0]);
+  Slices s{table.extent[0], table.extent[1], table.offset[0]};
+  std::int64_t bag = c.inputs[0].extent[1];
+  auto factor = static_cast<V>(embedding_bag_factor(c.attributes, c.inputs[0]));
+  for_each_in_rows(
+      c.stream, c.outputs[0].extent[0], s.inner, UNITY_LAMBDA(std::int64_t b) { return b * bag; },
+      UNITY_LAMBDA(std::int64_t first, std::int64_t, std::int64_t j) {
+        V sum = 0;
+        for (std::int64_t i = first; i < first + bag; ++i) {
+          std::int64_t row = s.row(ids.load(i));
+          sum += row < 0 ? V(0) : x.load(row * s.inner + j);
+        }
+        return sum * factor;
+      },
+      UNITY_LAMBDA(std::int64_t, std::int64_t b, std::int64_t j, V sum) { y.store(b * s.inner + j, sum); });
+}
+UNITY_CUDA_KERNEL(embedding_bag)
+
+}  // namespace unity::cuda

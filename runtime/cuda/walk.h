@@ -1,0 +1,78 @@
+// From the index of an iteration to the positions of a nest's blocks, on the device.
+#pragma once
+
+#include "runtime/cuda/launch.h"
+#include "runtime/strided.h"
+
+namespace unity::cuda {
+
+// The quotient of numbers below 2^31 by one multiplication (Granlund and Montgomery, "Division by invariant integers
+// using multiplication", PLDI 1994, figure 4.1); divisions of 64 bits cost more than the memory traffic of an element.
+struct Divider {
+  std::int64_t divisor = 1;
+  std::uint32_t factor = 1, shift = 0;
+
+  Divider() = default;
+  explicit Divider(std::int64_t d) : divisor(d) {
+    if (d > INT32_MAX) return;
+    while ((std::int64_t{1} << shift) < d) ++shift;
+    auto ud = static_cast<std::uint64_t>(d);
+    factor = static_cast<std::uint32_t>((((std::uint64_t{1} << shift) - ud) << 32) / ud + 1);
+  }
+  UNITY_DEVICE std::int64_t quotient_of_small(std::int64_t n) const {
+    auto un = static_cast<std::uint64_t>(n);
+    return static_cast<std::int64_t>((((un * factor) >> 32) + un) >> shift);
+  }
+};
+
+template <std::size_t N>
+struct Positions {
+  std::int64_t at[N];
+  UNITY_DEVICE std::int64_t operator[](std::size_t n) const { return at[n]; }
+};
+
+// A collapsed nest of loops over N blocks.
+template <std::size_t N>
+class Walk {
+ public:
+  Walk() = default;
+  explicit Walk(const std::vector<Loop<N>>& loops) {
+    std::vector<Loop<N>> joined = collapse(loops);
+    UNITY_CHECK(joined.size() <= kLoops, "cuda: a nest of {} loops, expected at most {}", joined.size(), kLoops);
+    rank_ = static_cast<int>(joined.size());
+    for (std::size_t d = 0; d < joined.size(); ++d) {
+      length_[d] = Divider(joined[d].length);
+      std::copy(joined[d].stride.begin(), joined[d].stride.end(), stride_[d]);
+      iterations_ *= joined[d].length;
+    }
+    small_ = iterations_ <= INT32_MAX;
+  }
+  UNITY_DEVICE std::int64_t iterations() const { return iterations_; }
+  int rank() const { return rank_; }
+  std::int64_t length(int d) const { return length_[d].divisor; }
+  UNITY_DEVICE std::int64_t stride(int d, std::size_t n) const { return stride_[d][n]; }
+  UNITY_DEVICE std::int64_t inner_stride(std::size_t n) const { return stride_[rank_ - 1][n]; }
+
+  // Where iteration i, in row-major order, is in each block.
+  UNITY_DEVICE Positions<N> locate(std::int64_t i) const {
+    Positions<N> p{};
+    for (int d = rank_ - 1; d > 0; --d) {
+      std::int64_t q = small_ ? length_[d].quotient_of_small(i) : i / length_[d].divisor;
+      std::int64_t index = i - q * length_[d].divisor;
+      for (std::size_t n = 0; n < N; ++n) p.at[n] += index * stride_[d][n];
+      i = q;
+    }
+    for (std::size_t n = 0; n < N; ++n) p.at[n] += i * stride_[0][n];
+    return p;
+  }
+
+ private:
+  static constexpr int kLoops = 8;
+  int rank_ = 1;
+  bool small_ = true;
+  std::int64_t iterations_ = 1;
+  Divider length_[kLoops];
+  std::int64_t stride_[kLoops][N] = {};
+};
+
+}  // namespace unity::cuda
