@@ -35,6 +35,10 @@ struct ProgramByHand {
     return task(TaskKind::compute, program.buffer(operands[0]).device,
                 static_cast<std::int32_t>(program.ops.size()) - 1, operands, after);
   }
+  // A task of an operator of `program.ops`, the operands being its inputs and its results.
+  TaskId run(std::int32_t op, const std::vector<BufferId>& operands) {
+    return task(TaskKind::compute, program.buffer(operands[0]).device, op, operands, {});
+  }
   TaskId update(const std::vector<BufferId>& operands, const std::vector<TaskId>& after) {
     return task(TaskKind::update, program.buffer(operands[0]).device, -1, operands, after);
   }

@@ -33,8 +33,9 @@ std::map<std::string, HostTensor> random_inputs(const Pcg& pcg, std::uint64_t se
   return inputs;
 }
 
-Run run(const Program& program, const std::map<std::string, HostTensor>& inputs, Precision precision) {
-  Executor executor(program, {"cpu", precision, 7});
+Run run(const Program& program, const std::map<std::string, HostTensor>& inputs, Precision precision,
+        const std::string& backend) {
+  Executor executor(program, {backend, precision, 7});
   for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
   Run r;
   r.loss = executor.step().loss;

@@ -21,7 +21,8 @@ struct Run {
   std::map<std::string, HostTensor> gradients;
   std::map<std::string, HostTensor> states;  // weights, optimizer and running states after the step
 };
-Run run(const Program& program, const std::map<std::string, HostTensor>& inputs, Precision precision);
+Run run(const Program& program, const std::map<std::string, HostTensor>& inputs, Precision precision,
+        const std::string& backend = "cpu");
 
 double norm(const HostTensor& t);
 

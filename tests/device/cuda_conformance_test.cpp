@@ -1,0 +1,140 @@
+// Every operator on a GPU: each example and each block of each sharding, forward and (as operators of their own)
+// gradients, against the CPU in double precision. The same comparison runs with the CPU in single precision, so that
+// it is itself tested where there is no GPU.
+#include <iostream>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/executor.h"
+#include "tests/device/gpu.h"
+#include "tests/support/ops_sharded.h"
+#include "tests/support/runtime_program.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20220711;
+constexpr int kMaxTasks = 12;
+
+// One program of independent tasks: every block of every sharding of every example of one operator.
+struct Cases {
+  ProgramByHand program;
+  std::map<std::string, HostTensor> inputs;
+  std::vector<std::string> names;  // by output of the program
+};
+
+HostTensor to_host(const testing::Block& block) {
+  HostTensor t = block.dtype == DType::i32 ? index_tensor(block.global) : real_tensor(block.global);
+  for (std::int64_t i = 0; i < block.box.elements(); ++i) {
+    if (block.dtype == DType::i32)
+      t.indices[static_cast<std::size_t>(i)] = reinterpret_cast<const std::int32_t*>(block.words.data())[i];
+    else
+      t.reals[static_cast<std::size_t>(i)] = block.real(i);
+  }
+  return t;
+}
+
+void add_example(Cases& cases, const Operator& op, const Example& example, std::size_t number) {
+  ProgramByHand& h = cases.program;
+  Attributes attributes = complete_attributes(op.name(), op.attributes(), example.attributes).value();
+  AxisTable table = op.axes(attributes, example.inputs).value();
+  std::vector<testing::Block> whole =
+      testing::random_operands(example, DType::f32, RandomKey(kSeed).with(hash_text(op.name())));
+  std::vector<std::int32_t> tensors;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string name = fmt::format("{}.{}.operand{}", op.name(), number, i);
+    std::string dtype(to_string(whole[i].dtype == DType::i32 ? DType::i32 : DType::f32));
+    tensors.push_back(h.leaf(name, "input", {whole[i].global, dtype}, OriginId(static_cast<std::int64_t>(i))));
+    h.program.tensors.back().dtype = whole[i].dtype == DType::i32 ? DType::i32 : DType::f32;
+    cases.inputs.emplace(name, to_host(whole[i]));
+  }
+  std::vector<bool> shape_only;
+  for (const OperandAxes& operand : table.inputs) shape_only.push_back(operand.shape_only);
+  auto op_index = static_cast<std::int32_t>(h.program.ops.size());
+  h.program.ops.push_back(
+      {&op, attributes, OriginId(7), op.name(), static_cast<std::uint32_t>(whole.size()), shape_only});
+  for (const testing::Distribution& d : testing::distributions(table, kMaxTasks)) {
+    if (d.sharding.copies > 1 || d.sharding.passing > 1) continue;  // the same blocks again
+    testing::DistributedInputs inputs = testing::distribute(whole, d, RandomKey(kSeed));
+    TaskGrid grid = task_grid(table, d.sharding);
+    for (int task = 0; task < task_count(grid); ++task) {
+      std::vector<BufferId> operands;
+      auto blocks = testing::task_inputs(table, d, inputs, grid, task);
+      for (std::size_t i = 0; i < blocks.size(); ++i)
+        operands.push_back(h.buffer(tensors[i], 0, blocks[i].box, BufferCategory::input));
+      auto boxes = testing::output_boxes(table, task_ranges(table, d.sharding, grid, grid_coordinates(grid, task)));
+      for (std::size_t o = 0; o < boxes.size(); ++o) {
+        Shape shape = operand_shape(table, table.outputs[o]);
+        std::string name = fmt::format("{} example {}, {} task {}, result {}", op.name(), number,
+                                       testing::to_string(table, d), task, o);
+        std::int32_t tensor = h.tensor(name, shape.dims);
+        h.program.tensors.back().dtype = shape.dtype == DType::i32 ? DType::i32 : DType::f32;
+        operands.push_back(h.buffer(tensor, 0, boxes[o]));
+        h.program.outputs.push_back({name, shape.dims, {operands.back()}});
+      }
+      h.run(op_index, operands);
+    }
+  }
+}
+
+Cases cases_of(const Operator& op) {
+  Cases cases;
+  cases.program.program.name = op.name();
+  std::vector<Example> examples = op.examples();
+  for (std::size_t i = 0; i < examples.size(); ++i) add_example(cases, op, examples[i], i);
+  return cases;
+}
+
+std::vector<HostTensor> results(const Cases& cases, const ExecutorOptions& options) {
+  Executor executor(cases.program.program, options);
+  for (const auto& [name, value] : cases.inputs) executor.set_input(name, value);
+  executor.step();
+  std::vector<HostTensor> all;
+  for (std::size_t o = 0; o < cases.program.program.outputs.size(); ++o) all.push_back(executor.output(o));
+  return all;
+}
+
+// The largest difference, relative to the largest value (at least 1).
+void check_backend(const std::string& backend, Precision precision, double tolerance) {
+  for (const Operator* op : all_operators()) {
+    if (op->category() != OpCategory::compute) continue;
+    Cases cases = cases_of(*op);
+    if (cases.program.program.tasks.empty()) continue;
+    std::vector<HostTensor> expected = results(cases, {"cpu", Precision::f64, kSeed});
+    std::vector<HostTensor> found = results(cases, {backend, precision, kSeed});
+    for (std::size_t o = 0; o < expected.size(); ++o) {
+      double largest = 1, off = 0;
+      for (std::size_t i = 0; i < expected[o].reals.size(); ++i) {
+        largest = std::max(largest, std::abs(expected[o].reals[i]));
+        double d = std::abs(found[o].reals[i] - expected[o].reals[i]);
+        off = std::isnan(d) ? INFINITY : std::max(off, d);
+      }
+      INFO(cases.program.program.outputs[o].name << " in " << to_string(precision));
+      CHECK(off <= tolerance * largest);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("operators on the CPU in single precision agree with double precision, block by block") {
+  check_backend("cpu", Precision::f32, 1e-5);
+}
+
+TEST_CASE("operators on the GPU agree with the CPU in double precision, block by block") {
+  if (!gpu_or_skip()) return;
+  check_backend("cuda", Precision::f64, 1e-11);
+}
+
+TEST_CASE("operators on the GPU agree with the CPU in single precision, block by block") {
+  if (!gpu_or_skip()) return;
+  check_backend("cuda", Precision::f32, 1e-5);
+}
+
+TEST_CASE("operators on the GPU agree with the CPU within the rounding of TF32 and of bf16") {
+  if (!gpu_or_skip()) return;
+  check_backend("cuda", Precision::tf32, 5e-3);
+  check_backend("cuda", Precision::bf16, 4e-2);
+}

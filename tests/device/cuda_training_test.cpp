@@ -1,0 +1,93 @@
+// Training on a GPU: several logical devices on it, under data-parallel, random and one-device plans, equals training
+// on one CPU device.
+#include <catch2/catch.hpp>
+
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "tests/device/gpu.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+std::vector<ModelSpec> reduced_models() {
+  std::map<std::string, std::int64_t> gpt = {{"batch", 12},  {"seq-len", 6}, {"layers", 1},
+                                             {"hidden", 12}, {"heads", 6},   {"vocab", 24}};
+  return {{"mlp", {{"batch", 12}, {"layers", 3}, {"hidden", 24}}},
+          {"bert-large", {{"batch", 12}, {"seq-len", 6}, {"layers", 1}, {"hidden", 12}, {"heads", 6}, {"vocab", 24}}},
+          {"candle-uno", {{"batch", 12}, {"layers", 2}, {"top-layers", 2}, {"hidden", 12}, {"features", 24}}},
+          {"dlrm", {{"batch", 12}, {"hidden", 48}, {"width", 12}, {"rows", 24}}},
+          {"xdl", {{"batch", 12}, {"rows", 24}, {"width", 12}, {"hidden", 12}}},
+          {"resnext-50", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}},
+          {"inception-v3", {{"batch", 6}, {"image", 75}, {"classes", 6}, {"divisor", 16}}},
+          {"gpt2-small", gpt},
+          {"vit-b16",
+           {{"batch", 12}, {"image", 12}, {"patch", 4}, {"layers", 1}, {"hidden", 12}, {"heads", 6}, {"classes", 6}}},
+          {"vgg-16", {{"batch", 12}, {"image", 32}, {"classes", 6}, {"hidden", 12}, {"divisor", 16}}}};
+}
+
+// In double precision: every gradient and state after one step, and the losses of three steps (the second and third by
+// the captured graph).
+void check_model(const ModelSpec& spec, const std::string& backend, int plans) {
+  Pcg pcg = build_model(spec);
+  std::uint64_t seed = seed_of_run();
+  std::mt19937_64 random(seed);
+  auto inputs = random_inputs(pcg, seed);
+  Program serial = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
+  Run exact = run(serial, inputs, Precision::f64);
+  auto scale = scales(exact);
+  auto losses = [&](const Program& program, const std::string& on) {
+    Executor executor(program, {on, Precision::f64, 7});
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+    std::vector<double> all;
+    for (int i = 0; i < 4; ++i) all.push_back(executor.step().loss);
+    return all;
+  };
+  std::vector<double> expected = losses(serial, "cpu");
+  for (int plan = 0; plan <= plans; ++plan) {
+    int devices = plan == 0 ? 1 : 2 + static_cast<int>(random() % 3);
+    Topology topology = uniform_topology(devices);
+    State state{pcg, {}, {}};
+    if (plan > 0) state = random_state(pcg, devices, random);
+    auto where = plan > 0 ? random_mappings(state.pcg, topology, random) : std::vector<MachineMapping>(pcg.size());
+    INFO("UNITY_TEST_SEED=" << seed << ", " << spec.name << ", plan " << plan << " on " << devices << " devices");
+    Program program = lower(state.pcg, where, topology).value();
+    Run found = run(program, inputs, Precision::f64, backend);
+    CHECK(distance(found, exact, scale, 1e-9) <= 1e-9);
+    std::vector<double> all = losses(program, backend);
+    for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == Approx(expected[i]).epsilon(1e-8));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one model trains in four steps as by the comparison with itself on the CPU") {
+  check_model(reduced_models()[0], "cpu", 2);
+}
+
+TEST_CASE("every kind of model trains on the GPU under several plans as on one CPU device") {
+  if (!gpu_or_skip()) return;
+  for (const ModelSpec& spec : reduced_models()) check_model(spec, "cuda", 3);
+}
+
+TEST_CASE("training in bf16 and TF32 goes down like that in f32") {
+  if (!gpu_or_skip()) return;
+  Pcg pcg = build_model({"mlp-tiny", {}});
+  auto inputs = random_inputs(pcg, 3);
+  Program program = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
+  auto last = [&](const std::string& on, Precision precision) {
+    Executor executor(program, {on, precision, 7});
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+    double loss = 0;
+    for (int i = 0; i < 30; ++i) loss = executor.step().loss;
+    return loss;
+  };
+  double expected = last("cpu", Precision::f32);
+  CHECK(last("cuda", Precision::f32) == Approx(expected).epsilon(1e-4));
+  CHECK(last("cuda", Precision::tf32) == Approx(expected).epsilon(1e-2));
+  CHECK(last("cuda", Precision::bf16) == Approx(expected).epsilon(5e-2));
+}
