@@ -1,7 +1,6 @@
 #include "runtime/cuda/library/cudnn_graph.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace unity::cuda {
 namespace {
@@ -104,14 +103,15 @@ Descriptor describe(const GraphTensor& t) {
   return d.finalize();
 }
 
-Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b, const Descriptor& y) {
-  Descriptor what(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  what.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT).finalize();
-  Descriptor op(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what)
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  if (b) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+Descriptor pointwise(const PointwiseOp& p) {
+  Descriptor how(CUDNN_BACKEND_POINTWISE_DESCRIPTOR), op(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  how.set(CUDNN_ATTR_POINTWISE_MODE, p.mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, p.precision);
+  if (p.axis >= 0) how.set(CUDNN_ATTR_POINTWISE_AXIS, p.axis);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how.finalize())
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p.x)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p.y);
+  if (p.b) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *p.b);
+  if (p.t) op.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *p.t);
   return op.finalize();
 }
 
