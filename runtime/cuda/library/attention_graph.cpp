@@ -14,11 +14,16 @@ class Builder {
     if (transposed) std::swap(t.sizes[2], t.sizes[3]), std::swap(t.strides[2], t.strides[3]);
     return describe(t);
   }
-  Descriptor inner(std::int64_t rows, std::int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+  // Transposed: laid out as [columns, rows].
+  Descriptor inner(std::int64_t rows, std::int64_t columns, cudnnDataType_t type = CUDNN_DATA_FLOAT,
+                   bool transposed = false) {
     GraphTensor t = tensor(next_++, rows, columns, type);
     t.inner = true;
+    if (transposed) t.strides[2] = 1, t.strides[3] = rows;
     return describe(t);
   }
+  // A number for each row, held in memory.
+  Descriptor of_rows(std::int64_t id) const { return describe(tensor(id, shape_.s, 1, CUDNN_DATA_FLOAT)); }
   Descriptor scores(cudnnDataType_t type = CUDNN_DATA_FLOAT) { return inner(shape_.s, shape_.t, type); }
   static Descriptor number(std::int64_t id) {
     GraphTensor t{id, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT};
@@ -34,6 +39,13 @@ class Builder {
         .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, y)
         .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
     operations_.push_back(op.finalize());
+  }
+  // The last two dimensions of x exchanged.
+  Descriptor transpose(const Descriptor& x, const Descriptor& y) {
+    Descriptor op(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    op.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x).set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+    operations_.push_back(op.finalize());
+    return y;
   }
   // Over the columns of x.
   Descriptor reduce(cudnnReduceTensorOp_t with, const Descriptor& x) {
@@ -88,7 +100,7 @@ class Builder {
 
 }  // namespace
 
-std::vector<Descriptor> attention_graph(const AttentionShape& a) {
+std::vector<Descriptor> attention_graph(const AttentionShape& a, bool log_sums) {
   Builder g(a);
   Descriptor products = g.scores();
   g.product(g.matrix(kQ, a.s, a.e), g.matrix(kK, a.t, a.e, true), products);
@@ -98,11 +110,37 @@ std::vector<Descriptor> attention_graph(const AttentionShape& a) {
   Descriptor shifted = g.apply(CUDNN_POINTWISE_SUB, scores, largest, g.scores());
   Descriptor powers = g.apply(CUDNN_POINTWISE_EXP, shifted, std::nullopt, g.scores());
   Descriptor sums = g.reduce(CUDNN_REDUCE_TENSOR_ADD, powers);
-  // The logarithm of the sum of exponentials of each row: cuDNN knows the pattern by it.
+  // cuDNN knows the pattern by these two even where nobody wants them.
   Descriptor logarithms = g.apply(CUDNN_POINTWISE_LOG, sums, std::nullopt, g.inner(a.s, 1));
-  g.apply(CUDNN_POINTWISE_ADD, largest, logarithms, g.inner(a.s, 1));
+  g.apply(CUDNN_POINTWISE_ADD, largest, logarithms, log_sums ? g.of_rows(kLogSums) : g.inner(a.s, 1));
   Descriptor probabilities = g.apply(CUDNN_POINTWISE_DIV, powers, sums, g.scores(CUDNN_DATA_BFLOAT16));
   g.product(probabilities, g.matrix(kV, a.t, a.f), g.matrix(kY, a.s, a.f));
+  return std::move(g).take();
+}
+
+// With p the probabilities:  dv = p^T dy;  dp = dy v^T;  ds = scale p (dp - sum(y dy));  dq = ds k;  dk = ds^T q.
+std::vector<Descriptor> attention_gradient_graph(const AttentionShape& a) {
+  Builder g(a);
+  Descriptor q = g.matrix(kQ, a.s, a.e), k = g.matrix(kK, a.t, a.e, true), dy = g.matrix(kDy, a.s, a.f);
+  Descriptor scale = g.number(kScale);
+  Descriptor parts = g.apply(CUDNN_POINTWISE_MUL, dy, g.matrix(kY, a.s, a.f), g.inner(a.s, a.f));
+  Descriptor inner =
+      g.apply(CUDNN_POINTWISE_MUL, g.reduce(CUDNN_REDUCE_TENSOR_ADD, parts), g.number(kOne), g.of_rows(kInner));
+
+  Descriptor products = g.scores(), dp = g.scores();
+  g.product(q, k, products);
+  Descriptor scores = g.apply(CUDNN_POINTWISE_MUL, products, scale, g.scores());
+  Descriptor logarithms = g.apply(CUDNN_POINTWISE_SUB, scores, g.of_rows(kLogSums), g.scores());
+  if (a.causal) logarithms = g.hide(logarithms);
+  Descriptor p = g.apply(CUDNN_POINTWISE_EXP, logarithms, std::nullopt, g.scores());
+  g.product(g.transpose(p, g.inner(a.t, a.s, CUDNN_DATA_BFLOAT16, true)), dy, g.matrix(kDv, a.t, a.f));
+
+  g.product(dy, g.matrix(kV, a.t, a.f, true), dp);
+  Descriptor centred = g.apply(CUDNN_POINTWISE_SUB, dp, inner, g.scores());
+  Descriptor slopes = g.apply(CUDNN_POINTWISE_MUL, centred, p, g.scores());
+  Descriptor ds = g.apply(CUDNN_POINTWISE_MUL, slopes, scale, g.scores());
+  g.product(g.transpose(ds, g.inner(a.t, a.s, CUDNN_DATA_BFLOAT16, true)), q, g.matrix(kDk, a.t, a.e));
+  g.product(ds, g.transpose(k, g.inner(a.t, a.e, CUDNN_DATA_BFLOAT16)), g.matrix(kDq, a.s, a.e));
   return std::move(g).take();
 }
 

@@ -5,9 +5,10 @@
 
 namespace unity::cuda {
 
-// Ids of the tensors of the graph: q, k, v and y of the call; and numbers in host memory: the scale of the scores
-// (f32), what scores become that causality hides (f32), and AttentionShape::shift (i32, where it is not 0).
-enum AttentionId : std::int64_t { kQ = 1, kK, kV, kY, kScale, kHidden, kShift };
+// Ids of the tensors of the graphs: operands and results of the call; the logarithm of the sum of the exponentials of
+// each row of scores, and sum(y dy) of each row, f32 [batch, heads, s, 1]; and numbers of type f32 in host memory: the
+// scale of the scores, what scores become that causality hides (only there), and 1.
+enum AttentionId : std::int64_t { kQ = 1, kK, kV, kY, kDy, kDq, kDk, kDv, kLogSums, kInner, kScale, kHidden, kOne };
 
 // q: [batch, heads, s, e], k: [batch, heads, t, e], v: [batch, heads, t, f], row-major. Causal: row i of s sees the
 // columns 0 to i of t.
@@ -16,7 +17,11 @@ struct AttentionShape {
   bool causal = false;
 };
 
-// softmax(scale q k^T) v of bf16 operands, computed in f32.
-std::vector<Descriptor> attention_graph(const AttentionShape& shape);
+// kY = softmax(scale kQ kK^T) kV of bf16 operands, computed in f32; gives kLogSums if asked to.
+std::vector<Descriptor> attention_graph(const AttentionShape& shape, bool log_sums);
+
+// kDq, kDk and kDv from kQ, kK, kV, kY, kDy and kLogSums; kInner is written on the way. cuDNN keeps the gradients of
+// all scores in its workspace, so that sums have a fixed order.
+std::vector<Descriptor> attention_gradient_graph(const AttentionShape& shape);
 
 }  // namespace unity::cuda
