@@ -52,10 +52,9 @@ class Arguments {
 
 Result<GraphPlan> choose(Libraries& libraries, const std::vector<Descriptor>& graph) {
   const LibraryOptions& options = libraries.options();
-  return GraphPlan::choose({libraries.handles().cudnn, nullptr}, graph,
-                           {.workspace = std::max(options.workspace, options.scratch),
-                            .deterministic = options.deterministic,
-                            .exact_floats = false});
+  return GraphPlan::choose(
+      {libraries.handles().cudnn, nullptr}, graph,
+      {.workspace = std::max(options.workspace, options.scratch), .deterministic = options.deterministic});
 }
 
 Result<LibraryPlan> forward(Libraries& libraries, const AttentionShape& a, double scale, Staging staging) {

@@ -47,8 +47,8 @@ std::optional<std::string> excluded(const Descriptor& engine, const PlanLimits& 
   };
   if (limits.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "not deterministic";
   if (has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "sums in less than f32";
-  if (limits.exact_floats && (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)))
-    return "rounds its operands";
+  if (has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "rounds its operands";
+  if (!limits.tensor_cores && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) return "uses tensor cores";
   return std::nullopt;
 }
 
@@ -125,6 +125,11 @@ Result<GraphPlan> GraphPlan::choose(const PlanTarget& target, const std::vector<
     std::vector<Descriptor> configurations;
     try {
       configurations = propose(target, graph, mode);
+      if (configurations.empty()) {
+        char reason[4096] = "";
+        cudnnGetLastErrorString(reason, sizeof reason);
+        reasons += fmt::format("; {}", reason);
+      }
     } catch (const LibraryError& e) {
       if (!e.unsupported) throw;
       reasons += fmt::format("; {}", e.what());

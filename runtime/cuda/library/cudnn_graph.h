@@ -114,7 +114,7 @@ struct PlanTarget {
 struct PlanLimits {
   std::int64_t workspace = 0;
   bool deterministic = true;  // sums in a fixed order
-  bool exact_floats = false;  // f32 operands are not rounded to be multiplied
+  bool tensor_cores = true;   // they round f32 operands to tf32; no engine may round more
 };
 
 class GraphPlan {

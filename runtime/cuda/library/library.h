@@ -7,7 +7,8 @@
 //   if (prepared.kernel) prepared.kernel(call); else find_kernel(op)(call);
 //
 // Preparing chooses algorithms and may take seconds; running neither allocates nor waits, so that it can be captured in
-// a CUDA graph. A captured graph must not outlive the Libraries whose kernels it holds.
+// a CUDA graph: after one run outside, as CUDA loads the code of a kernel when it is first launched. A captured graph
+// must not outlive the Libraries whose kernels it holds.
 #pragma once
 
 #include <memory>
