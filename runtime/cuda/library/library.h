@@ -60,7 +60,7 @@ struct LibraryCall {
 };
 
 // Handles, workspace and plans of one stream of one device. All kernels share the workspace, so their calls must follow
-// one another (on one stream, or ordered by events). For one thread at a time.
+// one another (on one stream, or ordered by events). For one thread at a time, with that device current.
 class Libraries {
  public:
   explicit Libraries(const LibraryOptions& options);  // for the current device; throws where it has none
@@ -68,7 +68,7 @@ class Libraries {
   Libraries(const Libraries&) = delete;
   Libraries& operator=(const Libraries&) = delete;
 
-  // Equal shapes share one plan. Throws LibraryError when a library fails otherwise than by not supporting the call.
+  // Equal shapes share one plan. Throws LibraryError when a library fails otherwise than by not taking the call.
   Prepared prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
                    std::span<const Operand> outputs);
 
