@@ -97,7 +97,7 @@ Result<void> pool(const Operator& op, const OpCall& call) {
   bool include = mean && int_attribute(call.attributes, 3) != 0;
   double *xs = x.as<double>(), *ys = y.as<double>();
   if (backward) std::fill_n(xs, x.elements(), 0.0);
-  for_each_index({s.images, s.oh, s.ow}, [&](const Dims& at, std::int64_t o) {
+  for_each_index({s.n * s.c, s.oh, s.ow}, [&](const Dims& at, std::int64_t o) {
     std::vector<std::int64_t> inside;
     for_each_index({s.kernel[0], s.kernel[1]}, [&](const Dims& k, std::int64_t) {
       std::int64_t h = at[1] * s.stride[0] - s.pad[0] + k[0], v = at[2] * s.stride[1] - s.pad[1] + k[1];

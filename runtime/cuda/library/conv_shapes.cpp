@@ -83,7 +83,7 @@ ConvOperands conv_operands(std::string_view op) {
 Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y) {
   UNITY_TRY(expect_small({&x, &y}));
   PoolShape s;
-  s.images = x.extent[0] * x.extent[1];
+  s.n = x.extent[0], s.c = x.extent[1];
   s.h = x.extent[2], s.w = x.extent[3], s.oh = y.extent[2], s.ow = y.extent[3];
   for (std::size_t i : {0, 1}) {
     const Window& window = windows.window[i];
@@ -98,7 +98,7 @@ Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Ope
 }
 
 std::string to_string(const PoolShape& s) {
-  return fmt::format("{} of {}x{} to {}x{} kernel {} stride {} pad {}", s.images, s.h, s.w, s.oh, s.ow,
+  return fmt::format("{}x{} of {}x{} to {}x{} kernel {} stride {} pad {}", s.n, s.c, s.h, s.w, s.oh, s.ow,
                      fmt::join(s.kernel, "x"), fmt::join(s.stride, ","), fmt::join(s.pad, ","));
 }
 

@@ -47,9 +47,9 @@ inline const Operand& operand(std::span<const Operand> inputs, std::span<const O
   return i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
 }
 
-// Pooling of n c images as one batch. All blocks are contiguous, pads symmetric: others are declined.
+// All blocks are contiguous, pads symmetric: others are declined.
 struct PoolShape {
-  std::int64_t images = 0, h = 0, w = 0, oh = 0, ow = 0;
+  std::int64_t n = 0, c = 0, h = 0, w = 0, oh = 0, ow = 0;
   std::array<std::int64_t, 2> kernel{}, stride{}, pad{};
 };
 Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y);

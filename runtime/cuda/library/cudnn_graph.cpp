@@ -1,7 +1,6 @@
 #include "runtime/cuda/library/cudnn_graph.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace unity::cuda {
 namespace {
@@ -48,8 +47,8 @@ std::optional<std::string> excluded(const Descriptor& engine, const PlanLimits& 
   };
   if (limits.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "not deterministic";
   if (has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "sums in less than f32";
-  if (limits.exact_floats && (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)))
-    return "rounds its operands";
+  if (has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "rounds its operands";
+  if (!limits.tensor_cores && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) return "uses tensor cores";
   return std::nullopt;
 }
 
@@ -104,14 +103,15 @@ Descriptor describe(const GraphTensor& t) {
   return d.finalize();
 }
 
-Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b, const Descriptor& y) {
-  Descriptor what(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  what.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT).finalize();
-  Descriptor op(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what)
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  if (b) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+Descriptor pointwise(const PointwiseOp& p) {
+  Descriptor how(CUDNN_BACKEND_POINTWISE_DESCRIPTOR), op(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  how.set(CUDNN_ATTR_POINTWISE_MODE, p.mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, p.precision);
+  if (p.axis >= 0) how.set(CUDNN_ATTR_POINTWISE_AXIS, p.axis);
+  op.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how.finalize())
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p.x)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p.y);
+  if (p.b) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *p.b);
+  if (p.t) op.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *p.t);
   return op.finalize();
 }
 
@@ -125,6 +125,11 @@ Result<GraphPlan> GraphPlan::choose(const PlanTarget& target, const std::vector<
     std::vector<Descriptor> configurations;
     try {
       configurations = propose(target, graph, mode);
+      if (configurations.empty()) {
+        char reason[4096] = "";
+        cudnnGetLastErrorString(reason, sizeof reason);
+        reasons += fmt::format("; {}", reason);
+      }
     } catch (const LibraryError& e) {
       if (!e.unsupported) throw;
       reasons += fmt::format("; {}", e.what());

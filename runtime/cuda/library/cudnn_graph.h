@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -92,8 +93,16 @@ struct GraphTensor {
 };
 Descriptor describe(const GraphTensor& tensor);
 
-// A pointwise operation in f32: y = mode(x), or y = mode(x, b).
-Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b, const Descriptor& y);
+// y = mode(x), mode(x, b), or for a selection t ? x : b; an index along `axis` is generated in the shape of x. Computed
+// in `precision`.
+struct PointwiseOp {
+  cudnnPointwiseMode_t mode;
+  Descriptor x, y;
+  std::optional<Descriptor> b, t;
+  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+  std::int64_t axis = -1;
+};
+Descriptor pointwise(const PointwiseOp& op);
 
 // Where plans are to run: a device given by a handle; or, with no device at hand, by its properties as cuDNN writes
 // them (a finalized CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), to see what cuDNN would choose.
@@ -105,7 +114,7 @@ struct PlanTarget {
 struct PlanLimits {
   std::int64_t workspace = 0;
   bool deterministic = true;  // sums in a fixed order
-  bool exact_floats = false;  // f32 operands are not rounded to be multiplied
+  bool tensor_cores = true;   // they round f32 operands to tf32; no engine may round more
 };
 
 class GraphPlan {

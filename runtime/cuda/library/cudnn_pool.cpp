@@ -27,9 +27,9 @@ std::shared_ptr<PoolPlan> make_plan(const PoolShape& s, cudnnPoolingMode_t mode,
   auto plan = std::make_shared<PoolPlan>();
   auto tensor = [&](cudnnTensorDescriptor_t* d, std::int64_t h, std::int64_t w) {
     UNITY_LIBRARY_CHECK(cudnnCreateTensorDescriptor(d));
-    UNITY_LIBRARY_CHECK(
-        cudnnSetTensor4dDescriptor(*d, CUDNN_TENSOR_NCHW, type == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, 1,
-                                   static_cast<int>(s.images), static_cast<int>(h), static_cast<int>(w)));
+    UNITY_LIBRARY_CHECK(cudnnSetTensor4dDescriptor(
+        *d, CUDNN_TENSOR_NCHW, type == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, static_cast<int>(s.n),
+        static_cast<int>(s.c), static_cast<int>(h), static_cast<int>(w)));
   };
   tensor(&plan->x, s.h, s.w), tensor(&plan->y, s.oh, s.ow);
   std::array<int, 2> kernel, pad, stride;

@@ -14,6 +14,7 @@ struct Entry {
 // For each operator in order of preference.
 constexpr std::array kImplementations = {
     Entry{"attention", "cudnn", cudnn_attention},
+    Entry{"attention_gradient", "cudnn", cudnn_attention},
     Entry{"avg_pool2d", "cudnn", cudnn_pool},
     Entry{"avg_pool2d_gradient", "cudnn", cudnn_pool},
     Entry{"batch_matmul", "cublaslt", cublaslt_matmul},

@@ -7,7 +7,8 @@
 //   if (prepared.kernel) prepared.kernel(call); else find_kernel(op)(call);
 //
 // Preparing chooses algorithms and may take seconds; running neither allocates nor waits, so that it can be captured in
-// a CUDA graph. A captured graph must not outlive the Libraries whose kernels it holds.
+// a CUDA graph: after one run outside, as CUDA loads the code of a kernel when it is first launched. A captured graph
+// must not outlive the Libraries whose kernels it holds.
 #pragma once
 
 #include <memory>
@@ -59,7 +60,7 @@ struct LibraryCall {
 };
 
 // Handles, workspace and plans of one stream of one device. All kernels share the workspace, so their calls must follow
-// one another (on one stream, or ordered by events). For one thread at a time.
+// one another (on one stream, or ordered by events). For one thread at a time, with that device current.
 class Libraries {
  public:
   explicit Libraries(const LibraryOptions& options);  // for the current device; throws where it has none
@@ -67,7 +68,7 @@ class Libraries {
   Libraries(const Libraries&) = delete;
   Libraries& operator=(const Libraries&) = delete;
 
-  // Equal shapes share one plan. Throws LibraryError when a library fails otherwise than by not supporting the call.
+  // Equal shapes share one plan. Throws LibraryError when a library fails otherwise than by not taking the call.
   Prepared prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
                    std::span<const Operand> outputs);
 

@@ -11,14 +11,15 @@ namespace unity::cuda {
 
 struct LibraryError : std::runtime_error {
   LibraryError(const std::string& what, bool declines) : std::runtime_error(what), unsupported(declines) {}
-  // The library does not do what was asked for, which is no mistake of ours while a plan is sought.
+  // The library does not do what was asked for, or says that it makes no sense: while a plan is sought, a reason to
+  // decline.
   bool unsupported;
 };
 
 inline void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw LibraryError(std::string(call) + ": " + cublasLtGetStatusName(status) + ": " + cublasLtGetStatusString(status),
-                     status == CUBLAS_STATUS_NOT_SUPPORTED);
+                     status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE);
 }
 
 inline void check(cudnnStatus_t status, const char* call) {
@@ -26,7 +27,8 @@ inline void check(cudnnStatus_t status, const char* call) {
   char reason[1024] = "";
   cudnnGetLastErrorString(reason, sizeof reason);
   throw LibraryError(std::string(call) + ": " + cudnnGetErrorString(status) + ": " + reason,
-                     CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED);
+                     CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED ||
+                         CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM);
 }
 
 }  // namespace unity::cuda
