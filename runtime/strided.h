@@ -64,4 +64,22 @@ inline std::vector<Loop<2>> reduction_loops(const Dims& full, const std::vector<
   return collapse(loops);
 }
 
+// The loops of the part `box` of two blocks, both of which must hold it (CHECKed), and where it begins in each.
+struct BoxLoops {
+  std::vector<Loop<2>> loops;
+  std::array<std::int64_t, 2> first{};
+};
+inline BoxLoops box_loops(const Box& target, const Box& source, const Box& box) {
+  UNITY_CHECK(target.contains(box) && source.contains(box), "block {} is not inside {} and {}", to_string(box),
+              to_string(target), to_string(source));
+  Dims t = strides(target.extent), s = strides(source.extent);
+  BoxLoops r;
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    r.loops.push_back({box.extent[d], {t[d], s[d]}});
+    r.first[0] += (box.offset[d] - target.offset[d]) * t[d];
+    r.first[1] += (box.offset[d] - source.offset[d]) * s[d];
+  }
+  return r;
+}
+
 }  // namespace unity

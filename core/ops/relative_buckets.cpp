@@ -7,9 +7,9 @@
 #include "core/ops/elementwise.h"
 
 namespace unity {
-namespace {
 
-std::int32_t bucket(std::int64_t distance, std::int64_t buckets, std::int64_t max_distance, bool bidirectional) {
+std::int32_t relative_bucket(std::int64_t distance, std::int64_t buckets, std::int64_t max_distance,
+                             bool bidirectional) {
   std::int64_t first = 0;
   if (bidirectional) {
     buckets /= 2;
@@ -25,8 +25,6 @@ std::int32_t bucket(std::int64_t distance, std::int64_t buckets, std::int64_t ma
   auto large = exact + static_cast<std::int64_t>(share * static_cast<double>(buckets - exact));
   return static_cast<std::int32_t>(first + std::min(large, buckets - 1));
 }
-
-}  // namespace
 
 std::vector<AttributeSpec> RelativeBuckets::attributes() const {
   return {{"q", AttributeKind::integer, true, {}},
@@ -51,7 +49,8 @@ void RelativeBuckets::reference(const OpCall& call) const {
   const Attributes& a = call.attributes;
   for_each_index(y.extent, [&](const Dims& at, std::int64_t i) {
     std::int64_t distance = y.offset[1] + at[1] - (y.offset[0] + at[0]);
-    y.as<std::int32_t>()[i] = bucket(distance, int_attribute(a, 2), int_attribute(a, 3), int_attribute(a, 4) != 0);
+    y.as<std::int32_t>()[i] =
+        relative_bucket(distance, int_attribute(a, 2), int_attribute(a, 3), int_attribute(a, 4) != 0);
   });
 }
 

@@ -20,4 +20,8 @@ class RelativeBuckets final : public Operator {
   std::vector<Example> examples() const override;
 };
 
+// The bucket of one distance; it never falls as a key moves away before the query.
+std::int32_t relative_bucket(std::int64_t distance, std::int64_t buckets, std::int64_t max_distance,
+                             bool bidirectional);
+
 }  // namespace unity

@@ -50,6 +50,7 @@ struct Dense {
   UNITY_DEVICE void store(std::int64_t i, T x) const { data[i] = x; }
   UNITY_DEVICE Four<T> load_four(std::int64_t i) const { return *reinterpret_cast<const Four<T>*>(data + i); }
   UNITY_DEVICE void store_four(std::int64_t i, Four<T> x) const { *reinterpret_cast<Four<T>*>(data + i) = x; }
+  Dense from(std::int64_t i) const { return {data + i}; }  // the array that begins at element i
   bool aligned() const { return aligned_for_four(data, sizeof(T)); }
 };
 
@@ -76,6 +77,7 @@ struct FloatOrBFloat16 {
     Dense<BFloat16>{static_cast<BFloat16*>(data)}.store_four(
         i, {{to_bfloat16(x.v[0]), to_bfloat16(x.v[1]), to_bfloat16(x.v[2]), to_bfloat16(x.v[3])}});
   }
+  FloatOrBFloat16 from(std::int64_t i) const { return {static_cast<char*>(data) + i * (half ? 2 : 4), half}; }
   bool aligned() const { return aligned_for_four(data, half ? 2 : 4); }
 };
 

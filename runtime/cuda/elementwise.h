@@ -51,7 +51,8 @@ struct Elementwise {
   }
 };
 
-// y = f(x, ..) in every iteration of the loops, in which block 0 is y and block i the i-th x. y overlaps no x.
+// y = f(x, ..) in every iteration of the loops, in which block 0 is y and block i the i-th x. y overlaps no x, or is
+// one of them.
 template <class F, class Y, class... X>
 void map(Stream stream, const std::vector<Loop<1 + sizeof...(X)>>& loops, F f, Y y, X... x) {
   constexpr std::size_t kBlocks = 1 + sizeof...(X);

@@ -19,9 +19,11 @@
 
 #include "runtime/cuda/check.h"
 #define UNITY_DEVICE __host__ __device__ __forceinline__
+#define UNITY_OF_GROUP __device__ __forceinline__  // for functions that take a Group
 #define UNITY_LAMBDA [=] __device__
 #else
 #define UNITY_DEVICE inline
+#define UNITY_OF_GROUP inline
 #define UNITY_LAMBDA [=]
 #endif
 

@@ -1,5 +1,6 @@
 # The kernels of the CUDA backend as plain loops: their arithmetic is tested on every machine.
 file(GLOB CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/kernels/*.cu)
+list(APPEND CUDA_KERNELS ${CMAKE_SOURCE_DIR}/runtime/cuda/blocks.cu)
 set_source_files_properties(${CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
 # Objects, not an archive: find_kernel names kernels weakly, which takes nothing out of archives.
 add_library(unity_cuda_emulated OBJECT ${CUDA_KERNELS} ${CMAKE_SOURCE_DIR}/runtime/cuda/find_kernel.cpp)
