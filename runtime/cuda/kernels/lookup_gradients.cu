@@ -125,9 +125,7 @@ void scatter_rows(const Call& c, const Operand& index, const Operand& slopes, co
         pairs.values[i] = static_cast<std::int32_t>(i);
       });
   sort_pairs(c.stream, memory + 4 * list + 2 * parts, sorting, pairs);
-  auto dx = runs.dx;
-  for_each(
-      c.stream, c.outputs[0].elements(), UNITY_LAMBDA(std::int64_t i) { dx.store(i, 0); });
+  set_zero(c.stream, c.outputs[0]);
 
   std::int64_t tiles = (columns + kColumns - 1) / kColumns, width = std::min(columns, kColumns);
   for_each_group(

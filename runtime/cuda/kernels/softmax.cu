@@ -50,7 +50,7 @@ void softmax_rows(const Call& c, Keep keep) {
   auto x = reals<R>(c.inputs[0]), y = reals<R>(c.outputs[0]);
   std::int64_t n = keep.columns;
   for_each_group(
-      c.stream, rows_of(c.inputs[0]), n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, rows_of(c.inputs[0]), row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         std::int64_t length = keep.length(r), begin = keep.begin(r);
         // Positions that the mask hides count as minus infinity, of which exp is zero.
         Row row(group, length,
@@ -108,7 +108,7 @@ void softmax_gradient_of(const Call& c) {
   auto y = reals<R>(c.inputs[0]), dy = reals<R>(c.inputs[1]), dx = reals<R>(c.outputs[0]);
   std::int64_t n = c.inputs[0].extent.back();
   for_each_group(
-      c.stream, rows_of(c.inputs[0]), n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, rows_of(c.inputs[0]), row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         struct Item {
           V y, dy;
         };
