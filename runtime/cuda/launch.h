@@ -95,7 +95,7 @@ void for_each(Stream stream, std::int64_t n, F f) {
 }
 
 template <class F>
-__global__ void run_groups(std::int64_t groups, int size, F f) {
+__global__ void __launch_bounds__(512) run_groups(std::int64_t groups, int size, F f) {
   int in_block = static_cast<int>(blockDim.x) / size;  // groups of a warp each, or one of the whole block
   Group group(static_cast<int>(threadIdx.x) % size, size);
   std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * in_block;

@@ -2,23 +2,22 @@
 // several items before it uses the first, since one read under way at a time would leave most of the bandwidth unused.
 #pragma once
 
+#include <cstring>
 #include <utility>
 
 #include "core/ops/operator.h"
 #include "runtime/cuda/launch.h"
 
 #ifndef UNITY_CUDA_EMULATED
-#define UNITY_GROUP_CODE __device__ __forceinline__
 #define UNITY_UNROLL _Pragma("unroll")
 #else
-#define UNITY_GROUP_CODE inline
 #define UNITY_UNROLL
 #endif
 
 namespace unity::cuda {
 
 constexpr int kBatch = 4;     // reads under way
-constexpr int kHeld = 16;     // items of a row that one thread holds in registers
+constexpr int kHeld = 8;      // items of a row that one thread holds in registers
 constexpr int kWarpWork = 1;  // for for_each_group: what asks for groups of one warp
 
 // The rows of a block: all dimensions but the last.
@@ -26,7 +25,7 @@ inline std::int64_t rows_of(const Operand& x) { return x.extent.back() ? x.eleme
 
 // use(j, load(j)) for this thread's share of the items 0 .. n - 1.
 template <class Load, class Use>
-UNITY_GROUP_CODE void each_item(const Group& group, std::int64_t n, Load load, Use use) {
+UNITY_OF_GROUP void each_item(const Group& group, std::int64_t n, Load load, Use use) {
   using Item = decltype(load(std::int64_t{0}));
   std::int64_t step = group.size();
   for (std::int64_t first = group.rank(); first < n; first += kBatch * step) {
@@ -42,6 +41,9 @@ UNITY_GROUP_CODE void each_item(const Group& group, std::int64_t n, Load load, U
   }
 }
 
+// For for_each_group: groups large enough to hold rows of up to 4096 items.
+inline std::int64_t row_work(std::int64_t n) { return 2 * n; }
+
 // This thread's share of a row of n items, load(0) .. load(n - 1). It is held in registers if it fits; else each pass
 // reads it again (from cache, mostly).
 template <class Load>
@@ -49,30 +51,30 @@ class Row {
  public:
   using Item = decltype(std::declval<Load>()(std::int64_t{0}));
 
-  UNITY_GROUP_CODE Row(const Group& group, std::int64_t n, Load load)
+  UNITY_OF_GROUP Row(const Group& group, std::int64_t n, Load load)
       : group_(group), n_(n), load_(load), held_(n <= static_cast<std::int64_t>(kHeld) * group.size()) {
     if (!held_) return;
-    std::int64_t step = group.size();
+    int step = group.size(), length = static_cast<int>(n);
     UNITY_UNROLL
     for (int first = 0; first < kHeld; first += kBatch) {
-      if (first * step >= n) continue;
+      if (first * step >= length) continue;
       UNITY_UNROLL
       for (int b = first; b < first + kBatch; ++b) {
-        std::int64_t j = group.rank() + b * step;
-        items_[b] = load(j < n ? j : n - 1);
+        int j = group.rank() + b * step;
+        items_[b] = load(j < length ? j : length - 1);
       }
     }
   }
-  UNITY_GROUP_CODE bool held() const { return held_; }
+  UNITY_OF_GROUP bool held() const { return held_; }
 
   // use(j, item, slot): the slot is a constant that tells the items of a held row apart.
   template <class Use>
-  UNITY_GROUP_CODE void each(Use use) const {
+  UNITY_OF_GROUP void each(Use use) const {
     if (held_) {
       UNITY_UNROLL
       for (int i = 0; i < kHeld; ++i) {
-        std::int64_t j = group_.rank() + i * static_cast<std::int64_t>(group_.size());
-        if (j < n_) use(j, items_[i], i);
+        int j = group_.rank() + i * group_.size();
+        if (j < static_cast<int>(n_)) use(j, items_[i], i);
       }
     } else {
       each_item(group_, n_, load_, [&](std::int64_t j, const Item& item) { use(j, item, 0); });
@@ -80,7 +82,7 @@ class Row {
   }
   // The sum over the whole row of f(item); all threads get it.
   template <class F>
-  UNITY_GROUP_CODE auto sum(F f) const {
+  UNITY_OF_GROUP auto sum(F f) const {
     decltype(f(std::declval<const Item&>())) s = 0;
     each([&](std::int64_t, const Item& item, int) { s += f(item); });
     return group_.sum(s);
@@ -93,6 +95,17 @@ class Row {
   bool held_;
   Item items_[kHeld];
 };
+
+// Fills a block with zeros.
+inline void set_zero(Stream stream, const Operand& x) {
+  auto bytes = static_cast<std::size_t>(x.elements() * size_of(x.dtype));
+#ifndef UNITY_CUDA_EMULATED
+  UNITY_CUDA_CHECK(cudaMemsetAsync(x.data, 0, bytes, stream));
+#else
+  std::memset(x.data, 0, bytes);
+  static_cast<void>(stream);
+#endif
+}
 
 // For every row r of n, and every item j of its `length`: use(state, r, j, load(state, r, j)) with state = prepare(r).
 template <class Prepare, class Load, class Use>
@@ -114,9 +127,10 @@ void for_each_in_rows(Stream stream, std::int64_t n, std::int64_t length, Prepar
         });
 }
 
-// How many groups share out the rows of a block when each keeps its own sums over them: as many as fill a large GPU.
-inline std::int64_t row_workers(std::int64_t rows, std::int64_t length) {
-  std::int64_t most = length <= 256 ? 2112 : length <= 1024 ? 1056 : length <= 4096 ? 528 : 264;
+// How many groups, each of which goes through `work` items at a time, share out the rows of a block when each keeps its
+// own sums over them: as many as fill a large GPU.
+inline std::int64_t row_workers(std::int64_t rows, std::int64_t work) {
+  std::int64_t most = work <= 256 ? 2112 : work <= 1024 ? 1056 : work <= 4096 ? 528 : 264;
   return std::min(rows, most);
 }
 

@@ -25,12 +25,14 @@ double elements_per_channel(const Operand& x) {
 // For every channel: finish(channel, sums over its elements i of use(prepare(channel), i, load(i))).
 template <class V, class Prepare, class Load, class Use, class Finish>
 void sum_channels(const Call& c, const ChannelLoops& l, Prepare prepare, Load load, Use use, Finish finish) {
+  // Enough groups to fill a large GPU; where planes are too short for a warp, 64 of them to a thread.
+  bool long_planes = l.inner >= 32;
   std::int64_t groups = row_workers(l.outer * l.channels, l.inner);
-  std::int64_t parts = l.inner >= 32 ? std::min(l.outer, (groups + l.channels - 1) / l.channels)
-                                     : std::clamp<std::int64_t>(l.outer / 64, 1, groups);
+  std::int64_t wanted = long_planes ? (groups + l.channels - 1) / l.channels : std::min(l.outer / 64, groups);
+  std::int64_t parts = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(l.outer, 1));
   std::int64_t share = (l.outer + parts - 1) / parts;
   auto* partial = static_cast<Two<V>*>(c.scratch(parts * l.channels * static_cast<std::int64_t>(sizeof(Two<V>))));
-  if (l.inner >= 32)
+  if (long_planes)
     for_each_group(
         c.stream, parts * l.channels, l.inner, UNITY_LAMBDA(std::int64_t g, const Group& group) {
           std::int64_t channel = g % l.channels, begin = g / l.channels * share, end = begin + share;
@@ -48,7 +50,7 @@ void sum_channels(const Call& c, const ChannelLoops& l, Prepare prepare, Load lo
           sum = {group.sum(sum.first), group.sum(sum.second)};
           if (group.rank() == 0) partial[g] = sum;
         });
-  else  // too short for a warp: one thread to a channel's part, neighbouring channels side by side
+  else  // one thread to a channel's part, neighbouring channels side by side
     for_each(
         c.stream, parts * l.channels, UNITY_LAMBDA(std::int64_t g) {
           std::int64_t channel = g % l.channels, begin = g / l.channels * share, end = begin + share;

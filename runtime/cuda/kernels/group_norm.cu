@@ -16,7 +16,7 @@ void group_norm_of(const Call& c) {
   GroupLoops l = group_loops(c.attributes, c.inputs[0]);
   std::int64_t n = l.channels * l.inner;
   for_each_group(
-      c.stream, l.rows, n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, l.rows, row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         Row row(group, n, [&](std::int64_t j) { return x.load(r * n + j); });
         V mean = row.sum([](V v) { return v; }) / static_cast<V>(n);
         V variance = row.sum([&](V v) { return (v - mean) * (v - mean); }) / static_cast<V>(n);
@@ -43,7 +43,7 @@ void group_norm_gradient_of(const Call& c) {
   auto* products = static_cast<V*>(c.scratch(2 * samples * all * static_cast<std::int64_t>(sizeof(V))));
   auto* sums = products + samples * all;
   for_each_group(
-      c.stream, l.rows, n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, l.rows, row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         V over_n = 1 / static_cast<V>(n);
         Row row(group, n, [&](std::int64_t j) { return x.load(r * n + j); });
         V mean = row.sum([](V v) { return v; }) * over_n;

@@ -50,7 +50,7 @@ struct Runs {
 
 // The runs of one chunk in one column.
 template <class R>
-UNITY_GROUP_CODE void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int64_t column) {
+UNITY_OF_GROUP void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int64_t column) {
   using V = typename R::Value;
   std::int64_t begin = chunk * kChunk, end = runs.end(chunk);
   bool head = runs.continues(begin);
@@ -79,7 +79,7 @@ UNITY_GROUP_CODE void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int
 
 // The chunk in which the run of the last entry of `chunk` ends.
 template <class R>
-UNITY_GROUP_CODE std::int64_t last_chunk(const Runs<R>& runs, std::int64_t chunk) {
+UNITY_OF_GROUP std::int64_t last_chunk(const Runs<R>& runs, std::int64_t chunk) {
   std::int64_t low = runs.end(chunk), high = runs.s.entries;  // the first entry of a larger row lies in [low, high]
   std::uint32_t row = runs.rows[low - 1];
   while (low < high) {
@@ -125,9 +125,7 @@ void scatter_rows(const Call& c, const Operand& index, const Operand& slopes, co
         pairs.values[i] = static_cast<std::int32_t>(i);
       });
   sort_pairs(c.stream, memory + 4 * list + 2 * parts, sorting, pairs);
-  auto dx = runs.dx;
-  for_each(
-      c.stream, c.outputs[0].elements(), UNITY_LAMBDA(std::int64_t i) { dx.store(i, 0); });
+  set_zero(c.stream, c.outputs[0]);
 
   std::int64_t tiles = (columns + kColumns - 1) / kColumns, width = std::min(columns, kColumns);
   for_each_group(

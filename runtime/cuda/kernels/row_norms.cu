@@ -12,20 +12,20 @@ namespace {
 template <class V, int kSums>
 class ColumnSums {
  public:
-  UNITY_GROUP_CODE ColumnSums(const Group& group, std::int64_t columns, bool held, V* memory, std::int64_t stride)
+  UNITY_OF_GROUP ColumnSums(const Group& group, std::int64_t columns, bool held, V* memory, std::int64_t stride)
       : group_(group), columns_(columns), held_(held), memory_(memory), stride_(stride) {
     UNITY_UNROLL
     for (int i = 0; i < kHeld * kSums; ++i) sums_[i] = 0;
     for (std::int64_t j = group.rank(); !held && j < columns; j += group.size())
       for (int s = 0; s < kSums; ++s) memory_[s * stride_ + j] = 0;
   }
-  UNITY_GROUP_CODE void add(int s, std::int64_t j, int slot, V x) {
+  UNITY_OF_GROUP void add(int s, std::int64_t j, int slot, V x) {
     if (held_)
       sums_[slot * kSums + s] += x;
     else
       memory_[s * stride_ + j] += x;
   }
-  UNITY_GROUP_CODE void store() {
+  UNITY_OF_GROUP void store() {
     if (!held_) return;
     UNITY_UNROLL
     for (int i = 0; i < kHeld; ++i) {
@@ -55,7 +55,7 @@ void layer_norm_of(const Call& c) {
   auto epsilon = static_cast<V>(real_attribute(c.attributes, 0));
   std::int64_t n = c.inputs[0].extent.back();
   for_each_group(
-      c.stream, rows_of(c.inputs[0]), n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, rows_of(c.inputs[0]), row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         Row row(group, n, [&](std::int64_t j) { return x.load(r * n + j); });
         V mean = row.sum([](V v) { return v; }) / static_cast<V>(n);
         V variance = row.sum([&](V v) { return (v - mean) * (v - mean); }) / static_cast<V>(n);
@@ -74,10 +74,10 @@ void layer_norm_gradient_of(const Call& c) {
   auto x = reals<R>(c.inputs[0]), gamma = reals<R>(c.inputs[1]), dy = reals<R>(c.inputs[2]),
        dx = reals<R>(c.outputs[0]);
   auto epsilon = static_cast<V>(real_attribute(c.attributes, 0));
-  std::int64_t n = c.inputs[0].extent.back(), rows = rows_of(c.inputs[0]), workers = row_workers(rows, n);
+  std::int64_t n = c.inputs[0].extent.back(), rows = rows_of(c.inputs[0]), workers = row_workers(rows, row_work(n));
   auto* partial = static_cast<V*>(c.scratch(workers * n * 2 * static_cast<std::int64_t>(sizeof(V))));
   for_each_group(
-      c.stream, workers, n, UNITY_LAMBDA(std::int64_t w, const Group& group) {
+      c.stream, workers, row_work(n), UNITY_LAMBDA(std::int64_t w, const Group& group) {
         bool held = n <= static_cast<std::int64_t>(kHeld) * group.size();
         ColumnSums<V, 2> sums(group, n, held, partial + w * n, workers * n);
         V over_n = 1 / static_cast<V>(n);
@@ -111,7 +111,7 @@ void rms_norm_of(const Call& c) {
   auto epsilon = static_cast<V>(real_attribute(c.attributes, 0));
   std::int64_t n = c.inputs[0].extent.back();
   for_each_group(
-      c.stream, rows_of(c.inputs[0]), n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, rows_of(c.inputs[0]), row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         Row row(group, n, [&](std::int64_t j) { return x.load(r * n + j); });
         V inverse = inverse_root(row.sum([](V v) { return v * v; }) / static_cast<V>(n) + epsilon);
         row.each([&](std::int64_t j, V v, int) { y.store(r * n + j, v * inverse * gamma.load(j)); });
@@ -126,10 +126,10 @@ void rms_norm_gradient_of(const Call& c) {
   auto x = reals<R>(c.inputs[0]), gamma = reals<R>(c.inputs[1]), dy = reals<R>(c.inputs[2]),
        dx = reals<R>(c.outputs[0]);
   auto epsilon = static_cast<V>(real_attribute(c.attributes, 0));
-  std::int64_t n = c.inputs[0].extent.back(), rows = rows_of(c.inputs[0]), workers = row_workers(rows, n);
+  std::int64_t n = c.inputs[0].extent.back(), rows = rows_of(c.inputs[0]), workers = row_workers(rows, row_work(n));
   auto* partial = static_cast<V*>(c.scratch(workers * n * static_cast<std::int64_t>(sizeof(V))));
   for_each_group(
-      c.stream, workers, n, UNITY_LAMBDA(std::int64_t w, const Group& group) {
+      c.stream, workers, row_work(n), UNITY_LAMBDA(std::int64_t w, const Group& group) {
         bool held = n <= static_cast<std::int64_t>(kHeld) * group.size();
         ColumnSums<V, 1> sums(group, n, held, partial + w * n, workers * n);
         V over_n = 1 / static_cast<V>(n);

@@ -50,7 +50,7 @@ void softmax_rows(const Call& c, Keep keep) {
   auto x = reals<R>(c.inputs[0]), y = reals<R>(c.outputs[0]);
   std::int64_t n = keep.columns;
   for_each_group(
-      c.stream, rows_of(c.inputs[0]), n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, rows_of(c.inputs[0]), row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         std::int64_t length = keep.length(r), begin = keep.begin(r);
         // Positions that the mask hides count as minus infinity, of which exp is zero.
         Row row(group, length,
@@ -59,9 +59,9 @@ void softmax_rows(const Call& c, Keep keep) {
         row.each([&](std::int64_t, V v, int) { max = exceeds(v, max) ? v : max; });
         max = group.max(max);
         V shift = max == kMinusInfinity<V> ? 0 : max;  // nothing is kept
-        V sum = row.sum([&](V v) { return exponential(v - shift); });
+        V sum = row.sum([&](V v) { return exp(v - shift); });
         V inverse = sum == 0 ? 0 : 1 / sum;
-        row.each([&](std::int64_t j, V v, int) { y.store(r * n + j, exponential(v - shift) * inverse); });
+        row.each([&](std::int64_t j, V v, int) { y.store(r * n + j, exp(v - shift) * inverse); });
         for (std::int64_t j = length + group.rank(); j < n; j += group.size()) y.store(r * n + j, 0);
       });
 }
@@ -108,7 +108,7 @@ void softmax_gradient_of(const Call& c) {
   auto y = reals<R>(c.inputs[0]), dy = reals<R>(c.inputs[1]), dx = reals<R>(c.outputs[0]);
   std::int64_t n = c.inputs[0].extent.back();
   for_each_group(
-      c.stream, rows_of(c.inputs[0]), n, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+      c.stream, rows_of(c.inputs[0]), row_work(n), UNITY_LAMBDA(std::int64_t r, const Group& group) {
         struct Item {
           V y, dy;
         };
