@@ -79,6 +79,8 @@ class CudaBackend final : public Backend {
     std::vector<std::size_t> after;  // works on other streams that it waits for
     bool awaited = false;            // by a work on another stream
     std::function<void()> enqueue;
+    std::optional<ParameterShard> shard;  // of an update
+    std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
   };
 
   void place();
@@ -86,6 +88,9 @@ class CudaBackend final : public Backend {
   void prepare();
   void prepare_compute(Work& work, const Task& task);
   void prepare_update(Work& work, const Task& task);
+  std::function<void()> update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
+                                  const StepValues* values);
+  void join_updates();
   void prepare_communication(std::size_t index, TaskId id);
   void enqueue(bool timed);
   void capture();
@@ -123,6 +128,7 @@ class CudaBackend final : public Backend {
   std::map<BufferId, Memory> shadows_;
   std::optional<Collectives> collectives_;
   std::map<int, Memory> step_values_;  // by GPU
+  std::vector<Memory> shard_lists_;
   Memory step_staging_;
   std::uint64_t seed_ = 0;
   std::vector<Work> works_;
@@ -251,24 +257,71 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
 
 void CudaBackend::prepare_update(Work& work, const Task& task) {
   auto ids = program_.operands_of(task);
-  const OptimizerSpec& o = program_.optimizer;
-  Stream stream = lane_of(work).stream.get();
+  Lane& lane = lane_of(work);
+  Stream stream = lane.stream.get();
   auto* values = static_cast<const StepValues*>(step_values_.at(devices_.at(work.device).gpu).data());
   if (is_row_update(task)) {
-    double factor = o.learning_rate * row_update_factor(program_, task);
-    work.enqueue = [=, this, table = operand(ids[0], false), rows = operand(ids[1], true), dy = operand(ids[2], true),
-                    half = shadow(ids[0])] { sgd_rows_step(stream, table, rows, dy, half, factor, values); };
+    RowsStep step{operand(ids[0], false), operand(ids[1], true), operand(ids[2], true), shadow(ids[0]),
+                  program_.optimizer.learning_rate * row_update_factor(program_, task)};
+    lane.scratch_bytes = std::max(lane.scratch_bytes, sgd_rows_scratch(step));
+    work.enqueue = [=, &lane] { sgd_rows_step(stream, step, values, lane.scratch.data()); };
     return;
   }
-  Shard shard{data(ids[0]),
-              data(ids[1]),
-              ids.size() > 2 ? data(ids[2]) : nullptr,
-              ids.size() > 3 ? data(ids[3]) : nullptr,
-              shadow(ids[0]),
-              program_.buffer(ids[0]).box.elements(),
-              held(ids[0]),
-              held(ids[1])};
-  work.enqueue = [=] { optimizer_step(stream, shard, o, values); };
+  ParameterShard shard;
+  shard.weight = data(ids[0]);
+  shard.gradient = data(ids[1]);
+  for (std::size_t s = 0; s + 2 < ids.size(); ++s) shard.states[s] = data(ids[s + 2]);
+  shard.rounded = shadow(ids[0]);
+  shard.elements = program_.buffer(ids[0]).box.elements();
+  shard.half_gradient = held(ids[1]) == DType::bf16;
+  work.shard = shard;
+  work.enqueue = update_of({shard}, held(ids[0]), stream, values);
+}
+
+// One launch for all these shards, which must be ready by then.
+std::function<void()> CudaBackend::update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
+                                             const StepValues* values) {
+  ShardList list;
+  list.chunks = number_chunks(shards);
+  list.count = static_cast<int>(shards.size());
+  auto bytes = static_cast<std::int64_t>(shards.size() * sizeof(ParameterShard));
+  shard_lists_.emplace_back(bytes, Memory::Place::device);
+  UNITY_CUDA_CHECK(
+      cudaMemcpy(shard_lists_.back().data(), shards.data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice));
+  list.shards = static_cast<const ParameterShard*>(shard_lists_.back().data());
+  const OptimizerSpec& how = program_.optimizer;
+  if (how.name == "sgd") return [=, &how] { sgd_step(stream, list, how, values, type); };
+  return [=, &how] { adam_step(stream, list, how, values, type); };
+}
+
+// Updates that follow one another on a stream become one launch, where the others' ends are not waited for. Traced
+// steps keep them apart.
+void CudaBackend::join_updates() {
+  std::map<std::int64_t, std::vector<std::size_t>> runs;  // by device: works since the last of another kind
+  auto close = [&](std::int64_t device) {
+    std::vector<std::size_t>& run = runs[device];
+    if (run.size() > 1) {
+      std::vector<ParameterShard> shards;
+      for (std::size_t w : run) shards.push_back(*works_[w].shard), works_[w].joined = [] {};
+      const Work& last = works_[run.back()];
+      BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
+      works_[run.back()].joined =
+          update_of(std::move(shards), held(weight), lane_of(last).stream.get(),
+                    static_cast<const StepValues*>(step_values_.at(devices_.at(device).gpu).data()));
+    }
+    run.clear();
+  };
+  for (std::size_t w = 0; w < works_.size(); ++w) {
+    const Work& work = works_[w];
+    if (work.lane != 0) continue;
+    if (!work.shard) {
+      close(work.device);
+      continue;
+    }
+    runs[work.device].push_back(w);
+    if (work.awaited) close(work.device);
+  }
+  for (auto& [device, run] : runs) close(device);
 }
 
 // A work for each participant of this process; what is enqueued is the last one's.
@@ -288,7 +341,7 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
     if (p.receive.valid()) local.receive = data(p.receive), local.receive_box = program_.buffer(p.receive).box;
     local.stream = lane.stream.get();
     mine.push_back(local);
-    works_.push_back({id, p.device.value, 1, {}, collectives_->on_one_gpu(index), {}});
+    works_.push_back({id, p.device.value, 1, {}, collectives_->on_one_gpu(index), {}, {}, {}});
     lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
   }
   if (mine.empty()) return;
@@ -312,7 +365,7 @@ void CudaBackend::prepare() {
     }
     if (!here(task.device)) continue;
     OnGpu on(devices_.at(task.device.value).gpu);
-    Work work{id, task.device.value, 0, {}, false, {}};
+    Work work{id, task.device.value, 0, {}, false, {}, {}, {}};
     auto ids = program_.operands_of(task);
     Stream stream = lane_of(work).stream.get();
     auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
@@ -354,6 +407,7 @@ void CudaBackend::prepare() {
         work.after.push_back(before);
         other.awaited = true;
       }
+  join_updates();
   events_.resize(works_.size());
   for (auto& [d, device] : devices_) {
     OnGpu on(device.gpu);
@@ -417,7 +471,11 @@ void CudaBackend::enqueue(bool timed) {
         UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), lane_of(works_[i]).stream.get()));
         UNITY_CUDA_CHECK(cudaStreamWaitEvent(first_stream, events_[i].get()));
       }
-      works_[end - 1].enqueue();
+      const Work& last = works_[end - 1];
+      if (last.joined && !timed && !careful_)
+        last.joined();
+      else
+        last.enqueue();
       if (together) UNITY_CUDA_CHECK(cudaEventRecord(events_[w].get(), first_stream));
       for (std::size_t i = w + 1; i < end && together; ++i)
         UNITY_CUDA_CHECK(cudaStreamWaitEvent(lane_of(works_[i]).stream.get(), events_[w].get()));

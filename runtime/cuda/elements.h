@@ -38,8 +38,9 @@ template <class T>
 struct alignas(sizeof(T) * 4 > 16 ? 16 : sizeof(T) * 4) Four {
   T v[4];
 };
-inline bool aligned_for_four(const void* data, std::size_t size) {
-  return reinterpret_cast<std::uintptr_t>(data) % (size * 4) == 0;
+template <class T>
+bool aligned_for_four(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Four<T>) == 0;
 }
 
 template <class T>
@@ -51,7 +52,7 @@ struct Dense {
   UNITY_DEVICE Four<T> load_four(std::int64_t i) const { return *reinterpret_cast<const Four<T>*>(data + i); }
   UNITY_DEVICE void store_four(std::int64_t i, Four<T> x) const { *reinterpret_cast<Four<T>*>(data + i) = x; }
   Dense from(std::int64_t i) const { return {data + i}; }  // the array that begins at element i
-  bool aligned() const { return aligned_for_four(data, sizeof(T)); }
+  bool aligned() const { return aligned_for_four<T>(data); }
 };
 
 struct FloatOrBFloat16 {
@@ -78,7 +79,7 @@ struct FloatOrBFloat16 {
         i, {{to_bfloat16(x.v[0]), to_bfloat16(x.v[1]), to_bfloat16(x.v[2]), to_bfloat16(x.v[3])}});
   }
   FloatOrBFloat16 from(std::int64_t i) const { return {static_cast<char*>(data) + i * (half ? 2 : 4), half}; }
-  bool aligned() const { return aligned_for_four(data, half ? 2 : 4); }
+  bool aligned() const { return half ? aligned_for_four<BFloat16>(data) : aligned_for_four<float>(data); }
 };
 
 struct Floats {

@@ -6,7 +6,7 @@ namespace unity::cuda {
 
 #define UNITY_LEAF(name, Class)
 #define UNITY_PARALLELIZATION(name, Class)
-#define UNITY_OPERATOR(name, Class) [[gnu::weak]] void name##_kernel(const Call& call);
+#define UNITY_OPERATOR(name, Class) void name##_kernel(const Call& call);
 #include "core/ops/operators.def"
 #undef UNITY_OPERATOR
 

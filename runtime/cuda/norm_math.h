@@ -3,16 +3,14 @@
 
 #include <limits>
 
-#include <math.h>
-
-#include "runtime/cuda/launch.h"
+#include "runtime/cuda/math.h"
 
 namespace unity::cuda {
 
-UNITY_DEVICE float exponential(float x) { return ::expf(x); }
-UNITY_DEVICE double exponential(double x) { return ::exp(x); }
-UNITY_DEVICE float inverse_root(float x) { return 1 / ::sqrtf(x); }
-UNITY_DEVICE double inverse_root(double x) { return 1 / ::sqrt(x); }
+template <class T>
+UNITY_DEVICE T inverse_root(T x) {
+  return 1 / sqrt(x);
+}
 
 template <class T>
 constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();

@@ -9,10 +9,8 @@
 #include "runtime/cuda/launch.h"
 
 #ifndef UNITY_CUDA_EMULATED
-#define UNITY_GROUP_CODE __device__ __forceinline__
 #define UNITY_UNROLL _Pragma("unroll")
 #else
-#define UNITY_GROUP_CODE inline
 #define UNITY_UNROLL
 #endif
 
@@ -27,7 +25,7 @@ inline std::int64_t rows_of(const Operand& x) { return x.extent.back() ? x.eleme
 
 // use(j, load(j)) for this thread's share of the items 0 .. n - 1.
 template <class Load, class Use>
-UNITY_GROUP_CODE void each_item(const Group& group, std::int64_t n, Load load, Use use) {
+UNITY_OF_GROUP void each_item(const Group& group, std::int64_t n, Load load, Use use) {
   using Item = decltype(load(std::int64_t{0}));
   std::int64_t step = group.size();
   for (std::int64_t first = group.rank(); first < n; first += kBatch * step) {
@@ -53,7 +51,7 @@ class Row {
  public:
   using Item = decltype(std::declval<Load>()(std::int64_t{0}));
 
-  UNITY_GROUP_CODE Row(const Group& group, std::int64_t n, Load load)
+  UNITY_OF_GROUP Row(const Group& group, std::int64_t n, Load load)
       : group_(group), n_(n), load_(load), held_(n <= static_cast<std::int64_t>(kHeld) * group.size()) {
     if (!held_) return;
     int step = group.size(), length = static_cast<int>(n);
@@ -67,11 +65,11 @@ class Row {
       }
     }
   }
-  UNITY_GROUP_CODE bool held() const { return held_; }
+  UNITY_OF_GROUP bool held() const { return held_; }
 
   // use(j, item, slot): the slot is a constant that tells the items of a held row apart.
   template <class Use>
-  UNITY_GROUP_CODE void each(Use use) const {
+  UNITY_OF_GROUP void each(Use use) const {
     if (held_) {
       UNITY_UNROLL
       for (int i = 0; i < kHeld; ++i) {
@@ -84,7 +82,7 @@ class Row {
   }
   // The sum over the whole row of f(item); all threads get it.
   template <class F>
-  UNITY_GROUP_CODE auto sum(F f) const {
+  UNITY_OF_GROUP auto sum(F f) const {
     decltype(f(std::declval<const Item&>())) s = 0;
     each([&](std::int64_t, const Item& item, int) { s += f(item); });
     return group_.sum(s);

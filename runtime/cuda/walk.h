@@ -14,7 +14,7 @@ struct Divider {
 
   Divider() = default;
   explicit Divider(std::int64_t d) : divisor(d) {
-    if (d > INT32_MAX) return;
+    if (d < 1 || d > INT32_MAX) return;  // an empty loop has no iterations to locate
     while ((std::int64_t{1} << shift) < d) ++shift;
     auto ud = static_cast<std::uint64_t>(d);
     factor = static_cast<std::uint32_t>((((std::uint64_t{1} << shift) - ud) << 32) / ud + 1);

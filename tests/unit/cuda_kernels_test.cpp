@@ -7,8 +7,7 @@
 
 #include "core/ops/reference.h"
 #include "runtime/cpu/kernels.h"
-#include "runtime/cuda/call.h"
-#include "tests/support/ops_sharded.h"
+#include "tests/support/cuda_evaluator.h"
 
 using namespace unity;
 using namespace unity::testing;
@@ -17,19 +16,6 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20220711;
 constexpr int kMaxTasks = 12;
-
-// Runs a kernel on copies of the operands in which reals are held as `types` says, one for each operand and result.
-Evaluator kernel_evaluator() {
-  return [](const Operator& op, const OpCall& call) {
-    std::vector<std::vector<std::byte>> blocks;
-    std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) {
-      blocks.emplace_back(static_cast<std::size_t>(bytes), std::byte{0x7f});
-      return static_cast<void*>(blocks.back().data());
-    };
-    cuda::StepValues step;
-    cuda::find_kernel(op)({call.attributes, call.inputs, call.outputs, call.random, &step, nullptr, scratch});
-  };
-}
 
 // Reals held as bf16 where bit i of `which` says so for the i-th real operand or result; the others as f32.
 Evaluator mixed_evaluator(std::uint64_t which) {

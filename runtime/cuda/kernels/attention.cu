@@ -52,7 +52,7 @@ struct RowWeights {
   V max, inverse;  // 0 where nothing is seen
 };
 template <class R, class V = typename R::Value>
-UNITY_GROUP_CODE RowWeights<V> row_weights(const Group& group, const Heads<R>& h, std::int64_t row, V* p) {
+UNITY_OF_GROUP RowWeights<V> row_weights(const Group& group, const Heads<R>& h, std::int64_t row, V* p) {
   std::int64_t b = row / h.l.s, length = h.length(row % h.l.s);
   V max = kMinusInfinity<V>, sum = 0;
   for (std::int64_t j = group.rank(); j < length; j += group.size()) {
@@ -60,7 +60,7 @@ UNITY_GROUP_CODE RowWeights<V> row_weights(const Group& group, const Heads<R>& h
     max = exceeds(score, max) ? score : max;
   }
   max = group.max(max);
-  for (std::int64_t j = group.rank(); j < length; j += group.size()) sum += p[j] = exponential(p[j] - max);
+  for (std::int64_t j = group.rank(); j < length; j += group.size()) sum += p[j] = exp(p[j] - max);
   sum = group.sum(sum);
   return {max, sum == 0 ? 0 : 1 / sum};
 }
@@ -145,7 +145,7 @@ void attention_gradient_of(const Call& c) {
           for (std::int64_t r = group.rank(); r < h.l.s; r += group.size()) {
             const V* of = of_rows + 3 * (first + r);
             bool seen = position < h.length(r);
-            p[r] = seen ? exponential(h.score(b, first + r, position) - of[0]) * of[1] : 0;
+            p[r] = seen ? exp(h.score(b, first + r, position) - of[0]) * of[1] : 0;
             ds[r] = seen ? h.scale * p[r] * (h.slope(dy, b, first + r, position) - of[2]) : 0;
           }
           group.sync();

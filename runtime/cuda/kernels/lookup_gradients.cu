@@ -50,7 +50,7 @@ struct Runs {
 
 // The runs of one chunk in one column.
 template <class R>
-UNITY_GROUP_CODE void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int64_t column) {
+UNITY_OF_GROUP void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int64_t column) {
   using V = typename R::Value;
   std::int64_t begin = chunk * kChunk, end = runs.end(chunk);
   bool head = runs.continues(begin);
@@ -79,7 +79,7 @@ UNITY_GROUP_CODE void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int
 
 // The chunk in which the run of the last entry of `chunk` ends.
 template <class R>
-UNITY_GROUP_CODE std::int64_t last_chunk(const Runs<R>& runs, std::int64_t chunk) {
+UNITY_OF_GROUP std::int64_t last_chunk(const Runs<R>& runs, std::int64_t chunk) {
   std::int64_t low = runs.end(chunk), high = runs.s.entries;  // the first entry of a larger row lies in [low, high]
   std::uint32_t row = runs.rows[low - 1];
   while (low < high) {

@@ -12,20 +12,20 @@ namespace {
 template <class V, int kSums>
 class ColumnSums {
  public:
-  UNITY_GROUP_CODE ColumnSums(const Group& group, std::int64_t columns, bool held, V* memory, std::int64_t stride)
+  UNITY_OF_GROUP ColumnSums(const Group& group, std::int64_t columns, bool held, V* memory, std::int64_t stride)
       : group_(group), columns_(columns), held_(held), memory_(memory), stride_(stride) {
     UNITY_UNROLL
     for (int i = 0; i < kHeld * kSums; ++i) sums_[i] = 0;
     for (std::int64_t j = group.rank(); !held && j < columns; j += group.size())
       for (int s = 0; s < kSums; ++s) memory_[s * stride_ + j] = 0;
   }
-  UNITY_GROUP_CODE void add(int s, std::int64_t j, int slot, V x) {
+  UNITY_OF_GROUP void add(int s, std::int64_t j, int slot, V x) {
     if (held_)
       sums_[slot * kSums + s] += x;
     else
       memory_[s * stride_ + j] += x;
   }
-  UNITY_GROUP_CODE void store() {
+  UNITY_OF_GROUP void store() {
     if (!held_) return;
     UNITY_UNROLL
     for (int i = 0; i < kHeld; ++i) {

@@ -59,9 +59,9 @@ void softmax_rows(const Call& c, Keep keep) {
         row.each([&](std::int64_t, V v, int) { max = exceeds(v, max) ? v : max; });
         max = group.max(max);
         V shift = max == kMinusInfinity<V> ? 0 : max;  // nothing is kept
-        V sum = row.sum([&](V v) { return exponential(v - shift); });
+        V sum = row.sum([&](V v) { return exp(v - shift); });
         V inverse = sum == 0 ? 0 : 1 / sum;
-        row.each([&](std::int64_t j, V v, int) { y.store(r * n + j, exponential(v - shift) * inverse); });
+        row.each([&](std::int64_t j, V v, int) { y.store(r * n + j, exp(v - shift) * inverse); });
         for (std::int64_t j = length + group.rank(); j < n; j += group.size()) y.store(r * n + j, 0);
       });
 }

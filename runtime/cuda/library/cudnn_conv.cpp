@@ -24,7 +24,7 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
     GraphPlan plan = UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, conv_graph(op, shape, type),
                                                  {.workspace = std::max(options.workspace, options.scratch),
                                                   .deterministic = options.deterministic,
-                                                  .tensor_cores = type != DType::f32 || options.math != Math::f32}));
+                                                  .exact = type == DType::f32 && options.math == Math::f32}));
     bool reserves = plan.workspace() > options.workspace;
     if (reserves) staging.reserve(plan.workspace());
     // Where windows do not read the whole block of x, cuDNN leaves the rest of its gradient alone.

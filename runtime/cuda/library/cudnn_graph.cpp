@@ -48,7 +48,9 @@ std::optional<std::string> excluded(const Descriptor& engine, const PlanLimits& 
   if (limits.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "not deterministic";
   if (has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "sums in less than f32";
   if (has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "rounds its operands";
-  if (!limits.tensor_cores && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) return "uses tensor cores";
+  if (limits.exact && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) return "uses tensor cores";
+  if (limits.exact && (has(CUDNN_NUMERICAL_NOTE_WINOGRAD) || has(CUDNN_NUMERICAL_NOTE_FFT)))
+    return "transforms its operands";
   return std::nullopt;
 }
 

@@ -114,7 +114,9 @@ struct PlanTarget {
 struct PlanLimits {
   std::int64_t workspace = 0;
   bool deterministic = true;  // sums in a fixed order
-  bool tensor_cores = true;   // they round f32 operands to tf32; no engine may round more
+  // f32 operands are neither rounded (tensor cores take tf32) nor transformed before they are multiplied (Winograd,
+  // Fourier). Otherwise they may be, but rounded no further than to tf32.
+  bool exact = false;
 };
 
 class GraphPlan {

@@ -1,0 +1,169 @@
+// Optimizer steps of the CUDA backend, compiled for the host, against those of the CPU backend.
+#include <algorithm>
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "core/base/random.h"
+#include "runtime/cpu/optimizers.h"
+#include "runtime/cuda/optimizers.h"
+
+using namespace unity;
+
+namespace {
+
+template <class T>
+constexpr DType kType = std::is_same_v<T, float> ? DType::f32 : DType::f64;
+template <class T>
+constexpr double kAllowed = std::is_same_v<T, float> ? 1e-6 : 1e-13;
+
+template <class T>
+std::vector<T> numbers(std::int64_t n, std::uint64_t seed) {
+  std::vector<T> v(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(random_uniform(RandomKey(seed), i) - 0.5);
+  return v;
+}
+float rounded_to_bf16(double x) { return cuda::to_float(cuda::to_bfloat16(static_cast<float>(x))); }
+// Rounds to bf16 in place, and returns that.
+template <class T>
+std::vector<cuda::BFloat16> halves(std::vector<T>& v) {
+  std::vector<cuda::BFloat16> h;
+  for (T& x : v) {
+    h.push_back(cuda::to_bfloat16(static_cast<float>(x)));
+    x = static_cast<T>(cuda::to_float(h.back()));
+  }
+  return h;
+}
+template <class T>
+double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return largest;
+}
+
+// Three steps, with a rate that changes, of four shards: longer than a chunk, empty, with a rounded copy, and (in f32)
+// with its gradient in bf16.
+template <class T>
+void compare(const OptimizerSpec& how) {
+  const std::int64_t sizes[] = {9001, 0, 37, 4096};
+  std::vector<std::vector<T>> w, g, a, b;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    w.push_back(numbers<T>(sizes[i], i));
+    g.push_back(numbers<T>(sizes[i], 10 + i));
+    a.emplace_back(sizes[i], T(0)), b.emplace_back(sizes[i], T(0));
+  }
+  auto expected_w = w, expected_a = a, expected_b = b;
+  std::vector<cuda::BFloat16> rounded(37), half;
+  if (std::is_same_v<T, float>) half = halves(g[3]);
+  std::vector<cuda::ParameterShard> shards;
+  for (std::size_t i = 0; i < 4; ++i)
+    shards.push_back({.weight = w[i].data(),
+                      .gradient = g[i].data(),
+                      .states = {how.states() > 0 ? a[i].data() : nullptr, how.states() > 1 ? b[i].data() : nullptr},
+                      .rounded = i == 2 ? rounded.data() : nullptr,
+                      .elements = sizes[i]});
+  if (!half.empty()) shards[3].gradient = half.data(), shards[3].half_gradient = true;
+  std::int64_t chunks = cuda::number_chunks(shards);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    cuda::StepValues now{step, 1 / (1.0 + static_cast<double>(step))};
+    auto run = how.name == "sgd" ? cuda::sgd_step : cuda::adam_step;
+    run(nullptr, {shards.data(), 4, chunks}, how, &now, kType<T>);
+    double rate = how.learning_rate * now.rate_factor;
+    cpu::SgdStep sgd{rate, how.momentum, how.weight_decay, how.nesterov};
+    cpu::AdamStep adam{rate,
+                       how.beta1,
+                       how.beta2,
+                       how.epsilon,
+                       how.weight_decay,
+                       how.name == "adamw",
+                       static_cast<std::int64_t>(step) + 1};
+    for (std::size_t i : {0, 2, 3})
+      if (how.name == "sgd")
+        cpu::sgd_step(expected_w[i].data(), g[i].data(), how.states() ? expected_a[i].data() : nullptr, sizes[i], sgd,
+                      kType<T>);
+      else
+        cpu::adam_step(expected_w[i].data(), g[i].data(), expected_a[i].data(), expected_b[i].data(), sizes[i], adam,
+                       kType<T>);
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    INFO("shard " << i);
+    CHECK(largest_difference(w[i], expected_w[i]) <= kAllowed<T>);
+    CHECK(largest_difference(a[i], expected_a[i]) <= kAllowed<T>);
+    CHECK(largest_difference(b[i], expected_b[i]) <= kAllowed<T>);
+  }
+  for (std::size_t k = 0; k < rounded.size(); ++k) CHECK(cuda::to_float(rounded[k]) == rounded_to_bf16(w[2][k]));
+}
+
+void compare_types(const char* text) {
+  INFO(text);
+  compare<float>(parse_optimizer(text));
+  compare<double>(parse_optimizer(text));
+}
+
+// Rows 100 to 109 of a table of 1000, and ids of which `hot` in ten name one row, so that it reaches over many pieces
+// of the sorted list; every two ids share a row of dy.
+template <class T>
+void compare_rows(std::int64_t count, std::uint64_t hot, bool half) {
+  INFO(count << " ids, " << hot << " tenths of one row, " << (half ? "bf16" : "full") << " gradients");
+  const std::int64_t width = 5;
+  auto table = numbers<T>(10 * width, 1), expected = table, dy = numbers<T>(count / 2 * width, 2);
+  std::vector<cuda::BFloat16> rounded(table.size()), half_dy;
+  if (half) half_dy = halves(dy);
+  std::vector<std::int32_t> ids;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i)
+    ids.push_back(random_below(RandomKey(3), i, 10) < hot
+                      ? 104
+                      : static_cast<std::int32_t>(95 + random_below(RandomKey(4), i, 20)));
+  Operand rows{table.data(), kType<T>, {10, width}, {100, 0}, {1000, width}}, expected_rows = rows;
+  expected_rows.data = expected.data();
+  Operand named{ids.data(), DType::i32, {count}, {0}, {count}};
+  Operand change{dy.data(), kType<T>, {count / 2, width}, {0, 0}, {count / 2, width}}, given = change;
+  if (half) given.data = half_dy.data(), given.dtype = DType::bf16;
+  cuda::RowsStep how{rows, named, given, rounded.data(), 0.02};
+  cuda::StepValues now{7, 0.5};
+  std::vector<double> scratch(static_cast<std::size_t>(cuda::sgd_rows_scratch(how) / 8 + 1), NAN);
+  cuda::sgd_rows_step(nullptr, how, &now, scratch.data());
+  cpu::sgd_rows_step(expected_rows, named, change, 0.01);
+  CHECK(largest_difference(table, expected) <= 10 * kAllowed<T>);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    bool named_row = std::count(ids.begin(), ids.end(), static_cast<std::int32_t>(100 + i / width)) > 0;
+    CHECK(cuda::to_float(rounded[i]) == (named_row ? rounded_to_bf16(table[i]) : 0));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("CUDA steps of sgd equal those of the CPU") {
+  compare_types("sgd 0.1");
+  compare_types("sgd 0.1 weight_decay=0.01");
+  compare_types("sgd 0.1 momentum=0.9");
+  compare_types("sgd 0.1 momentum=0.9 nesterov weight_decay=0.01");
+}
+
+TEST_CASE("CUDA steps of adam and adamw equal those of the CPU") {
+  compare_types("adam 0.01");
+  compare_types("adam 0.01 weight_decay=0.1");
+  compare_types("adamw 0.01 weight_decay=0.1 beta1=0.8 beta2=0.95");
+}
+
+TEST_CASE("CUDA steps on the rows that ids name equal those of the CPU, however often a row is named") {
+  for (std::int64_t count : {2, 32, 64, 66, 1000})
+    for (std::uint64_t hot : {0, 3, 9, 10}) {
+      compare_rows<float>(count, hot, false);
+      compare_rows<float>(count, hot, true);
+      compare_rows<double>(count, hot, false);
+    }
+}
+
+TEST_CASE("ids that name no row of a table leave it as it is") {
+  std::vector<float> table(6, 1), dy(6, 1);
+  std::vector<std::int32_t> ids = {-1, 2};
+  Operand rows{table.data(), DType::f32, {2, 3}, {0, 0}, {2, 3}}, named{ids.data(), DType::i32, {2}, {0}, {2}};
+  Operand change{dy.data(), DType::f32, {2, 3}, {0, 0}, {2, 3}};
+  cuda::RowsStep how{rows, named, change};
+  cuda::StepValues now;
+  std::vector<double> scratch(static_cast<std::size_t>(cuda::sgd_rows_scratch(how) / 8 + 1));
+  cuda::sgd_rows_step(nullptr, how, &now, scratch.data());
+  CHECK(table == std::vector<float>(6, 1));
+}
