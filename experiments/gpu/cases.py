@@ -11,6 +11,9 @@ MODELS = {
     "xdl": ([], None),
 }
 
+# The same models on four logical devices that share the GPU.
+SHARED = {"bert-large": ["--batch-per-gpu", "2", "--seq-len", "512"], "resnext-50": ["--batch-per-gpu", "16"]}
+
 # Training steps that are timed, the most telling first.
 TIMED = [("bert-large", "bf16"), ("resnext-50", "bf16"), ("resnext-50", "tf32"), ("bert-large", "tf32"), ("mlp", "tf32"),
          ("mlp", "bf16"), ("dlrm", "f32"), ("inception-v3", "bf16"), ("inception-v3", "tf32"), ("resnext-50", "f32"),

@@ -56,7 +56,7 @@ def training(s):
 def sanitizer(s):
     rows = [(tool, len(r["clean"]), len(r["not run"]), r.get("error count", 0), r["seconds"])
             for tool, r in s.get("tools", {}).items()]
-    text = table(("tool", "operators run", "interrupted", "errors", "seconds"), rows)
+    text = table(("tool", "operators run", "not run", "errors", "seconds"), rows)
     return text + "".join(f"\n  {tool}: {e}" for tool, r in s.get("tools", {}).items() for e in r["errors"])
 
 
@@ -110,7 +110,7 @@ def text(results):
     for name, section in results["sections"].items():
         said = section["state"] + (f": {section['reason']}" if section.get("reason") else "")
         lines.append(f"\n== {name}: {said}" + (f" ({section['seconds']} s)" if "seconds" in section else ""))
-        body = PARTS[name](section) if section["state"] != "skipped" and len(section) > 3 else ""
+        body = PARTS[name](section) if set(section) - {"state", "reason", "seconds"} else ""
         lines += [body] if body else []
     if "clean" in results:
         lines.append("\nconformance, training and sanitizer: " +

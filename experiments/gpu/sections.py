@@ -3,9 +3,10 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 
-from cases import MODELS, TIMED, eager_modes
+from cases import MODELS, SHARED, TIMED, eager_modes
 from check import Skipped
 from processes import read_catch2, wait_all
 
@@ -48,11 +49,9 @@ def start_background(check):
             check.searches[model, strategy] = check.start(
                 [check.unity, "search", model, *options, *topology(), "--strategy", strategy, "--jobs", "1", "-o",
                  plan_file(check, model, strategy)], f"search.{model}.{strategy}")
-    for model in ("bert-large", "resnext-50"):
-        options = [*MODELS[model][0], *topology(4)]
-        options[1] = str(int(options[1]) // 4)
+    for model, options in SHARED.items():
         check.searches[model, "shared"] = check.start(
-            [check.unity, "search", model, *options, "--strategy", "data-parallel", "--jobs", "1", "-o",
+            [check.unity, "search", model, *options, *topology(4), "--strategy", "data-parallel", "--jobs", "1", "-o",
              plan_file(check, model, "shared")], f"search.{model}.shared")
 
 
@@ -122,10 +121,10 @@ def environment(check, result):
         result["gpu"] = check.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv"], "gpu", 20).out.splitlines()
     else:
         result["nvidia-smi"] = "not found"
-    pytorch = check.python(["-c", VERSIONS], "pytorch").wait(min(60, max(20, check.left())))
-    result["pytorch"] = json_of(pytorch) or {"PyTorch": pytorch.complaint()}
-    libraries = check.run(["python3", "-c", LIBRARIES], "libraries", 20)
+    libraries = check.run([sys.executable, "-c", LIBRARIES], "libraries", 20)
     result["libraries"] = json_of(libraries) or {"found": libraries.complaint()}
+    pytorch = check.python(["-c", VERSIONS], "pytorch").wait(check.left())
+    result["pytorch"] = json_of(pytorch) or {"PyTorch": pytorch.complaint()}
     result["cores"] = os.cpu_count()
 
 
@@ -138,9 +137,8 @@ def run_operators(check, case, name, operators, limit, prefix=(), keep=None):
 
 def operators_of(check):
     child = check.run([check.unity, "list", "operators", "--json"], "operators", 20)
-    listed = json_of(child)
-    listed = listed.get("operators", []) if isinstance(listed, dict) else listed or []
-    return [o["name"] if isinstance(o, dict) else o for o in listed]
+    listed = json_of(child) or []
+    return [o["name"] for o in listed if o.get("category") == "compute"]
 
 
 def conformance(check, result):
@@ -163,7 +161,7 @@ def conformance(check, result):
         wait_all([child for child, _ in runs.values()], check.left())
         for precision, (child, path) in runs.items():
             found, left = result["precisions"][precision], todo[precision]
-            done, spoiled = set(), None
+            done, spoiled = set(), False
             for name, passed, _, messages in read_catch2(path):
                 if name == cases[precision]:  # no operator was reached
                     continue
@@ -171,28 +169,26 @@ def conformance(check, result):
                 if passed:
                     found["passed"].append(name)
                     continue
-                why = messages or [child.complaint()]
-                if not child.timed_out or messages:
-                    found["failed"][name] = why[:5] + ([f"and {len(why) - 5} more"] if len(why) > 5 else [])
-                if passed is None or STICKY.search(" ".join(why)):
-                    spoiled = name
+                why = [m for m in messages if "SIGTERM" not in m]
+                if child.timed_out and not why:  # it was under way
+                    done.discard(name)
                     break
-            if child.timed_out:
-                todo[precision] = [o for o in left if o not in done]
-            elif spoiled:
-                todo[precision] = [o for o in left if o not in done and left.index(o) > left.index(spoiled)] \
-                    if spoiled in left else []
-            else:
-                if not done and child.code != 0:
-                    found["failed"]["(all)"] = [child.complaint()]
+                why = why or [child.complaint()]
+                found["failed"][name] = why[:5] + ([f"and {len(why) - 5} more"] if len(why) > 5 else [])
+                spoiled = passed is None or STICKY.search(" ".join(why))
+                if spoiled:
+                    break
+            if not done and not child.timed_out and child.code != 0:
+                found["failed"]["(all)"] = [child.complaint()]
                 todo[precision] = []
+                continue
+            todo[precision] = [o for o in left if o not in done] if child.timed_out or spoiled else []
         check.write()
         todo = {p: left for p, left in todo.items() if left}
         if all(child.timed_out for child, _ in runs.values()):
             break
     for precision, left in todo.items():
-        computed = set(result["precisions"][precision]["passed"])
-        result["precisions"][precision]["not run"] = [o for o in left if o not in computed]
+        result["precisions"][precision]["not run"] = left
     failures = sum(len(p["failed"]) for p in result["precisions"].values())
     if failures:
         result.update(state="failed", reason=f"{failures} failures")
@@ -215,7 +211,9 @@ def training(check, result):
     for name, (child, path) in runs.items():
         parts = read_catch2(path)
         failed = {part: (messages or [child.complaint()])[:5] for part, passed, _, messages in parts if not passed}
-        if not parts or (child.code != 0 and not failed):
+        if path.exists() and "skipped: no CUDA device" in path.read_text(errors="replace"):
+            failed[name] = ["skipped: no CUDA device"]
+        elif not parts or (child.code != 0 and not failed):
             failed[name] = [child.complaint()]
         result["tests"][name] = {"passed": [part for part, passed, *_ in parts if passed], "failed": failed,
                                  "seconds": round(child.seconds or 0, 1)}
@@ -246,7 +244,6 @@ def sanitizer(check, result):
     for kind, child, path, log in runs:
         found = result["tools"][kind]
         found["clean"] += [name for name, passed, *_ in read_catch2(path) if passed]
-        found["not run"] += [name for name, passed, *_ in read_catch2(path) if passed is None]
         found["seconds"] = max(found["seconds"], round(child.seconds or 0, 1))
         text = log.read_text(errors="replace") if log.exists() else ""
         if "not supported" in text and not found["clean"]:
@@ -262,6 +259,7 @@ def sanitizer(check, result):
     if unsupported:
         raise Skipped(f"compute-sanitizer says: {unsupported}")
     for found in result["tools"].values():
+        found["not run"] = [name for name in operators if name not in found["clean"]]
         found["error count"], found["errors"] = len(found["errors"]), found["errors"][:40]
     errors = sum(found["error count"] for found in result["tools"].values())
     if errors:
@@ -269,6 +267,9 @@ def sanitizer(check, result):
 
 
 def help_of(check, command):
+    """Empty when there is no such command."""
+    if not re.search(rf"^\s+{command}\s", check.run([check.unity, "--help"], "help", 10).out, re.M):
+        return ""
     child = check.run([check.unity, command, "--help"], f"help.{command}", 10)
     return child.out if child.code == 0 else ""
 
@@ -285,7 +286,7 @@ def profile(check, result):
         raise Skipped("this unity has no command 'profile'")
     precisions = precisions_of(text) or [""]
     plans = [plan_file(check, m, "data-parallel") for m in MODELS if has_plan(check, m, "data-parallel")]
-    plans += [plan_file(check, m, "shared") for m in ("bert-large", "resnext-50") if has_plan(check, m, "shared")]
+    plans += [plan_file(check, m, "shared") for m in SHARED if has_plan(check, m, "shared")]
     if not plans:
         raise Skipped("there are no plans to profile")
     result["profiles"] = {}
@@ -390,7 +391,7 @@ def validate(check, result):
     text = help_of(check, "validate")
     precisions = precisions_of(text) or [""]
     jobs = [(m, "data-parallel", p) for p in precisions for m in MODELS]
-    jobs += [(m, "shared", "") for m in ("bert-large", "resnext-50")]
+    jobs += [(m, "shared", "") for m in SHARED]
     result["rows"] = {}
     for i, (model, strategy, precision) in enumerate(jobs):
         if check.left() < 5:

@@ -76,7 +76,7 @@ TEST_CASE("every kind of model trains on the GPU under several plans as on one C
     }
 }
 
-TEST_CASE("training in bf16 and TF32 goes down like that in f32") {
+TEST_CASE("training on the GPU in bf16 and TF32 goes down like that in f32") {
   if (!gpu_or_skip()) return;
   Pcg pcg = build_model({"mlp-tiny", {}});
   auto inputs = random_inputs(pcg, 3);
