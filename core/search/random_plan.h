@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "core/rewrite/normalize.h"
 #include "core/search/mapping_search.h"
 #include "core/search/substitution.h"
 
