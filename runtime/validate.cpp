@@ -13,10 +13,11 @@ Trace measure(const Program& program, const MeasureOptions& options) {
   for (int i = 0; i < options.warm_up; ++i) executor.step();
   std::vector<Trace> traces;
   for (int i = 0; i < std::max(1, options.steps); ++i) traces.push_back(std::move(*executor.step(true).trace));
-  auto middle = traces.begin() + static_cast<std::ptrdiff_t>(traces.size() / 2);
-  std::nth_element(traces.begin(), middle, traces.end(),
+  auto which = static_cast<std::ptrdiff_t>(options.quantile * static_cast<double>(traces.size() - 1) + 0.5);
+  auto chosen = traces.begin() + which;
+  std::nth_element(traces.begin(), chosen, traces.end(),
                    [](const Trace& a, const Trace& b) { return a.iteration < b.iteration; });
-  return std::move(*middle);
+  return std::move(*chosen);
 }
 
 }  // namespace unity

@@ -14,7 +14,7 @@ namespace unity {
 // Seconds of a task alone on its device. Warm: its operands were the last thing touched. Cold: other data, more than
 // the caches hold, were touched since.
 struct ProfileEntry {
-  double warm = 0, cold = 0;  // medians
+  double warm = 0, cold = 0;  // medians; lower quartiles where the times lie far apart
   double low = 0, high = 0;   // quartiles of the warm ones
   std::int64_t samples = 0;   // warm ones
   bool operator==(const ProfileEntry&) const = default;

@@ -28,13 +28,13 @@ model() {
   plan "$name" 4 random 2 "$@"
 }
 
-model mlp mlp --global-batch 64 --layers 4 --option hidden=1024
-model bert bert-large --global-batch 8 --layers 2 --seq-len 64 --option hidden=256 --option heads=4 --option vocab=4096
-model dlrm dlrm --global-batch 512 --option rows=20000
-model resnet resnet-50 --global-batch 8 --option image=64 --option blocks=1 --option divisor=2
-model gpt gpt2-small --global-batch 4 --layers 2 --seq-len 64 --option hidden=256 --option heads=4 --option vocab=4096
+model mlp mlp --global-batch 64 --layers 4 --option hidden=512
+model bert bert-large --global-batch 4 --layers 2 --seq-len 32 --option hidden=128 --option heads=2 --option vocab=1024
+model dlrm dlrm --global-batch 128 --option rows=5000
+model resnet resnet-50 --global-batch 4 --option image=64 --option blocks=1 --option divisor=4
+model gpt gpt2-small --global-batch 4 --layers 2 --seq-len 64 --option hidden=128 --option heads=2 --option vocab=1024
 
 "$unity" profile "$out"/plans/*.json -o "$out/profile.yaml"
-"$unity" validate "$out"/plans/*.json --rounds "$rounds" --json > "$out/without-profile.json"
-"$unity" validate "$out"/plans/*.json --rounds "$rounds" --profile "$out/profile.yaml" --json > "$out/with-profile.json"
-"$unity" validate "$out"/plans/*.json --rounds "$rounds" --profile "$out/profile.yaml"
+"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 101 --quantile 0.05 --json > "$out/without-profile.json"
+"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 101 --quantile 0.05 --profile "$out/profile.yaml" --json > "$out/with-profile.json"
+"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 101 --quantile 0.05 --profile "$out/profile.yaml"

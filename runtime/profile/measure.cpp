@@ -19,6 +19,17 @@ double quantile(std::vector<double> values, double q) {
   return values[at];
 }
 
+// The quartiles are near one another.
+bool steady(const std::vector<double>& values) {
+  return values.size() >= 8 && quantile(values, 0.75) < 1.05 * quantile(values, 0.25);
+}
+
+// The median; the lower quartile where the times lie far apart, since what else a machine does only adds to them.
+double typical(const std::vector<double>& values) {
+  double low = quantile(values, 0.25);
+  return quantile(values, 0.75) > 1.2 * low ? low : quantile(values, 0.5);
+}
+
 // Numbers from 0.05 to 1.05, or whole ones below the bound.
 HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound) {
   const Dims& dims = ints_attribute(leaf.attributes, 0);
@@ -111,14 +122,18 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   RunTimes times(single);
   auto begin = std::chrono::steady_clock::now();
   auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  for (int step = 0; step < kLeastSteps || passed() < options.task_seconds; ++step)
+  for (int step = 0;; ++step) {
+    bool enough =
+        passed() > options.task_seconds || (step > 2 * kLeastSteps && steady(times.warm) && steady(times.cold));
+    if (step >= kLeastSteps && enough) break;
     times.add(*executor.step(true).trace);
+  }
   ProfileEntry entry;
-  entry.warm = quantile(times.warm, 0.5);
   entry.low = quantile(times.warm, 0.25);
   entry.high = quantile(times.warm, 0.75);
+  entry.warm = typical(times.warm);
   // Slower with warm caches than with cold ones is noise.
-  entry.cold = std::max(entry.warm, quantile(times.cold, 0.5));
+  entry.cold = std::max(entry.warm, typical(times.cold));
   entry.samples = static_cast<std::int64_t>(times.warm.size());
   return entry;
 }
