@@ -120,15 +120,15 @@ void profile(const Options& o) {
   profile.date = today();
   std::int64_t measured = 0, left = 0, total = 0;
 
-  // Curves where there are none yet for a number of threads that is wanted.
   std::vector<int> wanted;
   for (const auto& [threads, tasks] : missing) wanted.push_back(threads);
   if (wanted.empty() && o.plans.empty()) wanted = {o.threads > 0 ? o.threads : cpu::fair_share(1)};
   for (int threads : wanted) {
-    ProfileSection& section = profile.sections[threads];
-    section.threads = threads;
-    options.executor.threads = threads;
-    if (!section.curves.empty() && !o.curves) continue;
+    auto [found, fresh] = profile.sections.try_emplace(threads);
+    ProfileSection& section = found->second;
+    section.threads = options.executor.threads = threads;
+    if (fresh) measure_overheads(section, options);
+    if (!o.curves && !(o.plans.empty() && section.curves.empty())) continue;
     measure_curves(section, 4, options, [&](double fraction, const std::string& next) {
       bar.update(static_cast<std::int64_t>(1000 * fraction), 1000, fmt::format("{} threads: {}", threads, next));
     });
@@ -195,7 +195,7 @@ void add_profile(CLI::App& app) {
   o->source.add_options(*command, true, false);  // --budget is that of the measurement
   command->add_option("-o,--output", o->output, "The profile; what it holds already is kept and not measured again");
   command->add_flag("--list-missing", o->list_missing, "Only list the tasks that the profile lacks");
-  command->add_flag("--curves", o->curves, "Measure rates and curves again");
+  command->add_flag("--curves", o->curves, "Measure rates and curves, too, or again");
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
   command->add_option("--precision", o->precision, "f32 or f64")
       ->check(CLI::IsMember({"f32", "f64"}))

@@ -34,7 +34,7 @@ model dlrm dlrm --global-batch 128 --option rows=5000
 model resnet resnet-50 --global-batch 4 --option image=64 --option blocks=1 --option divisor=4
 model gpt gpt2-small --global-batch 4 --layers 2 --seq-len 64 --option hidden=128 --option heads=2 --option vocab=1024
 
-"$unity" profile "$out"/plans/*.json -o "$out/profile.yaml"
-"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 101 --quantile 0.05 --json > "$out/without-profile.json"
-"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 101 --quantile 0.05 --profile "$out/profile.yaml" --json > "$out/with-profile.json"
-"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 101 --quantile 0.05 --profile "$out/profile.yaml"
+"$unity" profile "$out"/plans/*.json --curves -o "$out/profile.yaml"
+"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 41 --quantile 0.05 --json > "$out/without-profile.json"
+"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 41 --quantile 0.05 --profile "$out/profile.yaml" --json > "$out/with-profile.json"
+"$unity" validate "$out"/plans/*.json --rounds "$rounds" --steps 41 --quantile 0.05 --profile "$out/profile.yaml"

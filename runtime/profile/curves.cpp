@@ -36,9 +36,7 @@ class Curves {
       : section_(section), devices_(devices), options_(options), progress_(progress) {}
 
   void measure() {
-    say(0, "overheads");
-    overheads();
-    say(0.1, "rates");
+    say(0, "rates");
     rates();
     say(0.5, "movement");
     for (TaskKind kind : {TaskKind::copy, TaskKind::accumulate, TaskKind::zero}) movement(kind);
@@ -58,37 +56,6 @@ class Curves {
     if (progress_) progress_(fraction, next);
   }
   ProfileEntry time(const Program& p) const { return measure_task(p, TaskId(0), options_); }
-
-  void overheads() {
-    std::vector<double> gaps, handovers;
-    {
-      Program source = movement_program(TaskKind::zero, 16);
-      SingleTaskProgram single = single_task_program(source, TaskId(0), {.sets = 1, .repeats = 200, .flush = {}});
-      Executor executor(single.program, options_.executor);
-      for (int step = 0; step < 20; ++step) {
-        Trace trace = *executor.step(true).trace;
-        for (std::size_t i = 1; i < trace.spans.size(); ++i)
-          gaps.push_back((trace.spans[i].start - trace.spans[i - 1].end).seconds());
-      }
-    }
-    section_.task_overhead = std::max(0.0, median(gaps));
-    Program chain = handover_program(20, std::int64_t{1} << 20);
-    Executor executor(chain, options_.executor);
-    executor.step();
-    for (int step = 0; step < 20; ++step) {
-      Trace trace = *executor.step(true).trace;
-      // Ends by task, on the device that passes on; starts on the other.
-      std::vector<Picoseconds> start(chain.tasks.size()), end(chain.tasks.size());
-      for (const Span& s : trace.spans) {
-        const Task& task = chain.tasks[s.task.index()];
-        if (task.kind == TaskKind::communicate && s.device == task.device) start[s.task.index()] = s.start;
-        end[s.task.index()] = std::max(end[s.task.index()], s.end);
-        if (task.kind != TaskKind::communicate) start[s.task.index()] = s.start;
-      }
-      for (std::size_t t = 1; t < chain.tasks.size(); ++t) handovers.push_back((start[t] - end[t - 1]).seconds());
-    }
-    section_.handover = std::max(0.0, median(handovers));
-  }
 
   void rates() {
     std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
@@ -167,6 +134,37 @@ class Curves {
 };
 
 }  // namespace
+
+void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
+  std::vector<double> gaps, handovers;
+  {
+    Program source = movement_program(TaskKind::zero, 16);
+    SingleTaskProgram single = single_task_program(source, TaskId(0), {.sets = 1, .repeats = 200, .flush = {}});
+    Executor executor(single.program, options.executor);
+    for (int step = 0; step < 20; ++step) {
+      Trace trace = *executor.step(true).trace;
+      for (std::size_t i = 1; i < trace.spans.size(); ++i)
+        gaps.push_back((trace.spans[i].start - trace.spans[i - 1].end).seconds());
+    }
+  }
+  section.task_overhead = std::max(0.0, median(gaps));
+  Program chain = handover_program(20, std::int64_t{1} << 20);
+  Executor executor(chain, options.executor);
+  executor.step();
+  for (int step = 0; step < 20; ++step) {
+    Trace trace = *executor.step(true).trace;
+    // Ends by task, on the device that passes on; starts on the other.
+    std::vector<Picoseconds> start(chain.tasks.size()), end(chain.tasks.size());
+    for (const Span& s : trace.spans) {
+      const Task& task = chain.tasks[s.task.index()];
+      if (task.kind == TaskKind::communicate && s.device == task.device) start[s.task.index()] = s.start;
+      end[s.task.index()] = std::max(end[s.task.index()], s.end);
+      if (task.kind != TaskKind::communicate) start[s.task.index()] = s.start;
+    }
+    for (std::size_t t = 1; t < chain.tasks.size(); ++t) handovers.push_back((start[t] - end[t - 1]).seconds());
+  }
+  section.handover = std::max(0.0, median(handovers));
+}
 
 void measure_curves(ProfileSection& section, int devices, const ProfileOptions& options,
                     const std::function<void(double, const std::string&)>& progress) {

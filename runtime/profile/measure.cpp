@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <optional>
 
@@ -30,8 +31,18 @@ double typical(const std::vector<double>& values) {
   return quantile(values, 0.75) > 1.2 * low ? low : quantile(values, 0.5);
 }
 
-// Numbers from 0.05 to 1.05, or whole ones below the bound.
-HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound) {
+// Whether an operator takes its operands to be positive; others see both signs when training, which matters to some
+// (the power of a negative number).
+bool wants_positive(const Program& p) {
+  if (p.ops.empty()) return false;
+  const ProgramOp& op = p.ops[0];
+  if (op.op->name() != "power") return op.op->name() == "log" || op.op->name() == "sqrt";
+  double exponent = real_attribute(op.attributes, 0);
+  return exponent != std::floor(exponent) || exponent < 0;
+}
+
+// Numbers around 0, from -1 to 1, or from 0.05 to 1.05; or whole ones below the bound.
+HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound, bool positive) {
   const Dims& dims = ints_attribute(leaf.attributes, 0);
   bool indices = text_attribute(leaf.attributes, 1) == "i32";
   HostTensor t = indices ? index_tensor(dims) : real_tensor(dims);
@@ -41,7 +52,9 @@ HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound) {
     if (indices)
       t.indices[i] = static_cast<std::int32_t>(random % below);
     else
-      t.reals[i] = bound ? static_cast<double>(random % below) : 0.05 + static_cast<double>(random >> 11) * 0x1p-53;
+      t.reals[i] = bound      ? static_cast<double>(random % below)
+                   : positive ? 0.05 + static_cast<double>(random >> 11) * 0x1p-53
+                              : static_cast<double>(random >> 11) * 0x1p-52 - 1;
   }
   return t;
 }
@@ -116,7 +129,8 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   for (const ProgramLeaf& leaf : executor.inputs()) {
     auto bound = single.index_bounds.find(leaf.name);
     executor.set_input(leaf.name,
-                       drawn(leaf, bound == single.index_bounds.end() ? std::nullopt : std::optional(bound->second)));
+                       drawn(leaf, bound == single.index_bounds.end() ? std::nullopt : std::optional(bound->second),
+                             wants_positive(single.program)));
   }
   executor.step();
   RunTimes times(single);

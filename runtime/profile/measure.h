@@ -23,7 +23,10 @@ std::string machine_name();
 // The median over many runs of one task of the program, alone in a Program of its own.
 ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options);
 
-// Peak rates, efficiencies, overheads and the curves of all kinds of tasks. `devices`: the largest group of
+// What passes between two tasks of a stream, and from one stream to another.
+void measure_overheads(ProfileSection& section, const ProfileOptions& options);
+
+// Peak rates, efficiencies and the curves of all kinds of tasks. `devices`: the largest group of
 // collectives. Calls `progress` with the fraction done and what comes next.
 void measure_curves(ProfileSection& section, int devices, const ProfileOptions& options,
                     const std::function<void(double, const std::string&)>& progress = {});

@@ -24,11 +24,12 @@ void for_each_buffer(const Program& program, const Task& task, Use&& use) {
   }
 }
 
-// By task: the share of its operands' bytes that was last touched longer ago than `cache` bytes, in an iteration that
-// follows another one.
+// By task: the share of its operands' bytes that was last touched longer ago than `cache` bytes, or by another stream,
+// in an iteration that follows another one.
 std::vector<float> cold_shares(const Program& program, double cache) {
   std::vector<double> touched(static_cast<std::size_t>(program.devices));
   std::vector<double> last(program.buffers.size(), -1);
+  std::vector<Stream> stream(program.buffers.size(), Stream::compute);
   std::vector<float> shares(program.tasks.size());
   for (int round = 0; round < 2; ++round)
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
@@ -37,12 +38,14 @@ std::vector<float> cold_shares(const Program& program, double cache) {
         auto bytes = static_cast<double>(program.bytes_of(b).count);
         double& now = touched[program.buffer(b).device.index()];
         all += bytes;
-        if (last[b.index()] < 0 || now - last[b.index()] > cache) cold += bytes;
+        if (last[b.index()] < 0 || now - last[b.index()] > cache || stream[b.index()] != program.tasks[t].stream)
+          cold += bytes;
       });
       for_each_buffer(program, program.tasks[t], [&](BufferId b) {
         double& now = touched[program.buffer(b).device.index()];
         now += static_cast<double>(program.bytes_of(b).count);
         last[b.index()] = now;
+        stream[b.index()] = program.tasks[t].stream;
       });
       shares[t] = all > 0 ? static_cast<float>(cold / all) : 0;
     }
