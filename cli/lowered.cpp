@@ -10,16 +10,26 @@ namespace unity::cli {
 
 void PlanSource::add(CLI::App& command, const std::string& what, bool models) {
   command.add_option(models ? "PLAN|MODEL" : "PLAN", model.model, what)->required();
+  add_options(command, models);
+}
+
+void PlanSource::add_options(CLI::App& command, bool models, bool with_budget) {
   machine.add(command, false);
   if (!models) return;
   std::vector<CLI::Option*> before = command.get_options();
   model.add_sizes(command);
-  settings.add(command);
+  settings.add(command, with_budget);
   command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
   for (const CLI::Option* option : command.get_options())
     if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed") &&
         !option->check_lname("optimizer"))
       for_models_.push_back(option);
+}
+
+PlanSource PlanSource::of(const std::string& plan_or_model) const {
+  PlanSource one = *this;
+  one.model.model = plan_or_model;
+  return one;
 }
 
 Plan PlanSource::load(Topology& topology) const {

@@ -16,6 +16,9 @@ struct PlanSource {
   std::string strategy = "data-parallel";
 
   void add(CLI::App& command, const std::string& what, bool models);
+  // For commands that take several plans or models: the options without the name; of() puts one in.
+  void add_options(CLI::App& command, bool models, bool with_budget = true);
+  PlanSource of(const std::string& plan_or_model) const;
   // InputError; also when options of the search are given for a plan, which has its own; only the optimizer may replace
   // the plan's.
   Plan load(Topology& topology) const;

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/base/text.h"
+#include "core/machine/profile.h"
 
 namespace unity::cli {
 
@@ -24,9 +25,18 @@ void MachineOptions::add(CLI::App& command, bool required) {
       ->required(required);
   at_least_one(command.add_option("--nodes", nodes, "Number of nodes (default: as the topology says)"));
   at_least_one(command.add_option("--devices", devices, "Take the first N devices (default: all)"));
+  command.add_option("--profile", profile, "Measured times of all devices: a file of 'unity profile'");
 }
 
-Topology MachineOptions::load() const { return load_topology(topology, {nodes, devices}); }
+Topology MachineOptions::load() const {
+  Topology loaded = load_topology(topology, {nodes, devices});
+  apply_profile(loaded);
+  return loaded;
+}
+
+void MachineOptions::apply_profile(Topology& loaded) const {
+  if (!profile.empty()) use_profile(loaded, load_profile(profile));
+}
 
 void ModelOptions::add(CLI::App& command) {
   command.add_option("MODEL", model, "A name of 'unity list models' or a YAML file")->required();
@@ -109,6 +119,7 @@ Topology machine_of(const Plan& plan, const MachineOptions& options, const std::
       {options.nodes || !same ? options.nodes : plan.nodes, options.devices || !same ? options.devices : plan.devices});
   Result<void> fits = check_plan(plan, topology);
   if (!fits.ok()) throw_input_error("{}: {}", file, fits.error().message);
+  options.apply_profile(topology);
   return topology;
 }
 

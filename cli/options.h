@@ -19,14 +19,16 @@ class Option;
 
 namespace unity::cli {
 
-// --topology --nodes --devices
+// --topology --nodes --devices --profile
 struct MachineOptions {
   std::string topology;
-  int nodes = 0;    // 0: as the topology says
-  int devices = 0;  // 0: all
+  std::string profile;  // a device profile for all devices; empty: as the device files say
+  int nodes = 0;        // 0: as the topology says
+  int devices = 0;      // 0: all
 
   void add(CLI::App& command, bool required);
   Topology load() const;  // InputError
+  void apply_profile(Topology& loaded) const;
 };
 
 // MODEL --batch-per-gpu --global-batch --seq-len --layers --option NAME=VALUE

@@ -10,8 +10,9 @@
 
 namespace unity::cli {
 
-void SearchSettings::add(CLI::App& command) {
-  at_least_one(command.add_option("--budget", search.budget, "Candidates that may be scored"))->capture_default_str();
+void SearchSettings::add(CLI::App& command, bool with_budget) {
+  if (with_budget)
+    at_least_one(command.add_option("--budget", search.budget, "Candidates that may be scored"))->capture_default_str();
   command.add_option("--alpha", search.alpha, "Expand candidates up to alpha times the best")->capture_default_str();
   at_least_one(command.add_option("--jobs", search.jobs,
                                   "Threads (default: one for each core); the plan does not depend on it"));

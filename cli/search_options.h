@@ -17,7 +17,7 @@ struct SearchSettings {
   std::string parallelism;  // comma-separated
   std::string optimizer;    // "adam 1e-4"; empty: the model's
 
-  void add(CLI::App& command);
+  void add(CLI::App& command, bool with_budget = true);
   // For one strategy and model. InputError on values out of range.
   SearchOptions options(const std::string& strategy, const std::string& model) const;
 };

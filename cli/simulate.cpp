@@ -122,15 +122,19 @@ void simulate_plan(const Options& o) {
         {"samples_per_second", static_cast<double>(plan.global_batch) / result.iteration.seconds()},
         {"communication_bytes", program.communicated().count},
         {"tasks", program.tasks.size()},
+        {"profiled_tasks", result.profiled_tasks},
+        {"estimated_tasks", result.estimated_tasks},
         {"devices", devices}};
     if (o.critical_path) out["critical_path"] = path_json(report_path(program, result.trace), program, topology);
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{} on {}: {} per iteration, {:.1f} samples/s, {} communicated, {} tasks\n\n", plan.model.name,
-             plan.topology, to_string(result.iteration),
-             static_cast<double>(plan.global_batch) / result.iteration.seconds(), to_string(program.communicated()),
-             program.tasks.size());
+  fmt::print(
+      "{} on {}: {} per iteration, {:.1f} samples/s, {} communicated, {} tasks{}\n\n", plan.model.name, plan.topology,
+      to_string(result.iteration), static_cast<double>(plan.global_batch) / result.iteration.seconds(),
+      to_string(program.communicated()), program.tasks.size(),
+      result.profiled_tasks ? fmt::format(" ({} measured, {} estimated)", result.profiled_tasks, result.estimated_tasks)
+                            : std::string());
   Table table({"device", "compute", "communication", "idle", "peak memory"});
   for (const DeviceUse& u : use)
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),

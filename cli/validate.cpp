@@ -1,6 +1,9 @@
-// unity validate: one Program, predicted by the simulator and measured by the runtime.
+// unity validate: Programs, predicted by the simulator and measured by the runtime.
 #include "runtime/validate.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/lowered.h"
 #include "cli/processes.h"
+#include "cli/progress.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/trace/compare.h"
@@ -21,67 +25,210 @@ namespace {
 
 struct Options {
   PlanSource source;
+  std::vector<std::string> plans;
   ProcessOptions processes;
-  std::string backend = "cpu", trace, perfetto;
-  int steps = 21;
+  std::string backend = "cpu", precision = "f32", trace, perfetto;
+  int steps = 21, random = 0, rounds = 1;
+  double quantile = 0.5;
   bool json = false;
 };
+
+// A plan with its prediction, and its measurement once there is one.
+struct Validated {
+  std::string name;
+  Topology topology;
+  Plan plan;
+  Program program;
+  SimulationResult predicted;
+  std::vector<Trace> measured;  // by round
+  Comparison comparison;
+
+  double ratio() const { return comparison.predicted.seconds() / comparison.measured.seconds(); }
+};
+
+std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology) {
+  auto v = std::make_unique<Validated>();
+  v->name = std::move(name);
+  v->plan = std::move(plan);
+  v->topology = std::move(topology);
+  v->program = lower_plan(v->plan, v->topology, true);
+  v->predicted = simulate(v->program, v->topology, {});
+  return v;
+}
+
+// Rounds over all plans, so that what else the machine does at one time does not fall on one plan alone; of a plan's
+// rounds the fastest counts.
+void measure_all(std::vector<std::unique_ptr<Validated>>& all, const Options& o, Processes& processes) {
+  Progress bar(processes.rank() == 0 ? "validate" : "");
+  MeasureOptions options;
+  options.executor.backend = o.backend;
+  options.executor.precision = parse_precision(o.precision, "--precision");
+  options.executor.processes = &processes;
+  options.steps = o.steps;
+  options.quantile = o.quantile;
+  for (int round = 0; round < o.rounds; ++round)
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Validated& v = *all[i];
+      bar.update(static_cast<std::int64_t>(static_cast<std::size_t>(round) * all.size() + i),
+                 static_cast<std::int64_t>(static_cast<std::size_t>(o.rounds) * all.size()), v.name);
+      options.index_bounds = input_bounds(v.plan.pcg);
+      v.measured.push_back(measure(v.program, options));
+    }
+  for (auto& v : all) {
+    std::stable_sort(v->measured.begin(), v->measured.end(),
+                     [](const Trace& a, const Trace& b) { return a.iteration < b.iteration; });
+    std::vector<std::string> names = task_names(v->program), groups = task_groups(v->program);
+    v->comparison = unity::compare(v->predicted.trace, v->measured.front(), names, groups).value();
+  }
+}
+
+nlohmann::ordered_json to_json(const Validated& v) {
+  const Comparison& c = v.comparison;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const GroupComparison& g : c.groups)
+    list.push_back({{"group", g.group},
+                    {"tasks", g.tasks},
+                    {"predicted_seconds", g.predicted.seconds()},
+                    {"measured_seconds", g.measured.seconds()}});
+  return {{"model", v.plan.model.name},
+          {"topology", v.plan.topology},
+          {"devices", v.plan.devices},
+          {"predicted_seconds", c.predicted.seconds()},
+          {"measured_seconds", c.measured.seconds()},
+          {"task_mape", c.mape},
+          {"task_rank_correlation", c.spearman},
+          {"profiled_tasks", v.predicted.profiled_tasks},
+          {"estimated_tasks", v.predicted.estimated_tasks},
+          {"groups", list}};
+}
+
+std::string ratio(Picoseconds p, Picoseconds m) {
+  return m.count > 0 ? fmt::format("{:.2f}", static_cast<double>(p.count) / static_cast<double>(m.count)) : "-";
+}
+
+void print_one(const Validated& v, const Options& o) {
+  const Comparison& c = v.comparison;
+  Table table({"tasks", "count", "predicted", "measured", "predicted / measured"});
+  for (const GroupComparison& g : c.groups)
+    table.add({g.group, std::to_string(g.tasks), to_string(g.predicted), to_string(g.measured),
+               ratio(g.predicted, g.measured)});
+  table.add({"whole iteration", std::to_string(v.program.tasks.size()), to_string(c.predicted), to_string(c.measured),
+             ratio(c.predicted, c.measured)});
+  fmt::print("{} on {} ({} devices), backend {}: sums over tasks, {} of {} iterations\n\n", v.plan.model.name,
+             v.plan.topology, v.plan.devices, o.backend,
+             o.quantile == 0.5 ? std::string("median") : fmt::format("quantile {:g}", o.quantile), o.steps);
+  table.print();
+  fmt::print(
+      "\nper task: mean absolute percentage error {:.0f}%, rank correlation {:.2f}; times of {} tasks from a "
+      "profile, of {} estimated\n",
+      100 * c.mape, c.spearman, v.predicted.profiled_tasks, v.predicted.estimated_tasks);
+}
+
+// How well predictions of iterations agree with measurements over a set of plans.
+struct SetFigures {
+  double mape = 0, rank_correlation = 0;
+};
+
+SetFigures figures(const std::vector<std::unique_ptr<Validated>>& all) {
+  SetFigures f;
+  std::vector<double> predicted, measured;
+  for (const auto& v : all) {
+    predicted.push_back(v->comparison.predicted.seconds());
+    measured.push_back(v->comparison.measured.seconds());
+    f.mape += std::abs(v->ratio() - 1) / static_cast<double>(all.size());
+  }
+  f.rank_correlation = spearman(predicted, measured);
+  return f;
+}
+
+// Sums over the plans: which kinds of tasks are predicted badly.
+std::vector<GroupComparison> all_groups(const std::vector<std::unique_ptr<Validated>>& all) {
+  std::map<std::string, GroupComparison> sums;
+  for (const auto& v : all)
+    for (const GroupComparison& g : v->comparison.groups) {
+      GroupComparison& sum = sums[g.group];
+      sum.group = g.group;
+      sum.tasks += g.tasks;
+      sum.predicted += g.predicted;
+      sum.measured += g.measured;
+    }
+  std::vector<GroupComparison> list;
+  for (auto& [name, g] : sums) list.push_back(std::move(g));
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.measured > b.measured; });
+  return list;
+}
+
+void print_set(const std::vector<std::unique_ptr<Validated>>& all, const Options& o) {
+  Table table(
+      {"plan", "devices", "predicted", "measured", "predicted / measured", "task error", "task rank", "profiled"});
+  for (const auto& v : all) {
+    const Comparison& c = v->comparison;
+    table.add({v->name, std::to_string(v->plan.devices), to_string(c.predicted), to_string(c.measured),
+               ratio(c.predicted, c.measured), fmt::format("{:.0f}%", 100 * c.mape), fmt::format("{:.2f}", c.spearman),
+               fmt::format("{} of {}", v->predicted.profiled_tasks, v->program.tasks.size())});
+  }
+  table.print();
+  std::vector<GroupComparison> groups = all_groups(all);
+  groups.resize(std::min<std::size_t>(groups.size(), 12));
+  fmt::print("\n");
+  Table sums({"tasks of all plans", "count", "predicted", "measured", "predicted / measured"});
+  for (const GroupComparison& g : groups)
+    sums.add({g.group, std::to_string(g.tasks), to_string(g.predicted), to_string(g.measured),
+              ratio(g.predicted, g.measured)});
+  sums.print();
+  SetFigures f = figures(all);
+  fmt::print(
+      "\n{} plans, backend {}: mean absolute percentage error of the iteration {:.1f}%, rank correlation {:.3f}\n",
+      all.size(), o.backend, 100 * f.mape, f.rank_correlation);
+}
 
 void validate(const Options& o, Processes& processes) {
   require_writable(o.trace);
   require_writable(o.perfetto);
-  Topology topology;
-  Plan plan = o.source.load(topology);
-  Program program = lower_plan(plan, topology, true);
-  SimulationResult predicted = simulate(program, topology, {});
-  MeasureOptions options;
-  options.executor.backend = o.backend;
-  options.executor.processes = &processes;
-  options.steps = o.steps;
-  options.index_bounds = input_bounds(plan.pcg);
-  Trace measured = measure(program, options);
+  parse_precision(o.precision, "--precision");
+  std::vector<std::unique_ptr<Validated>> all;
+  for (const std::string& name : o.plans) {
+    auto add = [&](const PlanSource& source, const std::string& title) {
+      Topology topology;
+      Plan plan = source.load(topology);
+      all.push_back(predict(title, std::move(plan), std::move(topology)));
+    };
+    PlanSource source = o.source.of(name);
+    add(source, name);
+    if (o.random > 0 && is_plan_path(name)) throw_input_error("{}: is a plan; --random is for models", name);
+    source.strategy = "random";
+    for (int i = 0; i < o.random; ++i, ++source.settings.search.seed)
+      add(source, fmt::format("{} random {}", name, source.settings.search.seed));
+  }
+  if (all.size() > 1 && !(o.trace.empty() && o.perfetto.empty()))
+    throw_input_error("validate: --trace and --perfetto are for one plan, found {}", all.size());
+  measure_all(all, o, processes);
   if (processes.rank() != 0) return;
-  std::vector<std::string> names = task_names(program), groups = task_groups(program);
-  Comparison c = unity::compare(predicted.trace, measured, names, groups).value();
-  if (!o.trace.empty()) save_trace(measured, o.trace);
+  const Validated& one = *all.front();
+  if (!o.trace.empty()) save_trace(one.measured.front(), o.trace);
   if (!o.perfetto.empty()) {
-    std::vector<std::string> devices;
-    for (const Device& d : topology.devices) devices.push_back(d.name);
-    const Trace* both[] = {&predicted.trace, &measured};
+    std::vector<std::string> devices, names = task_names(one.program), groups = task_groups(one.program);
+    for (const Device& d : one.topology.devices) devices.push_back(d.name);
+    const Trace* both[] = {&one.predicted.trace, &one.measured.front()};
     write_file_atomically(o.perfetto, traces_to_perfetto(both, {names, groups, devices, {}}));
   }
   if (o.json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const GroupComparison& g : c.groups)
-      list.push_back({{"group", g.group},
-                      {"tasks", g.tasks},
-                      {"predicted_seconds", g.predicted.seconds()},
-                      {"measured_seconds", g.measured.seconds()}});
-    nlohmann::ordered_json out = {{"model", plan.model.name},
-                                  {"topology", plan.topology},
-                                  {"devices", plan.devices},
-                                  {"predicted_seconds", c.predicted.seconds()},
-                                  {"measured_seconds", c.measured.seconds()},
-                                  {"task_mape", c.mape},
-                                  {"task_rank_correlation", c.spearman},
-                                  {"groups", list}};
+    nlohmann::ordered_json out = to_json(one);
+    if (all.size() > 1) {
+      SetFigures f = figures(all);
+      nlohmann::ordered_json list = nlohmann::ordered_json::array();
+      for (const auto& v : all) {
+        nlohmann::ordered_json entry = {{"plan", v->name}, {"ratio", v->ratio()}};
+        entry.update(to_json(*v));
+        list.push_back(std::move(entry));
+      }
+      out = {{"plans", list}, {"mape", f.mape}, {"rank_correlation", f.rank_correlation}};
+    }
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  Table table({"tasks", "count", "predicted", "measured", "predicted / measured"});
-  auto ratio = [](Picoseconds p, Picoseconds m) {
-    return m.count > 0 ? fmt::format("{:.2f}", static_cast<double>(p.count) / static_cast<double>(m.count))
-                       : std::string("-");
-  };
-  for (const GroupComparison& g : c.groups)
-    table.add({g.group, std::to_string(g.tasks), to_string(g.predicted), to_string(g.measured),
-               ratio(g.predicted, g.measured)});
-  table.add({"whole iteration", std::to_string(program.tasks.size()), to_string(c.predicted), to_string(c.measured),
-             ratio(c.predicted, c.measured)});
-  fmt::print("{} on {} ({} devices), backend {}: sums over tasks, median iteration of {}\n\n", plan.model.name,
-             plan.topology, plan.devices, o.backend, o.steps);
-  table.print();
-  fmt::print("\nper task: mean absolute percentage error {:.0f}%, rank correlation {:.2f}\n", 100 * c.mape, c.spearman);
+  if (all.size() > 1) return print_set(all, o);
+  print_one(one, o);
   if (!o.perfetto.empty())
     fmt::print("predicted and measured timelines written to {}; open it in ui.perfetto.dev\n", o.perfetto);
 }
@@ -91,18 +238,30 @@ void validate(const Options& o, Processes& processes) {
 void add_validate(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      add_command(app, "validate", "Run and simulate one program, and lay measurement over prediction, task by task",
+      add_command(app, "validate", "Run and simulate programs, and lay measurement over prediction, task by task",
                   "  unity validate plan.json --perfetto both.json\n"
-                  "  unity validate mlp-tiny --topology laptop --devices 2");
-  o->source.add(*command, "A plan file, or a model", true);
+                  "  unity validate mlp-tiny --topology laptop --devices 2\n"
+                  "  unity validate a.json b.json bert-tiny --random 4 --profile laptop.yaml");
+  command->add_option("PLAN|MODEL", o->plans, "Plan files, or models; several are judged together")->required();
+  o->source.add_options(*command, true);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
+  command->add_option("--precision", o->precision, "f32, f64; on cuda also tf32, bf16")->capture_default_str();
   o->processes.add(*command);
-  at_least_one(command->add_option("--steps", o->steps, "Measured iterations; the median counts"))
+  at_least_one(command->add_option("--random", o->random,
+                                   "Validate N random plans of each model, too: random rules, shardings and mappings"));
+  at_least_one(command->add_option("--rounds", o->rounds,
+                                   "Measure the whole set so many times; of each plan's rounds the fastest counts"))
+      ->capture_default_str();
+  at_least_one(command->add_option("--steps", o->steps, "Measured iterations"))->capture_default_str();
+  command
+      ->add_option("--quantile", o->quantile,
+                   "Which of the iterations counts: 0.5 the median; 0 the fastest, for a machine that others use")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--trace", o->trace, "Write the measured trace to a file");
   command->add_option("--perfetto", o->perfetto, "Write both timelines for the Perfetto UI");
   add_json(*command, o->json);
-  command->callback([o] { with_processes(o->processes, [&](Processes& p) { validate(*o, p); }); });
+  command->callback([o] { with_processes(o->processes, [&](Processes& processes) { validate(*o, processes); }); });
 }
 
 }  // namespace unity::cli

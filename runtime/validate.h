@@ -13,9 +13,11 @@ struct MeasureOptions {
   std::map<std::string, std::int64_t> index_bounds;  // by input
   int warm_up = 3;
   int steps = 21;
+  double quantile = 0.5;  // which of the steps counts, by iteration time: 0 the fastest, 0.5 the median
 };
 
-// Synthetic batches; returns the trace of the step whose iteration time is the median.
+// Synthetic batches, weights that stay as they are; returns the trace of the step whose iteration time is that
+// quantile of all.
 Trace measure(const Program& program, const MeasureOptions& options);
 
 }  // namespace unity

@@ -1,11 +1,12 @@
 #include "simulator/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "simulator/collectives/patterns.h"
-#include "simulator/devices/roofline.h"
 #include "simulator/devices/shared_compute.h"
+#include "simulator/devices/task_times.h"
 #include "simulator/engine/event_queue.h"
 #include "simulator/memory_tracker.h"
 #include "simulator/network/network.h"
@@ -24,9 +25,10 @@ class Simulation {
         graph_(program),
         waits_for_(graph_.waits_for()),
         network_(topology_),
-        shared_(topology_),
+        times_(program, topology_),
+        shared_(topology_, program.communications.size()),
         memory_(program, options.trace),
-        running_(topology_.device_count()),
+        running_(topology_.device_count() + program.communications.size()),
         running_communications_(program.communications.size()) {
     UNITY_CHECK(static_cast<std::size_t>(program.devices) <= topology_.device_count(), "a program for {} devices on {}",
                 program.devices, topology_.device_count());
@@ -44,9 +46,8 @@ class Simulation {
       } while (!ready_.empty());
       for (FlowIndex f : network_.settle(now_))
         queue_.push(network_.end(f), {Event::Kind::drained, f, 0, network_.version(f)});
-      for (DeviceId d : shared_.settle(now_))
-        queue_.push(shared_.end(d),
-                    {Event::Kind::shared_end, static_cast<std::uint32_t>(d.value), 0, shared_.version(d)});
+      for (std::uint32_t user : shared_.settle(now_))
+        queue_.push(shared_.end(user), {Event::Kind::shared_end, user, 0, shared_.version(user)});
       if (!queue_.empty() && queue_.next_time() == now_) continue;
       if (options_.trace) memory_.sample(now_);
       if (queue_.empty()) break;
@@ -59,7 +60,7 @@ class Simulation {
  private:
   struct Event {
     enum class Kind : std::uint8_t { end, shared_end, enter, drained, noticed } kind;
-    std::uint32_t index;    // end, enter, noticed: task; shared_end: device; drained: flow
+    std::uint32_t index;    // end, enter, noticed: task; shared_end: user; drained: flow
     std::uint32_t part;     // enter: transfer, or edge of a ring by steps
     std::uint32_t version;  // shared_end, drained: stale when it differs
   };
@@ -90,30 +91,28 @@ class Simulation {
     if (options_.trace) starts_[id] = now_;
     memory_.start(task);
     if (task.kind == TaskKind::communicate) return start_communication(id);
-    Picoseconds duration = duration_of(task);
+    TaskTimes::Time time = times_.time(TaskId(id));
+    ++(time.measured ? profiled_ : estimated_);
     if (task.stream == Stream::compute && shared_.shared(task.device)) {
-      running_[task.device.index()] = id;
-      shared_.start(task.device, duration, now_);
+      // A measured time is that of all threads of the device, an estimate that of one.
+      Picoseconds work = time.alone;
+      if (time.measured) work = {std::llround(static_cast<double>(work.count) * shared_.share(task.device))};
+      running_[shared_.start(task.device, work, now_)] = id;
     } else {
-      queue_.push(now_ + duration, {Event::Kind::end, id, 0, 0});
+      queue_.push(now_ + time.alone, {Event::Kind::end, id, 0, 0});
     }
-  }
-
-  // Tasks of one operator follow one another and are mostly equal.
-  Picoseconds duration_of(const Task& task) {
-    std::size_t spec = topology_.device(task.device).spec;
-    DType dtype = DType::f32;
-    if (task.operands_end > task.operands_begin) dtype = program_.tensor_of(program_.operands_of(task).back()).dtype;
-    std::tuple key(task.flops, task.bytes, spec, dtype);
-    if (key != last_duration_key_) {
-      last_duration_key_ = key;
-      last_duration_ = roofline_time(topology_.specs[spec], task.flops, task.bytes, dtype);
-    }
-    return last_duration_;
   }
 
   void start_communication(std::uint32_t id) {
-    const Communication& c = program_.communications[static_cast<std::size_t>(program_.tasks[id].op)];
+    auto index = static_cast<std::size_t>(program_.tasks[id].op);
+    const Communication& c = program_.communications[index];
+    if (auto measured = times_.communication(TaskId(id))) {
+      ++profiled_;
+      std::size_t physical = topology_.device(program_.tasks[id].device).physical;
+      running_[shared_.start_communication(index, physical, c.participants.size(), *measured, now_)] = id;
+      return;
+    }
+    ++estimated_;
     RunningCommunication& running = communication(id);
     running.transfers = transfers(c, patterns_);
     running.left = static_cast<std::uint32_t>(running.transfers.size());
@@ -144,10 +143,9 @@ class Simulation {
       case Event::Kind::end:
         return end(event.index);
       case Event::Kind::shared_end: {
-        DeviceId device(event.index);
-        if (shared_.version(device) != event.version) return;
-        shared_.finish(device);
-        return end(running_[device.index()]);
+        if (shared_.version(event.index) != event.version) return;
+        shared_.finish(event.index);
+        return end(running_[event.index]);
       }
       case Event::Kind::noticed:
         return ready_.push_back(event.index);
@@ -213,7 +211,7 @@ class Simulation {
   // A thread that waits for its own stream goes on at once; for another, it takes a while to notice.
   void notice(const Task& ended, std::uint32_t follower) {
     const Task& task = program_.tasks[follower];
-    Picoseconds handover = topology_.spec(task.device).handover;
+    Picoseconds handover = times_.handover(task.device);
     if (handover.count == 0 || (ended.device == task.device && ended.stream == task.stream))
       ready_.push_back(follower);
     else
@@ -224,6 +222,8 @@ class Simulation {
     SimulationResult result;
     result.iteration = last_end_;
     result.peak_memory = memory_.peaks();
+    result.profiled_tasks = profiled_;
+    result.estimated_tasks = estimated_;
     if (!options_.trace) return result;
     trace_.source = "simulated";
     trace_.program = program_hash(program_);
@@ -244,15 +244,15 @@ class Simulation {
   std::vector<std::uint32_t> waits_for_;
   EventQueue<Event> queue_;
   Network network_;
+  TaskTimes times_;
   SharedCompute shared_;
   MemoryTracker memory_;
-  std::vector<std::uint32_t> running_;  // by device: the task on shared compute
+  std::vector<std::uint32_t> running_;  // by user of shared compute: its task
   std::vector<RunningCommunication> running_communications_;
   std::vector<FlowOwner> owners_;  // by flow
   std::vector<std::uint32_t> ready_, starting_;
   std::vector<Picoseconds> starts_;
-  std::tuple<double, double, std::size_t, DType> last_duration_key_{-1, -1, 0, DType::f32};
-  Picoseconds last_duration_;
+  std::int64_t profiled_ = 0, estimated_ = 0;
   Picoseconds now_;
   Picoseconds last_end_;  // later events are stale ones
   std::size_t ended_ = 0;
@@ -267,12 +267,6 @@ SimulationResult simulate(const Program& program, const Topology& topology, cons
 
 SimulationResult simulate(const Program& program, const PatternCache& patterns, const SimulationOptions& options) {
   return Simulation(program, patterns, options).run();
-}
-
-Picoseconds task_duration(const Program& program, const Task& task, const Topology& topology) {
-  DType dtype = DType::f32;
-  if (task.operands_end > task.operands_begin) dtype = program.tensor_of(program.operands_of(task).back()).dtype;
-  return roofline_time(topology.spec(task.device), task.flops, task.bytes, dtype);
 }
 
 }  // namespace unity

@@ -2,7 +2,8 @@
 //
 // Each device has a compute, a communication and a copy stream, which overlap; a stream runs its tasks in the order of
 // the Program, one at a time, each when what it depends on has ended. A communication starts when it is next on the
-// communication streams of all participants. Compute takes the roofline's time (devices/roofline.h), stretched where
+// communication streams of all participants. Tasks take the time that the device's profile or the
+// roofline says (devices/task_times.h), stretched where
 // logical devices share a physical one; communications share links max-min fairly (network/network.h,
 // collectives/patterns.h). Deterministic: equal inputs give byte-identical results.
 #pragma once
@@ -32,14 +33,12 @@ struct SimulationResult {
   // Per device. A buffer takes memory from the start of its first user to the end of its last; weights, optimizer
   // states, inputs and outputs throughout.
   std::vector<Bytes> peak_memory;
-  Trace trace;  // source "simulated"; empty without SimulationOptions::trace
+  std::int64_t profiled_tasks = 0, estimated_tasks = 0;  // whose times were measured (core/machine/profile.h); others
+  Trace trace;                                           // source "simulated"; empty without SimulationOptions::trace
 };
 
 SimulationResult simulate(const Program& program, const Topology& topology, const SimulationOptions& options = {});
 // With patterns kept from earlier simulations on the same topology.
 SimulationResult simulate(const Program& program, const PatternCache& patterns, const SimulationOptions& options);
-
-// The time of a task (not a communication) alone on its device.
-Picoseconds task_duration(const Program& program, const Task& task, const Topology& topology);
 
 }  // namespace unity

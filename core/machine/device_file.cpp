@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "core/machine/files.h"
+#include "core/machine/profile.h"
 #include "core/machine/yaml_read.h"
 
 namespace unity {
@@ -63,7 +64,7 @@ DeviceSpec load_device_file(const std::string& file) {
   YamlReader yaml(file, "unity-device", 1);
   const YAML::Node& root = yaml.root();
   yaml.check_keys(root, {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth", "memory",
-                         "launch_overhead", "handover", "matmul_efficiency", "memory_efficiency"});
+                         "launch_overhead", "handover", "matmul_efficiency", "memory_efficiency", "profile"});
   DeviceSpec spec;
   spec.name = yaml.text(yaml.require(root, "name"), "name");
   YAML::Node kind = yaml.require(root, "kind");
@@ -98,6 +99,13 @@ DeviceSpec load_device_file(const std::string& file) {
   }
   spec.matmul_efficiency = read_curve(yaml, "matmul_efficiency", amount_of_flops);
   spec.memory_efficiency = read_curve(yaml, "memory_efficiency", amount_of_bytes);
+  if (YAML::Node profile = root["profile"]) {
+    std::filesystem::path path = yaml.text(profile, "profile");
+    if (path.is_relative()) path = std::filesystem::path(file).parent_path() / path;
+    if (!std::filesystem::exists(path))
+      yaml.fail_at(profile, fmt::format("profile: file {} does not exist", path.string()));
+    spec.profile = std::make_shared<const DeviceProfile>(load_profile(path.string()));
+  }
   return spec;
 }
 

@@ -188,6 +188,12 @@ int Topology::distance_level(DeviceId a, DeviceId b) const {
   return level;
 }
 
+int Topology::threads(DeviceId id) const {
+  std::size_t physical = device(id).physical;
+  auto sharers = std::count_if(devices.begin(), devices.end(), [&](const Device& d) { return d.physical == physical; });
+  return static_cast<int>(std::max(1.0, std::floor(physical_devices[physical].units / static_cast<double>(sharers))));
+}
+
 Topology Topology::first_devices(int n) const {
   if (n < 1 || static_cast<std::size_t>(n) > devices.size())
     throw_input_error("topology '{}': {} devices asked for, expected 1 to {}", name, n, devices.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct EfficiencyPoint {
 };
 double efficiency_at(const std::vector<EfficiencyPoint>& curve, double amount);  // 1 for an empty curve
 
+class DeviceProfile;
+
 // What one (logical) device can do. From a device file, topologies/devices/NAME.yaml.
 struct DeviceSpec {
   std::string name;                      // "V100-SXM2-16GB"
@@ -36,6 +39,7 @@ struct DeviceSpec {
   Picoseconds handover;  // until a task notices that one of another stream or device, for which it waited, has ended
   std::vector<EfficiencyPoint> matmul_efficiency;  // by FLOPs, ascending; fraction of peak
   std::vector<EfficiencyPoint> memory_efficiency;  // by bytes, ascending; fraction of memory bandwidth
+  std::shared_ptr<const DeviceProfile> profile;    // measured times (profile.h); null: none
 };
 
 // Compute as a shared resource: logical devices on one physical device slow one another. k busy devices on `units`
@@ -97,6 +101,8 @@ class Topology {
   // Computes routes, one tree for each device: O(devices * vertices) memory. InputError when two devices are not
   // connected (says which) or a rate is not positive.
   void finish();
+  // Units of compute (cores) that are a logical device's fair share: as many threads as the runtime gives it.
+  int threads(DeviceId id) const;
   // The first n devices with everything between them: routes stay as they are, the other devices become switches.
   Topology first_devices(int n) const;
   Hash hash() const;

@@ -57,10 +57,14 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) {
   MappingResult mapping = UNITY_TRY(mapping_.run(pcg));
-  Program program = UNITY_TRY(lower(pcg, mapping.mappings, cost_.topology(), lower_));
+  return evaluate(std::move(pcg), std::move(mapping.mappings));
+}
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
+  Program program = UNITY_TRY(lower(pcg, mappings, cost_.topology(), lower_));
   ++scored_;
   Score score = cost_.score(program);
-  return Candidate{std::move(pcg), std::move(mapping.mappings), std::move(score), memory_use(program)};
+  return Candidate{std::move(pcg), std::move(mappings), std::move(score), memory_use(program)};
 }
 
 Bytes Evaluator::memory_of(DeviceId device) const {

@@ -5,19 +5,22 @@
 
 namespace unity {
 
-SharedCompute::SharedCompute(const Topology& topology)
-    : shared_(topology.physical_devices.size()),
+SharedCompute::SharedCompute(const Topology& topology, std::size_t communications)
+    : devices_(topology.device_count()),
+      shared_(topology.physical_devices.size()),
       physicals_(topology.physical_devices.size()),
-      tasks_(topology.device_count()) {
+      users_(topology.device_count() + communications) {
   std::vector<int> logical(physicals_.size());
+  std::vector<bool> profiled(physicals_.size());
   for (const Device& d : topology.devices) {
     physical_.push_back(d.physical);
     ++logical[d.physical];
+    profiled[d.physical] = profiled[d.physical] || topology.specs[d.spec].profile;
   }
   for (std::size_t p = 0; p < physicals_.size(); ++p) {
     physicals_[p].units = topology.physical_devices[p].units;
     physicals_[p].share = std::max(1.0, std::floor(physicals_[p].units / std::max(logical[p], 1)));
-    shared_[p] = logical[p] > physicals_[p].units || physicals_[p].share > 1;
+    shared_[p] = logical[p] > physicals_[p].units || physicals_[p].share > 1 || (logical[p] > 1 && profiled[p]);
   }
 }
 
@@ -27,37 +30,62 @@ void SharedCompute::touch(std::size_t physical) {
   touched_.push_back(physical);
 }
 
-void SharedCompute::start(DeviceId device, Picoseconds work, Picoseconds now) {
-  Running& task = tasks_[device.index()];
-  task.remaining = static_cast<double>(work.count);
-  task.rate = 0;
-  task.since = now;
-  ++task.version;
-  physicals_[physical_[device.index()]].busy.push_back(device);
-  touch(physical_[device.index()]);
+void SharedCompute::begin(std::uint32_t index, std::size_t physical, double threads, double most, double work,
+                          Picoseconds now) {
+  User& user = users_[index];
+  user.remaining = work;
+  user.rate = 0;
+  user.threads = threads;
+  user.most = most;
+  user.physical = physical;
+  user.since = now;
+  ++user.version;
+  physicals_[physical].busy.push_back(index);
+  touch(physical);
 }
 
-void SharedCompute::finish(DeviceId device) {
-  std::erase(physicals_[physical_[device.index()]].busy, device);
-  ++tasks_[device.index()].version;
-  touch(physical_[device.index()]);
+std::uint32_t SharedCompute::start(DeviceId device, Picoseconds work, Picoseconds now) {
+  auto user = static_cast<std::uint32_t>(device.index());
+  std::size_t physical = physical_[device.index()];
+  double share = physicals_[physical].share;
+  begin(user, physical, share, share, static_cast<double>(work.count), now);
+  return user;
 }
 
-std::span<const DeviceId> SharedCompute::settle(Picoseconds now) {
+std::uint32_t SharedCompute::start_communication(std::size_t communication, std::size_t physical, std::size_t threads,
+                                                 Picoseconds alone, Picoseconds now) {
+  auto user = static_cast<std::uint32_t>(devices_ + communication);
+  auto wanted = static_cast<double>(threads);
+  // Alone it ran at the rate min(1, units / threads).
+  double rate = std::min(1.0, physicals_[physical].units / wanted);
+  begin(user, physical, wanted, 1, static_cast<double>(alone.count) * rate, now);
+  return user;
+}
+
+void SharedCompute::finish(std::uint32_t user) {
+  std::erase(physicals_[users_[user].physical].busy, user);
+  ++users_[user].version;
+  touch(users_[user].physical);
+}
+
+std::span<const std::uint32_t> SharedCompute::settle(Picoseconds now) {
   changed_.clear();
   for (std::size_t p : touched_) {
     Physical& physical = physicals_[p];
     physical.touched = false;
-    double rate = std::min(physical.share, physical.units / static_cast<double>(physical.busy.size()));
-    for (DeviceId d : physical.busy) {
-      Running& task = tasks_[d.index()];
-      if (task.rate == rate) continue;
-      task.remaining = std::max(0.0, task.remaining - task.rate * static_cast<double>((now - task.since).count));
-      task.since = now;
-      task.rate = rate;
-      task.end = now + Picoseconds{static_cast<std::int64_t>(std::ceil(task.remaining / rate - 1e-6))};
-      ++task.version;
-      changed_.push_back(d);
+    double threads = 0;
+    for (std::uint32_t u : physical.busy) threads += users_[u].threads;
+    double of_thread = std::min(1.0, physical.units / threads);
+    for (std::uint32_t u : physical.busy) {
+      User& user = users_[u];
+      double rate = user.most * of_thread;
+      if (user.rate == rate) continue;
+      user.remaining = std::max(0.0, user.remaining - user.rate * static_cast<double>((now - user.since).count));
+      user.since = now;
+      user.rate = rate;
+      user.end = now + Picoseconds{static_cast<std::int64_t>(std::ceil(user.remaining / rate - 1e-6))};
+      ++user.version;
+      changed_.push_back(u);
     }
   }
   touched_.clear();

@@ -1,6 +1,10 @@
 // Logical devices that share a physical one of several units of compute (cores). Each may use its fair share of them,
 // max(1, units / devices), as the runtime's devices do; k busy tasks run at the rate min(share, units / k) each, where
 // 1 is the speed of one unit.
+//
+// Communications between logical devices of one physical device are work of its cores, too: one thread for each
+// participant. Where their times are measured, they take part in the sharing: with T threads busy in all, each runs at
+// the rate min(1, units / T).
 #pragma once
 
 #include <cstdint>
@@ -13,40 +17,50 @@ namespace unity {
 
 class SharedCompute {
  public:
-  explicit SharedCompute(const Topology& topology);
+  // Users: the devices by their number, then `communications` further ones.
+  SharedCompute(const Topology& topology, std::size_t communications);
 
   // Whether tasks of this device run at another speed than that of one unit; if not, they need not be started here.
   bool shared(DeviceId device) const { return shared_[physical_[device.index()]]; }
+  // The units that a device may use.
+  double share(DeviceId device) const { return physicals_[physical_[device.index()]].share; }
 
-  // One task at a time on a logical device: `work` is its time alone.
-  void start(DeviceId device, Picoseconds work, Picoseconds now);
-  void finish(DeviceId device);
+  // One task at a time on a logical device: `work` is its time alone on one unit.
+  std::uint32_t start(DeviceId device, Picoseconds work, Picoseconds now);
+  // A communication with this many threads; `alone`: its time when nothing else runs.
+  std::uint32_t start_communication(std::size_t communication, std::size_t physical, std::size_t threads,
+                                    Picoseconds alone, Picoseconds now);
+  void finish(std::uint32_t user);
 
-  // The devices whose task now ends at another time; valid until the next call.
-  std::span<const DeviceId> settle(Picoseconds now);
-  Picoseconds end(DeviceId device) const { return tasks_[device.index()].end; }
-  std::uint32_t version(DeviceId device) const { return tasks_[device.index()].version; }
+  // The users whose work now ends at another time; valid until the next call.
+  std::span<const std::uint32_t> settle(Picoseconds now);
+  Picoseconds end(std::uint32_t user) const { return users_[user].end; }
+  std::uint32_t version(std::uint32_t user) const { return users_[user].version; }
 
  private:
-  struct Running {
-    double remaining = 0;  // picoseconds alone, at `since`
+  struct User {
+    double remaining = 0;  // picoseconds at rate 1, at `since`
     double rate = 0;
+    double threads = 1, most = 1;  // wanted; the rate when each has a unit
+    std::size_t physical = 0;
     Picoseconds since, end;
     std::uint32_t version = 0;
   };
   struct Physical {
     double units = 1, share = 1;
-    std::vector<DeviceId> busy;
+    std::vector<std::uint32_t> busy;
     bool touched = false;
   };
+  void begin(std::uint32_t user, std::size_t physical, double threads, double most, double work, Picoseconds now);
   void touch(std::size_t physical);
 
+  std::size_t devices_;
   std::vector<std::size_t> physical_;  // by device
   std::vector<bool> shared_;           // by physical device
   std::vector<Physical> physicals_;
-  std::vector<Running> tasks_;  // by device
+  std::vector<User> users_;
   std::vector<std::size_t> touched_;
-  std::vector<DeviceId> changed_;
+  std::vector<std::uint32_t> changed_;
 };
 
 }  // namespace unity

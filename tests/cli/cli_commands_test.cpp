@@ -265,7 +265,7 @@ TEST_CASE("an absent backend is a reported state, not a crash") {
 
 TEST_CASE("every command has help with an example") {
   for (const char* command :
-       {"list", "show", "search", "compare", "explain", "simulate", "run", "validate", "export", "sweep"}) {
+       {"list", "show", "search", "compare", "explain", "simulate", "run", "validate", "profile", "export", "sweep"}) {
     Outcome o = unity(std::string(command) + " --help");
     CHECK(o.code == 0);
     CHECK(o.out.find("Examples:") != std::string::npos);
@@ -324,4 +324,42 @@ TEST_CASE("optimizers, schedules and early stopping that make no sense are refus
   check_refused("run mlp-tiny --early-stop 0", {"--early-stop"});
   check_refused("run mlp-tiny --early-stop 2 --early-stop-on speed", {"'speed'", "accuracy or loss"});
   check_refused("run mlp-tiny --early-stop 2 --data synthetic", {"no test rows"});
+}
+
+TEST_CASE("profile measures the tasks of a plan, keeps what it has, and simulate and validate use it") {
+  Folder f;
+  std::string plan = f.file("plan.json"), profile = f.file("profile.yaml");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel -o " + plan)
+              .code == 0);
+  json missing = json::parse(unity("profile " + plan + " --list-missing --json").out)["missing"];
+  REQUIRE(missing.size() > 5);
+  CHECK(missing[0]["threads"] == 1);
+  CHECK_FALSE(fs::exists(profile));
+  json made = json::parse(unity("profile " + plan + " --threads 1 --task-seconds 0.001 --json -o " + profile).out);
+  CHECK(made["measured"] == missing.size());
+  CHECK(made["entries"] == missing.size());
+  CHECK(json::parse(unity("profile " + plan + " --threads 1 --list-missing --json -o " + profile).out)["missing"]
+            .empty());
+  json again = json::parse(unity("profile " + plan + " --threads 1 --json -o " + profile).out);
+  CHECK(again["measured"] == 0);
+  CHECK(again["entries"] == missing.size());
+  json without = json::parse(unity("simulate " + plan + " --json").out);
+  CHECK(without["profiled_tasks"] == 0);
+  CHECK(without["estimated_tasks"] == without["tasks"]);
+  // A laptop's two devices have a core each.
+  json with = json::parse(unity("simulate " + plan + " --profile " + profile + " --json").out);
+  CHECK(with["estimated_tasks"] == 0);
+  CHECK(with["iteration_seconds"] != without["iteration_seconds"]);
+  std::string two = "validate mlp-tiny --devices 2 --global-batch 60 --random 1 --steps 3 --profile ";
+  json set = json::parse(unity(two + profile + " --json").out);
+  REQUIRE(set["plans"].size() == 2);
+  CHECK(set["plans"][0]["estimated_tasks"] == 0);
+  CHECK(set["mape"] >= 0);
+  CHECK(set.contains("rank_correlation"));
+  check_refused("simulate " + plan + " --profile " + f.write("bad.yaml", "format: unity-profile\nversion: 2\n"),
+                {"bad.yaml:2:", "version", "expected 1"});
+  check_refused("profile " + plan, {"-o", "missing"});
+  check_refused("profile " + plan + " --precision f64 -o " + profile, {"profile.yaml", "precision f32", "f64"});
+  check_refused("validate " + plan + " --random 2", {"plan.json", "--random"});
+  check_refused("validate " + plan + " --comm mpi", {"mpi", "threads"});
 }

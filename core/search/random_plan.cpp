@@ -1,0 +1,65 @@
+#include "core/search/random_plan.h"
+
+#include "core/rewrite/normalize.h"
+#include "core/search/strategy.h"
+
+namespace unity {
+
+State random_state(const Pcg& serial, int devices, std::mt19937_64& random) {
+  State state{normalize(serial), {}, {}};
+  std::size_t length = 1 + random() % 5;
+  for (int attempt = 0; attempt < 40 && state.moves.size() < length; ++attempt) {
+    Move move;
+    switch (random() % 4) {
+      case 0:
+        move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)};
+        break;
+      case 1:
+        move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0};
+        break;
+      default:
+        move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
+    }
+    auto next = apply_move(state, move);
+    if (!next.ok()) continue;
+    bool fits = true;
+    for (std::size_t i = 0; i < next->pcg.size(); ++i)
+      fits = fits && task_count(node_grid(next->pcg, NodeId(static_cast<std::int64_t>(i)))) <= devices;
+    if (fits) state = std::move(*next);
+  }
+  return state;
+}
+
+std::vector<MachineMapping> random_mappings(const Pcg& pcg, const Topology& topology, std::mt19937_64& random) {
+  int devices = static_cast<int>(topology.device_count());
+  std::vector<MachineMapping> result(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    TaskGrid grid = node_grid(pcg, NodeId(static_cast<std::int64_t>(i)));
+    std::vector<MachineMapping> choices = mappings(grid, topology, {0, devices});
+    int tasks = task_count(grid);
+    if (choices.empty() || random() % 3 == 0)
+      choices = {natural_mapping(grid, static_cast<int>(random() % static_cast<std::uint64_t>(devices - tasks + 1)))};
+    result[i] = choices[random() % choices.size()];
+  }
+  return result;
+}
+
+// A strategy for experiments: the first of several random states with random mappings that can be lowered and fits.
+Result<Outcome> random_plan(const StrategyInput& input) {
+  constexpr int kAttempts = 50;
+  std::mt19937_64 random(input.options.seed);
+  const Topology& topology = input.evaluator.cost().topology();
+  std::string reason = "no random rule applied";
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    State state = random_state(input.model, input.devices, random);
+    if (state.moves.empty()) continue;
+    std::vector<MachineMapping> mappings = random_mappings(state.pcg, topology, random);
+    Result<Candidate> candidate = input.evaluator.evaluate(state.pcg, std::move(mappings));
+    if (candidate.ok() && input.evaluator.fits(candidate->score))
+      return Outcome{std::move(*candidate), std::move(state.steps), "one random plan"};
+    if (!candidate.ok()) reason = candidate.error().message;
+  }
+  return fail("strategy random: {} attempts gave no plan that runs: {}", kAttempts, reason);
+}
+
+}  // namespace unity

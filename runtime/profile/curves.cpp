@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/plan/task_key.h"
+#include "runtime/profile/measure.h"
+#include "runtime/profile/single_task.h"
+
+namespace unity {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Ascending in amount and at most 1; of several points with one amount the best counts.
+std::vector<EfficiencyPoint> fractions(std::vector<std::pair<double, double>> rates, double peak) {
+  std::sort(rates.begin(), rates.end());
+  std::vector<EfficiencyPoint> curve;
+  for (auto [amount, rate] : rates) {
+    double fraction = std::clamp(rate / peak, 1e-6, 1.0);
+    if (!curve.empty() && curve.back().amount == amount)
+      curve.back().fraction = std::max(curve.back().fraction, fraction);
+    else
+      curve.push_back({amount, fraction});
+  }
+  return curve;
+}
+
+class Curves {
+ public:
+  Curves(ProfileSection& section, int devices, const ProfileOptions& options,
+         const std::function<void(double, const std::string&)>& progress)
+      : section_(section), devices_(devices), options_(options), progress_(progress) {}
+
+  void measure() {
+    say(0, "rates");
+    rates();
+    say(0.5, "movement");
+    for (TaskKind kind : {TaskKind::copy, TaskKind::accumulate, TaskKind::zero}) movement(kind);
+    say(0.65, "updates");
+    updates();
+    say(0.75, "collectives");
+    for (int n = 2; n <= devices_; n *= 2)
+      for (CollectiveKind kind :
+           {CollectiveKind::send, CollectiveKind::broadcast, CollectiveKind::reduce, CollectiveKind::all_reduce,
+            CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all})
+        if (kind != CollectiveKind::send || n == 2) collective(kind, n);
+    say(1, "done");
+  }
+
+ private:
+  void say(double fraction, const std::string& next) const {
+    if (progress_) progress_(fraction, next);
+  }
+  ProfileEntry time(const Program& p) const { return measure_task(p, TaskId(0), options_); }
+
+  void rates() {
+    std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
+    auto add = [&](std::vector<std::pair<double, double>>& list, const std::string& op, Attributes attributes,
+                   const std::vector<Shape>& inputs, bool bytes) {
+      Program p = operator_program(op, std::move(attributes), inputs);
+      ProfileEntry e = time(p);
+      double amount = bytes ? p.tasks[0].bytes : p.tasks[0].flops;
+      list.emplace_back(amount, amount / std::max(1e-9, e.warm));
+    };
+    for (std::int64_t n : {16, 32, 64, 128, 256, 512, 1024, 2048})
+      add(matmuls, "matmul", {}, {{{n, n}}, {{n, n}}}, false);
+    for (std::int64_t c : {8, 16, 32, 64, 128})
+      for (std::int64_t size : {8, 28, 56})
+        add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{1, c, size, size}}, {{c, c, 3, 3}}}, false);
+    for (std::int64_t n = 1 << 10; n <= 1 << 25; n *= 4) {
+      ProfileEntry e = time(movement_program(TaskKind::copy, n));
+      memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
+    }
+    for (std::int64_t n : {1 << 14, 1 << 18}) add(elementwise, "gelu", {}, {{{n}}}, false);
+    auto best = [](const std::vector<std::pair<double, double>>& list) {
+      double rate = 0;
+      for (auto [amount, r] : list) rate = std::max(rate, r);
+      return rate;
+    };
+    section_.peak = std::max(best(matmuls), best(convolutions));
+    section_.memory_bandwidth = best(memory);
+    section_.elementwise_peak = best(elementwise);
+    section_.efficiency["matmul"] = fractions(matmuls, section_.peak);
+    section_.efficiency["conv2d"] = fractions(convolutions, section_.peak);
+    section_.efficiency["memory"] = fractions(memory, section_.memory_bandwidth);
+  }
+
+  void movement(TaskKind kind) {
+    std::vector<ProfilePoint>& curve = section_.curves[std::string(to_string(kind))];
+    curve.clear();
+    for (std::int64_t n = 1 << 6; n <= 1 << 24; n *= 8) {
+      Program p = movement_program(kind, n);
+      ProfileEntry e = time(p);
+      curve.push_back({p.tasks[0].bytes, e.warm, e.cold});
+    }
+  }
+
+  void updates() {
+    for (const char* text : {"sgd 0.01", "sgd 0.01 momentum=0.9", "adam 0.001", "adamw 0.001"}) {
+      OptimizerSpec optimizer = parse_optimizer(text);
+      std::vector<ProfilePoint> curve;
+      std::string name;
+      for (std::int64_t n = 1 << 8; n <= 1 << 23; n *= 32) {
+        Program p = update_program(optimizer, n);
+        ProfileEntry e = time(p);
+        curve.push_back({static_cast<double>(n), e.warm, e.cold});
+        name = task_curve(p, p.tasks[0]).name;
+      }
+      section_.curves[name] = curve;
+    }
+  }
+
+  void collective(CollectiveKind kind, int n) {
+    std::vector<ProfilePoint> curve;
+    std::string name;
+    for (std::int64_t elements = 1 << 8; elements <= 1 << 22; elements *= 16) {
+      Program p = collective_program(kind, n, elements);
+      ProfileEntry e = time(p);
+      TaskCurve which = task_curve(p, p.tasks[0]);
+      name = which.name;
+      curve.push_back({which.amount, e.warm, e.cold});
+    }
+    section_.curves[name] = curve;
+  }
+
+  ProfileSection& section_;
+  int devices_;
+  const ProfileOptions& options_;
+  const std::function<void(double, const std::string&)>& progress_;
+};
+
+}  // namespace
+
+void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
+  std::vector<double> gaps, handovers;
+  {
+    Program source = movement_program(TaskKind::zero, 16);
+    SingleTaskProgram single = single_task_program(source, TaskId(0), {.sets = 1, .repeats = 200, .flush = {}});
+    Executor executor(single.program, options.executor);
+    for (int step = 0; step < 20; ++step) {
+      Trace trace = *executor.step(true).trace;
+      for (std::size_t i = 1; i < trace.spans.size(); ++i)
+        gaps.push_back((trace.spans[i].start - trace.spans[i - 1].end).seconds());
+    }
+  }
+  section.task_overhead = std::max(0.0, median(gaps));
+  Program chain = handover_program(20, std::int64_t{1} << 20);
+  Executor executor(chain, options.executor);
+  executor.step();
+  for (int step = 0; step < 20; ++step) {
+    Trace trace = *executor.step(true).trace;
+    // Ends by task, on the device that passes on; starts on the other.
+    std::vector<Picoseconds> start(chain.tasks.size()), end(chain.tasks.size());
+    for (const Span& s : trace.spans) {
+      const Task& task = chain.tasks[s.task.index()];
+      if (task.kind == TaskKind::communicate && s.device == task.device) start[s.task.index()] = s.start;
+      end[s.task.index()] = std::max(end[s.task.index()], s.end);
+      if (task.kind != TaskKind::communicate) start[s.task.index()] = s.start;
+    }
+    for (std::size_t t = 1; t < chain.tasks.size(); ++t) handovers.push_back((start[t] - end[t - 1]).seconds());
+  }
+  section.handover = std::max(0.0, median(handovers));
+}
+
+void measure_curves(ProfileSection& section, int devices, const ProfileOptions& options,
+                    const std::function<void(double, const std::string&)>& progress) {
+  Curves(section, devices, options, progress).measure();
+}
+
+}  // namespace unity

@@ -1,0 +1,155 @@
+#include "runtime/profile/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <optional>
+
+#include <unistd.h>
+
+#include "runtime/profile/single_task.h"
+
+namespace unity {
+namespace {
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  auto at = static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+// The quartiles are near one another.
+bool steady(const std::vector<double>& values) {
+  return values.size() >= 8 && quantile(values, 0.75) < 1.05 * quantile(values, 0.25);
+}
+
+// The median; the lower quartile where the times lie far apart, since what else a machine does only adds to them.
+double typical(const std::vector<double>& values) {
+  double low = quantile(values, 0.25);
+  return quantile(values, 0.75) > 1.2 * low ? low : quantile(values, 0.5);
+}
+
+// Whether an operator takes its operands to be positive; others see both signs when training, which matters to some
+// (the power of a negative number).
+bool wants_positive(const Program& p) {
+  if (p.ops.empty()) return false;
+  const ProgramOp& op = p.ops[0];
+  if (op.op->name() != "power") return op.op->name() == "log" || op.op->name() == "sqrt";
+  double exponent = real_attribute(op.attributes, 0);
+  return exponent != std::floor(exponent) || exponent < 0;
+}
+
+// Numbers around 0, from -1 to 1, or from 0.05 to 1.05; or whole ones below the bound.
+HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound, bool positive) {
+  const Dims& dims = ints_attribute(leaf.attributes, 0);
+  bool indices = text_attribute(leaf.attributes, 1) == "i32";
+  HostTensor t = indices ? index_tensor(dims) : real_tensor(dims);
+  auto below = static_cast<std::uint64_t>(bound.value_or(2));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(t.elements()); ++i) {
+    Hash random = mix(i);
+    if (indices)
+      t.indices[i] = static_cast<std::int32_t>(random % below);
+    else
+      t.reals[i] = bound      ? static_cast<double>(random % below)
+                   : positive ? 0.05 + static_cast<double>(random >> 11) * 0x1p-53
+                              : static_cast<double>(random >> 11) * 0x1p-52 - 1;
+  }
+  return t;
+}
+
+// The times of a step's runs of the task. Of a communication: from the end of the run before, on the participant that
+// ends last, which leaves out what the threads take to start.
+class RunTimes {
+ public:
+  explicit RunTimes(const SingleTaskProgram& single) : single_(single) {}
+
+  void add(const Trace& trace) {
+    std::vector<Picoseconds> first(single_.program.tasks.size()), last(single_.program.tasks.size());
+    for (const Span& s : trace.spans) {
+      Picoseconds& start = first[s.task.index()];
+      start = start.count == 0 ? s.start : std::min(start, s.start);
+      last[s.task.index()] = std::max(last[s.task.index()], s.end);
+    }
+    std::optional<TaskId> before;
+    for (const std::vector<TaskId>& set : single_.runs)
+      for (std::size_t r = 0; r < set.size(); ++r) {
+        TaskId id = set[r];
+        bool communicates = single_.program.tasks[id.index()].kind == TaskKind::communicate;
+        Picoseconds start = communicates && before ? last[before->index()] : first[id.index()];
+        if (!communicates || before)
+          (r == 0 ? cold : warm).push_back(std::max(1e-9, (last[id.index()] - start).seconds()));
+        before = id;
+      }
+  }
+
+  std::vector<double> cold, warm;
+
+ private:
+  const SingleTaskProgram& single_;
+};
+
+}  // namespace
+
+Bytes machine_cache() {
+  Bytes largest;
+  for (int i = 0; i < 8; ++i) {
+    std::ifstream in(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", i));
+    std::int64_t size = 0;
+    char unit = 'K';
+    if (in >> size >> unit) largest = std::max(largest, Bytes{size << (unit == 'M' ? 20 : 10)});
+  }
+  return largest.count > 0 ? largest : Bytes{std::int64_t{32} << 20};
+}
+
+std::string machine_name() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string name = "processor";
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) {
+      name = line.substr(line.find(':') + 2);
+      break;
+    }
+  return fmt::format("{}, {} cores", name, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options) {
+  constexpr int kLeastSteps = 3;
+  constexpr std::int64_t kSmall = 1 << 18, kMost = std::int64_t{1} << 28;
+  std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  SingleTaskOptions shape;
+  shape.sets = static_cast<int>(std::clamp<std::int64_t>(kMost / touched, 2, touched < kSmall ? 8 : 4));
+  shape.repeats = touched < kSmall ? 4 : 3;
+  if (shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;
+  SingleTaskProgram single = single_task_program(source, task, shape);
+  ExecutorOptions how = options.executor;
+  how.share_memory = false;
+  Executor executor(single.program, how);
+  for (const ProgramLeaf& leaf : executor.inputs()) {
+    auto bound = single.index_bounds.find(leaf.name);
+    executor.set_input(leaf.name,
+                       drawn(leaf, bound == single.index_bounds.end() ? std::nullopt : std::optional(bound->second),
+                             wants_positive(single.program)));
+  }
+  executor.step();
+  RunTimes times(single);
+  auto begin = std::chrono::steady_clock::now();
+  auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  for (int step = 0;; ++step) {
+    bool enough =
+        passed() > options.task_seconds || (step > 2 * kLeastSteps && steady(times.warm) && steady(times.cold));
+    if (step >= kLeastSteps && enough) break;
+    times.add(*executor.step(true).trace);
+  }
+  ProfileEntry entry;
+  entry.low = quantile(times.warm, 0.25);
+  entry.high = quantile(times.warm, 0.75);
+  entry.warm = typical(times.warm);
+  // Slower with warm caches than with cold ones is noise.
+  entry.cold = std::max(entry.warm, typical(times.cold));
+  entry.samples = static_cast<std::int64_t>(times.warm.size());
+  return entry;
+}
+
+}  // namespace unity

@@ -1,0 +1,34 @@
+// Measuring a device: the times of tasks, alone on it, and the curves of a profile (core/machine/profile.h).
+#pragma once
+
+#include <functional>
+
+#include "core/machine/profile.h"
+#include "runtime/executor.h"
+
+namespace unity {
+
+struct ProfileOptions {
+  ExecutorOptions executor;   // threads: of the section; at least 1
+  double task_seconds = 0.1;  // at most so long on a task, but for its least number of runs
+  Bytes cache;                // of the machine; see machine_cache()
+};
+
+// Of the largest cache, as the system says; 32 MB where it does not.
+Bytes machine_cache();
+
+// In words: the processor's name and the number of its cores.
+std::string machine_name();
+
+// The median over many runs of one task of the program, alone in a Program of its own.
+ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options);
+
+// What passes between two tasks of a stream, and from one stream to another.
+void measure_overheads(ProfileSection& section, const ProfileOptions& options);
+
+// Peak rates, efficiencies and the curves of all kinds of tasks. `devices`: the largest group of
+// collectives. Calls `progress` with the fraction done and what comes next.
+void measure_curves(ProfileSection& section, int devices, const ProfileOptions& options,
+                    const std::function<void(double, const std::string&)>& progress = {});
+
+}  // namespace unity

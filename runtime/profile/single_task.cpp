@@ -1,0 +1,285 @@
+#include "runtime/profile/single_task.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/plan/row_updates.h"
+
+namespace unity {
+namespace {
+
+// Larger tensors are not worth drawing: their buffers hold zeros.
+constexpr std::int64_t kMostDrawn = std::int64_t{1} << 25;
+
+class Builder {
+ public:
+  explicit Builder(Program& program) : p_(program) {}
+
+  std::int32_t tensor(const std::string& name, const Dims& dims, DType dtype) {
+    p_.tensors.push_back({name, dims, dtype, {}, -1});
+    return static_cast<std::int32_t>(p_.tensors.size()) - 1;
+  }
+  void make_input(std::int32_t tensor) {
+    ProgramTensor& t = p_.tensors[static_cast<std::size_t>(tensor)];
+    t.leaf = static_cast<int>(p_.leaves.size());
+    p_.leaves.push_back({t.name, &get_operator("input"), {t.dims, std::string(to_string(t.dtype))}, {}});
+  }
+  BufferId buffer(std::int32_t tensor, int device, Box box) {
+    bool input = p_.tensors[static_cast<std::size_t>(tensor)].leaf >= 0;
+    p_.devices = std::max(p_.devices, device + 1);
+    p_.buffers.push_back(
+        {tensor, DeviceId(device), std::move(box), input ? BufferCategory::input : BufferCategory::activation, 0});
+    return BufferId(static_cast<std::int64_t>(p_.buffers.size()) - 1);
+  }
+  BufferId block(const std::string& name, const Dims& dims, int device = 0) {
+    return buffer(tensor(name, dims, DType::f32), device, whole_box(dims));
+  }
+  TaskId task(Task t, const std::vector<BufferId>& operands, const std::vector<TaskId>& after = {}) {
+    t.operands_begin = static_cast<std::uint32_t>(p_.operands.size());
+    p_.operands.insert(p_.operands.end(), operands.begin(), operands.end());
+    t.operands_end = static_cast<std::uint32_t>(p_.operands.size());
+    t.dependencies_begin = static_cast<std::uint32_t>(p_.dependencies.size());
+    p_.dependencies.insert(p_.dependencies.end(), after.begin(), after.end());
+    t.dependencies_end = static_cast<std::uint32_t>(p_.dependencies.size());
+    p_.tasks.push_back(t);
+    return TaskId(static_cast<std::int64_t>(p_.tasks.size()) - 1);
+  }
+  TaskId move(TaskKind kind, const std::vector<BufferId>& operands, const std::vector<TaskId>& after = {}) {
+    Task t{.kind = kind, .device = p_.buffer(operands.back()).device};
+    auto bytes = static_cast<double>(p_.bytes_of(operands.back()).count);
+    t.bytes = bytes * (kind == TaskKind::zero ? 1 : kind == TaskKind::copy ? 2 : 3);
+    if (kind != TaskKind::zero) {
+      p_.boxes.push_back(p_.buffer(operands.back()).box);
+      t.op = static_cast<std::int32_t>(p_.boxes.size()) - 1;
+    }
+    return task(t, operands, after);
+  }
+  TaskId communicate(Communication c, const std::vector<TaskId>& after = {}) {
+    Task t{.kind = TaskKind::communicate, .stream = Stream::communication, .device = c.participants[0].device};
+    t.op = static_cast<std::int32_t>(p_.communications.size());
+    t.bytes = static_cast<double>(communication_bytes(c).count);
+    p_.communications.push_back(std::move(c));
+    return task(t, {}, after);
+  }
+
+ private:
+  Program& p_;
+};
+
+// Copies one task of a program, with its buffers, once for each set.
+class Copier {
+ public:
+  Copier(const Program& source, TaskId id, SingleTaskProgram& out)
+      : source_(source), task_(source.tasks[id.index()]), out_(out), build_(out.program) {
+    out.program.name = source.task_name(id);
+    out.program.optimizer = source.optimizer;
+    if (task_.kind == TaskKind::compute || is_row_update(task_))
+      out.program.ops.push_back(source.ops[static_cast<std::size_t>(task_.op)]);
+    if (task_.kind == TaskKind::copy || task_.kind == TaskKind::accumulate)
+      out.program.boxes.push_back(source.boxes[static_cast<std::size_t>(task_.op)]);
+  }
+
+  void begin_set() { copies_.clear(); }
+
+  TaskId add(const std::vector<TaskId>& after) {
+    if (task_.kind == TaskKind::communicate) return add_communication(after);
+    Task t = task_;
+    t.device = DeviceId(0);
+    t.op = task_.op >= 0 ? 0 : -1;
+    std::vector<BufferId> operands;
+    auto all = source_.operands_of(task_);
+    for (std::size_t i = 0; i < all.size(); ++i) operands.push_back(copy(all[i], 0, input_operand(i)));
+    return build_.task(t, operands, after);
+  }
+
+ private:
+  // Where the operand stands among the operator's inputs; -1: it is none of them, and holds zeros.
+  int input_operand(std::size_t i) const {
+    if (is_row_update(task_)) return i == 1 ? 0 : -1;
+    if (task_.kind != TaskKind::compute) return -1;
+    return i < source_.ops[static_cast<std::size_t>(task_.op)].inputs ? static_cast<int>(i) : -1;
+  }
+
+  TaskId add_communication(const std::vector<TaskId>& after) {
+    Communication c = source_.communications[static_cast<std::size_t>(task_.op)];
+    for (std::size_t i = 0; i < c.participants.size(); ++i) {
+      Participant& p = c.participants[i];
+      p.device = DeviceId(static_cast<std::int64_t>(i));
+      if (p.send.valid()) p.send = copy(p.send, static_cast<int>(i), -1);
+      if (p.receive.valid()) p.receive = copy(p.receive, static_cast<int>(i), -1);
+    }
+    return build_.communicate(std::move(c), after);
+  }
+
+  BufferId copy(BufferId id, int device, int input) {
+    if (auto found = copies_.find(id); found != copies_.end()) return found->second;
+    const Buffer& b = source_.buffer(id);
+    auto [tensor, fresh] = tensors_.try_emplace(b.tensor, -1);
+    if (fresh) {
+      const ProgramTensor& t = source_.tensor_of(id);
+      tensor->second = build_.tensor(fmt::format("tensor {}", tensors_.size()), t.dims, t.dtype);
+      if (input >= 0 && (t.dtype == DType::i32 || element_count(t.dims) <= kMostDrawn)) {
+        build_.make_input(tensor->second);
+        if (auto bound = bound_of(input)) out_.index_bounds[fmt::format("tensor {}", tensors_.size())] = *bound;
+      }
+    }
+    return copies_[id] = build_.buffer(tensor->second, device, b.box);
+  }
+
+  std::optional<std::int64_t> bound_of(int input) const {
+    const ProgramOp& op = source_.ops[static_cast<std::size_t>(task_.op)];
+    std::vector<Shape> shapes;
+    auto operands = source_.operands_of(task_);
+    if (is_row_update(task_)) {
+      // The gradient's operands: ids, dy, and the table.
+      for (std::size_t i : {1, 2, 0}) shapes.push_back(shape(operands[i]));
+      return op.op->index_bound(op.attributes, shapes, 0);
+    }
+    for (std::size_t i = 0; i < op.inputs; ++i) shapes.push_back(shape(operands[i]));
+    return op.op->index_bound(op.attributes, shapes, static_cast<std::size_t>(input));
+  }
+  Shape shape(BufferId id) const { return {source_.tensor_of(id).dims, source_.tensor_of(id).dtype}; }
+
+  const Program& source_;
+  const Task& task_;
+  SingleTaskProgram& out_;
+  Builder build_;
+  std::map<std::int32_t, std::int32_t> tensors_;
+  std::map<BufferId, BufferId> copies_;  // of this set
+};
+
+}  // namespace
+
+SingleTaskProgram single_task_program(const Program& source, TaskId task, const SingleTaskOptions& options) {
+  SingleTaskProgram out;
+  Copier copier(source, task, out);
+  std::vector<TaskId> after;
+  if (options.flush.count > 0) {
+    Builder build(out.program);
+    Dims elements = {options.flush.count / 4};
+    after.push_back(
+        build.move(TaskKind::accumulate, {build.block("flushed by", elements), build.block("flush", elements)}));
+  }
+  for (int s = 0; s < options.sets; ++s) {
+    copier.begin_set();
+    out.runs.emplace_back();
+    for (int r = 0; r < options.repeats; ++r) {
+      out.runs.back().push_back(copier.add(after));
+      after.clear();
+      // Or a message would be sent before the one before it has arrived.
+      if (source.tasks[task.index()].kind == TaskKind::communicate) after.push_back(out.runs.back().back());
+    }
+  }
+  return out;
+}
+
+Bytes bytes_touched(const Program& program, TaskId id) {
+  const Task& task = program.tasks[id.index()];
+  std::vector<BufferId> all(program.operands_of(task).begin(), program.operands_of(task).end());
+  if (task.kind == TaskKind::communicate)
+    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants)
+      for (BufferId b : {p.send, p.receive})
+        if (b.valid()) all.push_back(b);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  Bytes bytes;
+  for (BufferId b : all) bytes += program.bytes_of(b);
+  return bytes;
+}
+
+Program operator_program(const std::string& name, Attributes attributes, const std::vector<Shape>& inputs) {
+  Program p;
+  Builder build(p);
+  const Operator& op = get_operator(name);
+  attributes = complete_attributes(name, op.attributes(), std::move(attributes)).value();
+  std::vector<Shape> outputs = infer_shapes(op, attributes, inputs).value();
+  std::vector<BufferId> operands;
+  Task t{.kind = TaskKind::compute, .device = DeviceId(0), .op = 0};
+  auto add = [&](const Shape& s) {
+    std::int32_t tensor = build.tensor(fmt::format("operand {}", operands.size()), s.dims, s.dtype);
+    operands.push_back(build.buffer(tensor, 0, whole_box(s.dims)));
+    t.bytes += static_cast<double>(s.bytes());
+  };
+  for (const Shape& s : inputs) add(s);
+  for (const Shape& s : outputs) add(s);
+  AxisTable table = op.axes(attributes, inputs).value();
+  t.flops = flops(table, full_ranges(table));
+  p.ops.push_back({&op, std::move(attributes), OriginId(0), name, static_cast<std::uint32_t>(inputs.size()),
+                   std::vector<bool>(inputs.size(), false)});
+  build.task(t, operands);
+  return p;
+}
+
+Program movement_program(TaskKind kind, std::int64_t elements) {
+  Program p;
+  Builder build(p);
+  std::vector<BufferId> operands;
+  if (kind != TaskKind::zero) operands.push_back(build.block("source", {elements}));
+  operands.push_back(build.block("target", {elements}));
+  build.move(kind, operands);
+  return p;
+}
+
+Program update_program(const OptimizerSpec& optimizer, std::int64_t elements) {
+  Program p;
+  p.optimizer = optimizer;
+  Builder build(p);
+  int states = optimizer.name == "sgd" ? (optimizer.momentum != 0 ? 1 : 0) : 2;
+  std::vector<BufferId> operands;
+  for (int i = 0; i < 2 + states; ++i) operands.push_back(build.block(fmt::format("operand {}", i), {elements}));
+  build.task({.kind = TaskKind::update, .phase = Phase::update, .device = DeviceId(0)}, operands);
+  return p;
+}
+
+Program collective_program(CollectiveKind kind, int devices, std::int64_t elements) {
+  Program p;
+  Builder build(p);
+  Communication c;
+  c.kind = kind;
+  c.name = "data";
+  std::int64_t piece = std::max<std::int64_t>(1, elements / devices);
+  bool pieces = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
+  bool exchange = kind == CollectiveKind::all_to_all;
+  Dims dims = {pieces || exchange ? piece * devices : elements};
+  std::int32_t sent = build.tensor("sent", dims, DType::f32), received = build.tensor("received", dims, DType::f32);
+  for (int d = 0; d < devices; ++d) {
+    Box whole = whole_box(dims), own = pieces || exchange ? Box{{d * piece}, {piece}} : whole;
+    Participant participant{DeviceId(d), {}, {}, own};
+    bool root = d == 0;
+    if (!((kind == CollectiveKind::broadcast || kind == CollectiveKind::send) && !root))
+      participant.send = build.buffer(sent, d, kind == CollectiveKind::all_gather || exchange ? own : whole);
+    if (!((kind == CollectiveKind::send && root) || (kind == CollectiveKind::reduce && !root)))
+      participant.receive = build.buffer(received, d, kind == CollectiveKind::reduce_scatter ? own : whole);
+    c.participants.push_back(participant);
+  }
+  if (exchange)
+    for (int from = 0; from < devices; ++from)
+      for (int to = 0; to < devices; ++to) c.exchanges.push_back({from, to, Box{{from * piece}, {piece}}});
+  build.communicate(std::move(c));
+  return p;
+}
+
+Program handover_program(int links, std::int64_t elements) {
+  Program p;
+  Builder build(p);
+  std::vector<BufferId> work, token;
+  std::int32_t tokens = build.tensor("token", {1}, DType::f32);
+  for (int d = 0; d < 2; ++d) {
+    work.push_back(build.block(fmt::format("work {}", d), {elements}, d));
+    token.push_back(build.buffer(tokens, d, whole_box({1})));
+  }
+  std::vector<TaskId> after;
+  for (int i = 0; i < links; ++i) {
+    auto from = static_cast<std::size_t>(i % 2), to = 1 - from;
+    TaskId done = build.move(TaskKind::zero, {work[from]}, after);
+    Communication c;
+    c.name = "token";
+    c.participants = {{DeviceId(static_cast<std::int64_t>(from)), token[from], {}, whole_box({1})},
+                      {DeviceId(static_cast<std::int64_t>(to)), {}, token[to], whole_box({1})}};
+    after = {build.communicate(std::move(c), {done})};
+  }
+  build.move(TaskKind::zero, {work[static_cast<std::size_t>(links % 2)]}, after);
+  return p;
+}
+
+}  // namespace unity

@@ -1,0 +1,130 @@
+#include "simulator/devices/task_times.h"
+
+#include <algorithm>
+
+#include "simulator/devices/roofline.h"
+
+namespace unity {
+namespace {
+
+DType result_type(const Program& program, const Task& task) {
+  auto operands = program.operands_of(task);
+  return operands.empty() ? DType::f32 : program.tensor_of(operands.back()).dtype;
+}
+
+template <class Use>
+void for_each_buffer(const Program& program, const Task& task, Use&& use) {
+  if (task.kind != TaskKind::communicate) {
+    for (BufferId b : program.operands_of(task)) use(b);
+    return;
+  }
+  for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
+    if (p.send.valid()) use(p.send);
+    if (p.receive.valid() && p.receive != p.send) use(p.receive);
+  }
+}
+
+// By task: the share of its operands' bytes that was last touched longer ago than `cache` bytes, or by another stream,
+// in an iteration that follows another one.
+std::vector<float> cold_shares(const Program& program, double cache) {
+  std::vector<double> touched(static_cast<std::size_t>(program.devices));
+  std::vector<double> last(program.buffers.size(), -1);
+  std::vector<Stream> stream(program.buffers.size(), Stream::compute);
+  std::vector<float> shares(program.tasks.size());
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      double all = 0, cold = 0;
+      for_each_buffer(program, program.tasks[t], [&](BufferId b) {
+        auto bytes = static_cast<double>(program.bytes_of(b).count);
+        double& now = touched[program.buffer(b).device.index()];
+        all += bytes;
+        if (last[b.index()] < 0 || now - last[b.index()] > cache || stream[b.index()] != program.tasks[t].stream)
+          cold += bytes;
+      });
+      for_each_buffer(program, program.tasks[t], [&](BufferId b) {
+        double& now = touched[program.buffer(b).device.index()];
+        now += static_cast<double>(program.bytes_of(b).count);
+        last[b.index()] = now;
+        stream[b.index()] = program.tasks[t].stream;
+      });
+      shares[t] = all > 0 ? static_cast<float>(cold / all) : 0;
+    }
+  return shares;
+}
+
+DeviceSpec with_rates(DeviceSpec spec, const ProfileSection& section, const std::string& op) {
+  if (section.peak > 0) {
+    double factor = section.peak / spec.peak.at(DType::f32).rate;
+    for (auto& [dtype, rate] : spec.peak) rate.rate *= factor;
+    auto curve = section.efficiency.find(op);
+    if (curve == section.efficiency.end()) curve = section.efficiency.find("matmul");
+    if (curve != section.efficiency.end()) spec.matmul_efficiency = curve->second;
+  }
+  if (section.elementwise_peak > 0) spec.elementwise_peak = {section.elementwise_peak};
+  if (section.memory_bandwidth > 0) {
+    spec.memory_bandwidth = {section.memory_bandwidth};
+    auto curve = section.efficiency.find("memory");
+    if (curve != section.efficiency.end()) spec.memory_efficiency = curve->second;
+  }
+  if (section.task_overhead > 0) spec.launch_overhead = from_seconds(section.task_overhead);
+  return spec;
+}
+
+}  // namespace
+
+TaskTimes::TaskTimes(const Program& program, const Topology& topology)
+    : program_(program), topology_(topology), keys_(program) {
+  std::int64_t cache = 0;
+  for (std::size_t d = 0; d < topology.device_count(); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    const DeviceSpec& spec = topology.spec(device);
+    sections_.push_back(spec.profile ? spec.profile->section(topology.threads(device)) : nullptr);
+    handovers_.push_back(sections_[d] && sections_[d]->handover > 0 ? from_seconds(sections_[d]->handover)
+                                                                    : spec.handover);
+    if (sections_[d]) cache = std::max(cache, spec.profile->cache.count);
+  }
+  if (std::any_of(sections_.begin(), sections_.end(), [](const ProfileSection* s) { return s != nullptr; }))
+    cold_ = cold_shares(program, static_cast<double>(cache));
+}
+
+std::optional<TaskSeconds> TaskTimes::measured(TaskId id, const ProfileSection& section) {
+  const Task& task = program_.tasks[id.index()];
+  if (auto found = section.tasks.find(keys_.of(task)); found != section.tasks.end())
+    return TaskSeconds{found->second.warm, found->second.cold};
+  TaskCurve which = task_curve(program_, task);
+  if (which.name.empty()) return std::nullopt;
+  auto curve = section.curves.find(which.name);
+  if (curve == section.curves.end() || curve->second.empty()) return std::nullopt;
+  return seconds_at(curve->second, which.amount);
+}
+
+TaskTimes::Time TaskTimes::time(TaskId id) {
+  const Task& task = program_.tasks[id.index()];
+  const DeviceSpec& spec = topology_.spec(task.device);
+  const ProfileSection* section = sections_[task.device.index()];
+  if (!section) return {roofline_time(spec, task.flops, task.bytes, result_type(program_, task)), false};
+  if (auto seconds = measured(id, *section)) {
+    double share = cold_[id.index()];
+    return {from_seconds(seconds->warm * (1 - share) + seconds->cold * share + section->task_overhead), true};
+  }
+  std::string op = task.kind == TaskKind::compute ? program_.ops[static_cast<std::size_t>(task.op)].op->name() : "";
+  auto [found, fresh] = specs_.try_emplace({section, op.starts_with("conv2d") ? "conv2d" : "matmul"});
+  if (fresh) found->second = with_rates(spec, *section, found->first.second);
+  return {roofline_time(found->second, task.flops, task.bytes, result_type(program_, task)), false};
+}
+
+std::optional<Picoseconds> TaskTimes::communication(TaskId id) {
+  const Task& task = program_.tasks[id.index()];
+  const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
+  const ProfileSection* section = sections_[task.device.index()];
+  std::size_t physical = topology_.device(task.device).physical;
+  if (!section) return std::nullopt;
+  for (const Participant& p : c.participants)
+    if (topology_.device(p.device).physical != physical) return std::nullopt;
+  auto seconds = measured(id, *section);
+  if (!seconds) return std::nullopt;
+  double share = cold_[id.index()];
+  return from_seconds(seconds->warm * (1 - share) + seconds->cold * share);
+}
+
+}  // namespace unity

@@ -1,0 +1,51 @@
+// What the tasks of a Program take, each alone: measured, where the device's profile (core/machine/profile.h) has an
+// entry or a curve for it; else the roofline, with the profile's rates and efficiencies where it has those.
+//
+// A profile knows two times of a task, with warm caches and with cold ones. Which share of its operands a task finds in
+// the caches is read off the Program: an operand is cold when the device touched more bytes than the caches hold since
+// it was last used (in the iteration before, for the first user), or when another stream, whose core has caches of its
+// own, used it last. Both times are mixed by bytes.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/machine/profile.h"
+#include "core/plan/program.h"
+#include "core/plan/task_key.h"
+
+namespace unity {
+
+// Not thread-safe. Program and topology must outlive it.
+class TaskTimes {
+ public:
+  TaskTimes(const Program& program, const Topology& topology);
+
+  struct Time {
+    Picoseconds alone;      // on the device with all its threads, what the device takes between two tasks included
+    bool measured = false;  // else the roofline: of one thread
+  };
+  // Not of a communication.
+  Time time(TaskId task);
+  // Measured; none where the profile of its devices does not say, or they are not of one physical device.
+  std::optional<Picoseconds> communication(TaskId task);
+  // Until a task notices the end of one on another stream.
+  Picoseconds handover(DeviceId device) const { return handovers_[device.index()]; }
+
+ private:
+  std::optional<TaskSeconds> measured(TaskId id, const ProfileSection& section);
+
+  const Program& program_;
+  const Topology& topology_;
+  TaskKeys keys_;
+  std::vector<const ProfileSection*> sections_;  // by device
+  std::map<std::pair<const ProfileSection*, std::string>, DeviceSpec>
+      specs_;                           // with the rates of a profile, by operator
+  std::vector<Picoseconds> handovers_;  // by device
+  std::vector<float> cold_;             // by task: the share of its bytes that is cold; empty without a profile
+};
+
+}  // namespace unity

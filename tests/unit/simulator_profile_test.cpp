@@ -1,0 +1,126 @@
+// The simulator with a device profile.
+#include <catch2/catch.hpp>
+
+#include "core/machine/profile.h"
+#include "core/plan/task_key.h"
+#include "simulator/simulate.h"
+#include "tests/support/simulator_build.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+double microseconds(Picoseconds t) { return static_cast<double>(t.count) * 1e-6; }
+
+// A profile of devices with that many threads; its tasks are filled in by the tests.
+DeviceProfile profile_of(const ProfileSection& section, std::int64_t cache = 1'000'000) {
+  DeviceProfile p;
+  p.cache = {cache};
+  p.sections[section.threads] = section;
+  return p;
+}
+
+// Logical devices on one physical device with two cores.
+Topology on_two_cores(int devices, const DeviceProfile& profile) {
+  MachineBuilder m(devices);
+  m.topology.physical_devices = {{2}};
+  for (Device& d : m.topology.devices) d.physical = 0;
+  for (int d = 1; d < devices; ++d) m.link(m.device(0), m.device(d), 1);
+  Topology t = m.finish();
+  use_profile(t, profile);
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("a task with an entry takes its measured time, one without the roofline's") {
+  ProgramBuilder b(1);
+  BufferId x = b.buffer(0, 10);
+  b.compute(0, 5, {}, {x});
+  b.compute(0, 5, {}, {b.buffer(0, 20)});
+  Topology t = all_pairs(2, 1).first_devices(1);
+  ProfileSection s;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {7e-6, 7e-6};
+  use_profile(t, profile_of(s));
+  SimulationResult r = simulate(b.program, t);
+  CHECK(microseconds(r.iteration) == Approx(12));
+  CHECK(r.profiled_tasks == 1);
+  CHECK(r.estimated_tasks == 1);
+}
+
+TEST_CASE("an entry of devices with other threads does not count") {
+  ProgramBuilder b(1);
+  b.compute(0, 5, {}, {b.buffer(0, 10)});
+  Topology t = all_pairs(2, 1).first_devices(1);
+  ProfileSection s;
+  s.threads = 2;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {7e-6, 7e-6};
+  use_profile(t, profile_of(s));
+  CHECK(simulate(b.program, t).profiled_tasks == 0);
+}
+
+TEST_CASE("a time measured with both cores of a device is its duration as it is") {
+  ProgramBuilder b(1);
+  b.compute(0, 5, {}, {b.buffer(0, 10)});
+  ProfileSection s;
+  s.threads = 2;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {7e-6, 7e-6};
+  CHECK(microseconds(simulate(b.program, on_two_cores(2, profile_of(s)).first_devices(1)).iteration) == Approx(7));
+}
+
+TEST_CASE("a task is as cold as the share of its bytes that has left the caches") {
+  // 400 bytes each; the caches hold 1000. The first buffer is used again after the second only, the second after four
+  // others: 2000 bytes.
+  ProgramBuilder b(1);
+  std::vector<BufferId> buffers;
+  for (int i = 0; i < 5; ++i) buffers.push_back(b.buffer(0, 100));
+  TaskId last;
+  for (int i : {0, 1, 0, 2, 3, 4}) last = b.compute(0, 1, {}, {buffers[static_cast<std::size_t>(i)]});
+  ProfileSection s;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {1e-6, 3e-6};
+  Topology t = all_pairs(2, 1).first_devices(1);
+  use_profile(t, profile_of(s, 1000));
+  // Only the second use of the first buffer is warm: 5 x 3 + 1.
+  CHECK(microseconds(simulate(b.program, t).iteration) == Approx(16));
+}
+
+TEST_CASE("updates follow the curve of their optimizer") {
+  ProgramBuilder b(1);
+  b.compute(0, 5, {}, {b.buffer(0, 500), b.buffer(0, 500)});
+  b.program.tasks[0].kind = TaskKind::update;
+  b.program.optimizer = parse_optimizer("sgd 0.1");
+  ProfileSection s;
+  s.curves["update sgd"] = {{100, 1e-6, 1e-6}, {1000, 10e-6, 10e-6}};
+  Topology t = all_pairs(2, 1).first_devices(1);
+  use_profile(t, profile_of(s));
+  CHECK(microseconds(simulate(b.program, t).iteration) == Approx(5));
+}
+
+TEST_CASE("a measured collective takes its time, and shares the cores with tasks that run beside it") {
+  ProgramBuilder b(2);
+  b.communicate(CollectiveKind::all_reduce, {0, 1}, 1000);
+  ProfileSection s;
+  s.curves["all_reduce of 2"] = {{4000, 6e-6, 6e-6}};
+  s.tasks["zero(f32[10])"] = {3e-6, 3e-6};
+  Topology t = on_two_cores(2, profile_of(s));
+  SimulationResult alone = simulate(b.program, t);
+  CHECK(microseconds(alone.iteration) == Approx(6));
+  CHECK(alone.profiled_tasks == 1);
+  // Three threads on two cores until the task has ended, at 3 / (2/3) = 4.5; by then 3 of the collective's 6 are done.
+  b.compute(0, 1, {}, {b.buffer(0, 10)});
+  b.program.boxes.clear();
+  SimulationResult both = simulate(b.program, t);
+  CHECK(microseconds(both.iteration) == Approx(7.5));
+}
+
+TEST_CASE("the profile's handover stands in place of the device's") {
+  ProgramBuilder b(2);
+  TaskId first = b.compute(0, 5);
+  b.compute(1, 3, {first});
+  ProfileSection s;
+  s.handover = 2e-6;
+  Topology t = all_pairs(2, 1);
+  use_profile(t, profile_of(s));
+  CHECK(microseconds(simulate(b.program, t).iteration) == Approx(10));
+}
