@@ -389,9 +389,9 @@ def times(check, result):
 
 def validate(check, result):
     text = help_of(check, "validate")
-    precisions = precisions_of(text) or [""]
-    jobs = [(m, "data-parallel", p) for p in precisions for m in MODELS]
-    jobs += [(m, "shared", "") for m in SHARED]
+    profiles = {p: check.out / f"profile.{p}.yaml" for p in ("f32", "bf16")}
+    precisions = [p for p in precisions_of(text) if p == "f32" or profiles[p].exists()] or ["f32"]
+    jobs = [(m, "data-parallel", p) for p in precisions for m in MODELS] + [(m, "shared", "f32") for m in SHARED]
     result["rows"] = {}
     for i, (model, strategy, precision) in enumerate(jobs):
         if check.left() < 5:
@@ -399,17 +399,16 @@ def validate(check, result):
             break
         if not has_plan(check, model, strategy):
             continue
-        options = ["--precision", precision] if precision else []
-        file = check.out / f"profile.{precision or 'f32'}.yaml"
-        if "--profile" in text and file.exists():
-            options += ["--profile", file]
-        name = f"{model} {strategy} {precision or 'f32'}"
+        options = ["--precision", precision] if "--precision" in text else []
+        if "--profile" in text and profiles[precision].exists():
+            options += ["--profile", profiles[precision]]
+        name = f"{model} {strategy} {precision}"
         child = check.run([check.unity, "validate", plan_file(check, model, strategy), *ON_GPU, *options, "--json"],
                           "validate." + name.replace(" ", "."), 60)
         said = json_of(child)
         result["rows"][name] = {"error": child.complaint()} if not said else {
             **{k: said.get(k) for k in ("devices", "predicted_seconds", "measured_seconds", "task_mape",
-                                        "task_rank_correlation", "groups")}, "profile": "--profile" in options}
+                                        "task_rank_correlation", "profiled_tasks", "estimated_tasks", "groups")}, "profile": "--profile" in options}
         check.write()
     if not result["rows"]:
         raise Skipped("there are no plans to validate")
