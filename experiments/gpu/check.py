@@ -9,7 +9,7 @@ import sys
 import time
 
 import report
-from processes import Child, end_all
+from processes import Child, end_children
 
 # Shares of the time that is left, by section.
 WEIGHTS = {"environment": 5, "conformance": 14, "training": 8, "sanitizer": 16, "profile": 14, "times": 34, "validate": 12}
@@ -99,7 +99,7 @@ def run_check(check, sections, only, early):
     def stop(signum, frame):
         check.results["stopped"] = f"by signal {signum}"
         check.write()
-        end_all()
+        end_children(Child.started)
         os._exit(1)
 
     signal.signal(signal.SIGTERM, stop)
@@ -124,7 +124,7 @@ def run_check(check, sections, only, early):
             check.write()
             continue
         run_section(check, name, sections[name], share)
-    end_all()
+    end_children(Child.started)
     # A sanitizer that met no error before its time was over is as clean as it can be told.
     failed = [name for name in wanted if name in MUST_BE_CLEAN and
               check.results["sections"][name]["state"] not in ("done", "skipped")

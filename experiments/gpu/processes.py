@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 class Child:
     """A process in a group of its own; what it prints goes to LOG.out and LOG.err."""
-    running = []
+    started = []
 
     def __init__(self, command, log, environment, give_input=False):
         self.log = pathlib.Path(log)
@@ -20,37 +20,19 @@ class Child:
             self.process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, env=environment,
                                             stdin=subprocess.PIPE if give_input else subprocess.DEVNULL,
                                             start_new_session=True)
-        Child.running.append(self)
+        Child.started.append(self)
 
     def poll(self):
         if self.code is None and self.process.poll() is not None:
             self.code, self.seconds = self.process.returncode, time.monotonic() - self.start
-            Child.running.remove(self)
         return self.code
 
     def wait(self, limit):
-        """Until it ends, or so many seconds have passed: then it is ended."""
-        end = time.monotonic() + limit
-        while self.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
-        if self.code is None:
-            self.end()
+        wait_all([self], limit)
         return self
 
     def end(self):
-        if self.poll() is not None:
-            return
-        self.timed_out = True
-        for how, patience in ((signal.SIGTERM, 1.5), (signal.SIGKILL, 5)):
-            try:
-                os.killpg(self.process.pid, how)
-            except ProcessLookupError:
-                pass
-            until = time.monotonic() + patience
-            while self.poll() is None and time.monotonic() < until:
-                time.sleep(0.02)
-            if self.code is not None:
-                return
+        end_children([self])
 
     def tell(self, text):
         self.process.stdin.write(text.encode())
@@ -72,15 +54,28 @@ class Child:
         return (lines[-1] if lines else f"exit code {self.code}")[:400]
 
 
-def end_all():
-    for child in list(Child.running):
-        child.end()
+def end_children(children):
+    """Asks all to end, then makes them."""
+    children = [child for child in children if child.poll() is None]
+    for how, patience in ((signal.SIGTERM, 1.5), (signal.SIGKILL, 5)):
+        for child in children:
+            child.timed_out = True
+            try:
+                os.killpg(child.process.pid, how)
+            except ProcessLookupError:
+                pass
+        until = time.monotonic() + patience
+        while children and time.monotonic() < until:
+            children = [child for child in children if child.poll() is None]
+            time.sleep(0.02)
 
 
 def wait_all(children, limit):
+    """Until all have ended, or so many seconds have passed: then the others are ended."""
     end = time.monotonic() + limit
-    for child in children:
-        child.wait(max(0, end - time.monotonic()))
+    while any(child.poll() is None for child in children) and time.monotonic() < end:
+        time.sleep(0.02)
+    end_children(children)
 
 
 def read_catch2(path):

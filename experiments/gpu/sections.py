@@ -4,11 +4,12 @@ import os
 import re
 import shutil
 import sys
+import threading
 import time
 
 from cases import MODELS, SHARED, TIMED, eager_modes
 from check import Skipped
-from processes import read_catch2, wait_all
+from processes import end_children, read_catch2, wait_all
 
 # A part of the name of the test case that compares all operators in that precision.
 CONFORMANCE = {"f32": "single precision, block", "f64": "double precision, block", "tf32": "TF32, block",
@@ -39,6 +40,11 @@ def gpu_tests(check):
     return [name.strip() for name in names if "GPU" in name]
 
 
+def pattern(name):
+    """What selects the test case of that name: commas and brackets mean something to Catch2."""
+    return name.replace(",", "\\,").replace("[", "\\[")
+
+
 def start_background(check):
     """Searches for plans: it takes a while, and no GPU."""
     plans = check.out / "plans"
@@ -60,24 +66,51 @@ def plan_file(check, model, strategy):
 
 
 def has_plan(check, model, strategy):
-    """Waits for the search, if it is under way, up to the end of the section."""
-    if check.searches is None:
-        start_background(check)
     child = check.searches.get((model, strategy))
-    if child is None:
-        return False
-    return child.wait(check.left()).code == 0
+    return child is not None and child.wait(min(30, check.left())).code == 0
 
 
 def start_compiling(check):
-    """Lets PyTorch compile: it takes a while, and little of the GPU."""
+    """Lets PyTorch compile, a few models at a time: it takes a while, and little of the GPU."""
     check.compiled = {}
+    check.stop_compiling = threading.Event()
     check.python_environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
-    for model, precision in TIMED:
-        if MODELS[model][1] is not None:
+
+    def start_all():
+        for model, precision in TIMED:
+            if MODELS[model][1] is None:
+                continue
+            while sum(is_compiling(child) for child in check.compiled.values()) >= 4:
+                if check.stop_compiling.wait(0.5):
+                    return
+            if check.stop_compiling.is_set():
+                return
             check.compiled[model, precision] = check.python(
                 [program("step_times.py"), "--wait", f"{model}:{precision}:compiled"],
                 f"pytorch.{model}.{precision}.compiled", give_input=True)
+
+    check.compiler = threading.Thread(target=start_all, daemon=True)
+    check.compiler.start()
+
+
+def is_compiling(child):
+    return child.poll() is None and not any(True for _ in read_lines(child))
+
+
+def settle(check):
+    """From here on nothing else runs while the GPU is timed. What is not compiled or found after a part of the section's
+    time has taken too long."""
+    end = time.monotonic() + 0.3 * check.left()
+    busy = True
+    while busy and time.monotonic() < end:
+        time.sleep(0.2)
+        busy = any(child.poll() is None for child in (check.searches or {}).values())
+        if check.compiled is not None:
+            busy = busy or check.compiler.is_alive() or any(is_compiling(c) for c in list(check.compiled.values()))
+    if check.compiled is not None:
+        check.stop_compiling.set()
+        check.compiler.join()
+    end_children([*(check.searches or {}).values(), *(c for c in (check.compiled or {}).values() if is_compiling(c))])
 
 
 def program(name):
@@ -132,7 +165,7 @@ def run_operators(check, case, name, operators, limit, prefix=(), keep=None):
     """One process for a test case of all operators: Child and its report's path."""
     report = check.logs / f"{name}.xml"
     variables = {"UNITY_TEST_OPERATORS": ",".join(operators)} if operators else {}
-    return check.start([*prefix, check.tests, case, "-r", "xml", "-d", "yes", "-o", report], name, variables), report
+    return check.start([*prefix, check.tests, pattern(case), "-r", "xml", "-d", "yes", "-o", report], name, variables), report
 
 
 def operators_of(check):
@@ -204,8 +237,7 @@ def training(check, result):
     runs = {}
     for i, name in enumerate(names):
         path = check.logs / f"training.{i}.xml"
-        pattern = name.replace(",", "\\,").replace("[", "\\[")
-        runs[name] = (check.start([check.tests, pattern, "-r", "xml", "-d", "yes", "-o", path], f"training.{i}"), path)
+        runs[name] = (check.start([check.tests, pattern(name), "-r", "xml", "-d", "yes", "-o", path], f"training.{i}"), path)
     wait_all([child for child, _ in runs.values()], check.left())
     result["tests"] = {}
     for name, (child, path) in runs.items():
@@ -285,6 +317,9 @@ def profile(check, result):
     if not text:
         raise Skipped("this unity has no command 'profile'")
     precisions = precisions_of(text) or [""]
+    if check.searches is None:
+        start_background(check)
+    settle(check)
     plans = [plan_file(check, m, "data-parallel") for m in MODELS if has_plan(check, m, "data-parallel")]
     plans += [plan_file(check, m, "shared") for m in SHARED if has_plan(check, m, "shared")]
     if not plans:
@@ -335,11 +370,10 @@ def compiled_step(check, child):
     said = [line for line in read_lines(child)]
     if said and "error" in said[-1]:
         return {"error": said[-1]["error"]}
-    if child.poll() is not None:
+    if child.poll() is not None and not child.timed_out:
         return {"error": child.complaint()}
-    if not said:
-        child.end()
-        return {"error": "over its time limit while it was compiled"}
+    if not said or child.timed_out:
+        return {"error": "was not compiled in time"}
     child.tell("go\n")
     child.process.stdin.close()
     child.wait(min(30, check.left()))
@@ -352,16 +386,7 @@ def times(check, result):
         start_compiling(check)
     if check.searches is None:
         start_background(check)
-    # Nothing else runs while steps are timed: what is not compiled or found by now has taken too long.
-    end = time.monotonic() + 0.25 * check.left()
-    while time.monotonic() < end and any(
-            child.poll() is None and not any(True for _ in read_lines(child)) for child in check.compiled.values()):
-        time.sleep(0.5)
-    for key, child in check.compiled.items():
-        if child.poll() is None and not any(True for _ in read_lines(child)):
-            child.end()
-    for child in check.searches.values():
-        child.end()
+    settle(check)
 
     def note(model, precision, key, value):
         rows[f"{model} {precision}"][key] = value
@@ -376,8 +401,9 @@ def times(check, result):
         modes = [f"{model}:{precision}:{mode}" for mode in eager_modes(model)]
         for case, value in pytorch_steps(check, modes, f"pytorch.{model}.{precision}").items():
             note(model, precision, "pytorch, " + case.split(":")[2], value)
-        if (model, precision) in check.compiled:
-            note(model, precision, "pytorch, compiled", compiled_step(check, check.compiled[model, precision]))
+        child = check.compiled.get((model, precision))
+        note(model, precision, "pytorch, compiled",
+             compiled_step(check, child) if child else {"error": "was not compiled in time"})
     for model, precision in TIMED:  # the least telling last
         if check.left() > 15:
             note(model, precision, "unity, without graphs",
@@ -389,6 +415,9 @@ def times(check, result):
 
 def validate(check, result):
     text = help_of(check, "validate")
+    if check.searches is None:
+        start_background(check)
+    settle(check)
     profiles = {p: check.out / f"profile.{p}.yaml" for p in ("f32", "bf16")}
     precisions = [p for p in precisions_of(text) if p == "f32" or profiles[p].exists()] or ["f32"]
     jobs = [(m, "data-parallel", p) for p in precisions for m in MODELS] + [(m, "shared", "f32") for m in SHARED]

@@ -1,0 +1,106 @@
+// What changes from step to step on a GPU though a captured graph of the step does not: random masks and inputs; and
+// what a traced step tells.
+#include <catch2/catch.hpp>
+
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "tests/device/gpu.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/runtime_program.h"
+#include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+// y = x * mask, of which each of two devices makes half of the rows.
+Program dropout() {
+  ProgramByHand h;
+  std::int32_t x = h.leaf("x", "input", {Dims{8, 6}, std::string("f32")});
+  std::int32_t mask = h.tensor("mask", {8, 6}), y = h.tensor("y", {8, 6});
+  std::vector<BufferId> results;
+  for (int device = 0; device < 2; ++device) {
+    Box box{{4 * device, 0}, {4, 6}};
+    BufferId from = h.buffer(x, device, box, BufferCategory::input), drawn = h.buffer(mask, device, box);
+    results.push_back(h.buffer(y, device, box));
+    TaskId draws = h.compute("dropout_mask", {Dims{8, 6}, 0.5}, {drawn});
+    h.compute("mul", {}, {from, drawn, results.back()}, {draws});
+  }
+  h.program.outputs.push_back({"y", {8, 6}, results});
+  return h.program;
+}
+
+// Five steps, with another input each.
+std::vector<HostTensor> masked(const std::string& backend, Precision precision) {
+  Program program = dropout();
+  Executor executor(program, {backend, precision, 11});
+  std::vector<HostTensor> all;
+  for (int step = 0; step < 5; ++step) {
+    HostTensor x = real_tensor({8, 6});
+    for (double& value : x.reals) value = 1 + step;
+    executor.set_input("x", x);
+    executor.step();
+    all.push_back(executor.output(0));
+  }
+  return all;
+}
+
+void check_masks(const std::vector<HostTensor>& steps) {
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    auto kept = std::count(steps[step].reals.begin(), steps[step].reals.end(), 2.0 * static_cast<double>(step + 1));
+    auto dropped = std::count(steps[step].reals.begin(), steps[step].reals.end(), 0.0);
+    CHECK(kept + dropped == 48);
+    CHECK(std::min(kept, dropped) >= 8);  // of 48 fair coins
+    if (step == 0) continue;
+    bool same = true;
+    for (std::size_t i = 0; i < 48; ++i) same = same && (steps[0].reals[i] == 0) == (steps[step].reals[i] == 0);
+    CHECK_FALSE(same);
+  }
+}
+
+void check_trace(const std::string& backend) {
+  Pcg pcg = build_model({"bert-tiny", {{"batch", 4}, {"layers", 1}, {"seq-len", 8}}});
+  Program program = lower(pcg, natural_mappings(pcg), uniform_topology(1)).value();
+  auto inputs = random_inputs(pcg, 3);
+  Executor traced(program, {backend, Precision::f64, 7}), plain(program, {backend, Precision::f64, 7});
+  for (const ProgramLeaf& leaf : traced.inputs())
+    traced.set_input(leaf.name, inputs.at(leaf.name)), plain.set_input(leaf.name, inputs.at(leaf.name));
+  for (int step = 0; step < 4; ++step) {
+    StepResult with = traced.step(step >= 2), without = plain.step();
+    CHECK(with.loss == Approx(without.loss).epsilon(1e-12));
+    if (step < 2) continue;
+    REQUIRE(with.trace);
+    std::vector<std::optional<Span>> of(program.tasks.size());
+    for (const Span& span : with.trace->spans) {
+      CHECK(span.start <= span.end);
+      CHECK(span.end <= with.trace->iteration);
+      of[span.task.index()] = span;
+    }
+    constexpr std::int64_t kClock = 2'000'000;  // 2 us: events count in steps of half a microsecond
+    for (std::size_t t = 0; t < of.size(); ++t) {
+      REQUIRE(of[t]);
+      for (TaskId before : program.dependencies_of(program.tasks[t]))
+        CHECK(of[before.index()]->end.count <= of[t]->start.count + kClock);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("dropout draws another mask in every step, on the CPU") { check_masks(masked("cpu", Precision::f32)); }
+
+TEST_CASE("dropout on two devices of a GPU draws the masks of the CPU, step by step") {
+  if (!gpu_or_skip()) return;
+  for (Precision precision : {Precision::f32, Precision::f64, Precision::bf16}) DYNAMIC_SECTION(to_string(precision)) {
+      CHECK(masked("cuda", precision) == masked("cpu", Precision::f64));
+    }
+}
+
+TEST_CASE("a traced step on the CPU tells when each task ran, after those that it depends on") { check_trace("cpu"); }
+
+TEST_CASE("a traced step on the GPU tells when each task ran, after those that it depends on") {
+  if (!gpu_or_skip()) return;
+  check_trace("cuda");
+}
