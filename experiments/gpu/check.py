@@ -13,7 +13,6 @@ from processes import Child, end_children
 
 # Shares of the time that is left, by section.
 WEIGHTS = {"environment": 5, "conformance": 14, "training": 8, "sanitizer": 16, "profile": 14, "times": 34, "validate": 12}
-MUST_BE_CLEAN = ("conformance", "training", "sanitizer")
 
 
 class Skipped(Exception):
@@ -126,7 +125,7 @@ def run_check(check, sections, only, early):
         run_section(check, name, sections[name], share)
     end_children(Child.started)
     # A sanitizer that met no error before its time was over is as clean as it can be told.
-    failed = [name for name in wanted if name in MUST_BE_CLEAN and
+    failed = [name for name in wanted if name in report.MUST_BE_CLEAN and
               check.results["sections"][name]["state"] not in ("done", "skipped")
               and not (name == "sanitizer" and check.results["sections"][name]["state"] == "cut short")]
     check.results["clean"] = not failed
