@@ -1,11 +1,12 @@
 #include "runtime/comm/processes.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 
-#include <pthread.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "core/base/error.h"
@@ -24,6 +25,7 @@ constexpr int kPatiences = 10;  // of a process that is heard of, but does not s
 // The processes that SIGTERM is to speak for.
 std::mutex reporting_mutex;
 Processes* reporting = nullptr;
+volatile int termination_pipe = -1;  // where the signal's handler writes
 
 }  // namespace
 
@@ -101,17 +103,26 @@ std::string Processes::overdue(int from) const {
 }
 
 void Processes::report_termination() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
   {
     std::lock_guard lock(reporting_mutex);
     reporting = this;
   }
-  std::thread([set] {
-    int signal = 0;
-    sigwait(&set, &signal);
+  int ends[2];
+  if (termination_pipe >= 0 || ::pipe2(ends, O_CLOEXEC) != 0) return;
+  termination_pipe = ends[1];
+  // A handler, as libraries start threads of their own before main(), in which the signal is not blocked.
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    char byte = 0;
+    [[maybe_unused]] auto written = ::write(termination_pipe, &byte, 1);
+  };
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+  std::thread([end = ends[0]] {
+    char byte = 0;
+    while (::read(end, &byte, 1) < 0 && errno == EINTR) {
+    }
     std::string what = "unity: error: terminated\n";
     {
       std::lock_guard lock(reporting_mutex);

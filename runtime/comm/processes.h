@@ -92,7 +92,7 @@ class Processes {
   // With which exit code that process ended.
   int failure_code() const;
   // From now on SIGTERM, by which a launcher ends the others when one process has died, makes this one say what it was
-  // waiting for, and exit with code 1. Where other threads run already, they must have that signal blocked.
+  // waiting for, and exit with code 1.
   void report_termination();
 
   // A wait for a message of `from` that began at `since` ends at the deadline, which moves while it is heard of.
