@@ -3,6 +3,7 @@
 #include "runtime/comm/transport.h"
 
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <list>
 #include <mutex>
@@ -117,6 +118,12 @@ class MpiTransport final : public Transport {
 
   // Whether there is anything to carry.
   bool begin() {
+    // Segments of collectives (256 KiB) go at once: receivers have room. Otherwise each waits for leave to be sent,
+    // behind what travels the other way, and until a process that shares its core with others gets its turn.
+    for (const char* way : {"tcp", "vader"}) {
+      ::setenv((std::string("OMPI_MCA_btl_") + way + "_eager_limit").c_str(), "300000", 0);
+      ::setenv((std::string("OMPI_MCA_btl_") + way + "_max_send_size").c_str(), "524288", 0);
+    }
     int provided = 0;
     UNITY_MPI_CHECK(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
     UNITY_MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
