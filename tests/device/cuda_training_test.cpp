@@ -71,10 +71,12 @@ TEST_CASE("one model trains in four steps as by the comparison with itself on th
 
 TEST_CASE("every kind of model trains on the GPU under several plans as on one CPU device") {
   if (!gpu_or_skip()) return;
-  for (const ModelSpec& spec : reduced_models()) check_model(spec, "cuda", 3);
+  for (const ModelSpec& spec : reduced_models()) DYNAMIC_SECTION(spec.name) {
+      check_model(spec, "cuda", 3);
+    }
 }
 
-TEST_CASE("training in bf16 and TF32 goes down like that in f32") {
+TEST_CASE("training on the GPU in bf16 and TF32 goes down like that in f32") {
   if (!gpu_or_skip()) return;
   Pcg pcg = build_model({"mlp-tiny", {}});
   auto inputs = random_inputs(pcg, 3);

@@ -7,8 +7,10 @@
 #include "tests/support/runtime_program.h"
 
 namespace unity::test {
+namespace {
 
-bool gpu_or_skip() {
+// Empty when the backend can run here.
+std::string reason_without_gpu() {
   ProgramByHand h;
   std::int32_t x = h.leaf("x", "input", {Dims{1}, std::string("f32")});
   BufferId from = h.buffer(x, 0, whole_box({1}), BufferCategory::input);
@@ -16,11 +18,18 @@ bool gpu_or_skip() {
   Processes alone;
   try {
     make_backend("cuda", h.program, alone);
-    return true;
+    return {};
   } catch (const InputError& e) {
-    std::cout << "skipped: no CUDA device: " << e.what() << '\n';
-    return false;
+    return e.what();
   }
+}
+
+}  // namespace
+
+bool gpu_or_skip() {
+  static const std::string reason = reason_without_gpu();  // a test asks again for each of its sections
+  if (!reason.empty()) std::cout << "skipped: no CUDA device: " << reason << '\n';
+  return reason.empty();
 }
 
 }  // namespace unity::test

@@ -1,0 +1,134 @@
+"""What scripts/gpu_check does: sections in a fixed order, each within its share of the time, each result written at once."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import report
+from processes import Child, end_all
+
+# Shares of the time that is left, by section.
+WEIGHTS = {"environment": 5, "conformance": 14, "training": 8, "sanitizer": 16, "profile": 14, "times": 34, "validate": 12}
+MUST_BE_CLEAN = ("conformance", "training", "sanitizer")
+
+
+class Skipped(Exception):
+    """A section has nothing to do here, for this reason."""
+
+
+class Check:
+    """Where things are, how much time there is, and what was found so far."""
+
+    def __init__(self, folder, is_bundle, out, minutes):
+        self.folder, self.is_bundle, self.out = folder, is_bundle, out
+        self.end = time.monotonic() + 60 * minutes - 5
+        self.section_end = self.end
+        self.logs = out / "logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.searches = self.compiled = None  # of plans, by PyTorch; in the background
+        self.results = {"format": "unity-gpu-check", "version": 1, "minutes": minutes, "sections": {}}
+        self.environment = dict(os.environ)
+        if is_bundle:
+            text = subprocess.run([folder / "run", "--environment"], check=True, capture_output=True, text=True).stdout
+            self.environment.update(line.split("=", 1) for line in text.splitlines())
+        else:
+            topologies = pathlib.Path(__file__).resolve().parents[2] / "topologies"
+            self.environment.setdefault("UNITY_TOPOLOGIES", str(topologies))
+        # PyTorch finds its own libraries.
+        self.python_environment = dict(os.environ)
+        self.unity, self.tests = folder / "bin" / "unity", folder / "bin" / "test_device"
+
+    def left(self):
+        return max(0.0, self.section_end - time.monotonic())
+
+    def start(self, command, name, environment=None, **more):
+        return Child(command, self.logs / name, {**self.environment, **(environment or {})}, **more)
+
+    def run(self, command, name, limit=None, environment=None):
+        return self.start(command, name, environment).wait(self.left() if limit is None else min(limit, self.left()))
+
+    def python(self, arguments, name, **more):
+        return Child([sys.executable, *arguments], self.logs / name, self.python_environment, **more)
+
+    def write(self):
+        for name, text in (("results.json", json.dumps(self.results, indent=1) + "\n"),
+                           ("report.txt", report.text(self.results))):
+            part = self.out / (name + ".part")
+            part.write_text(text)
+            part.replace(self.out / name)
+
+
+def find_gpu(check):
+    """The names of the GPUs there are, and why Unity cannot run on them (empty: it can)."""
+    gpus = []
+    if shutil.which("nvidia-smi"):
+        listed = check.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "gpus", 20)
+        gpus = [line.strip() for line in listed.out.splitlines() if line.strip()] if listed.code == 0 else []
+    probe = check.run([check.unity, "run", "mlp-tiny", "--backend", "cuda", "--topology", "h200", "--devices", "1",
+                       "--data", "synthetic", "--steps", "1", "--json"], "probe", 60)
+    return gpus, "" if probe.code == 0 else probe.complaint()
+
+
+def run_section(check, name, function, share):
+    began = time.monotonic()
+    check.section_end = began + max(0, check.end - began) * share
+    result = {"state": "running"}
+    check.results["sections"][name] = result
+    check.write()
+    try:
+        function(check, result)
+        if result["state"] == "running":
+            result["state"] = "done"
+    except Skipped as why:
+        result.update(state="skipped", reason=str(why))
+    except Exception as e:  # a mistake in one section leaves the others
+        result.update(state="failed", reason=f"{type(e).__name__}: {e}")
+    result["seconds"] = round(time.monotonic() - began, 1)
+    check.write()
+    print(f"{name}: {result['state']} in {result['seconds']} s"
+          + (f": {result['reason']}" if result.get("reason") else ""), file=sys.stderr, flush=True)
+
+
+def run_check(check, sections, only, early):
+    """Runs the sections {name: function}; returns the exit code. early: {section: what is started in the background
+    before the first section, so that it is ready when that one begins}."""
+    def stop(signum, frame):
+        check.results["stopped"] = f"by signal {signum}"
+        check.write()
+        end_all()
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    wanted = [name for name in WEIGHTS if name in only]
+    check.section_end = check.end
+    gpus, why = find_gpu(check)
+    check.results["gpus"] = gpus
+    if why:
+        check.results["why_no_device"] = why
+    if not why:
+        for start in dict.fromkeys(early[name] for name in wanted if name in early):
+            start(check)
+    for i, name in enumerate(wanted):
+        share = WEIGHTS[name] / sum(WEIGHTS[w] for w in wanted[i:])
+        if name != "environment" and why:
+            if gpus:
+                check.results["sections"][name] = {"state": "failed", "reason": f"there is {gpus[0]}, but: {why}"}
+            else:
+                check.results["sections"][name] = {"state": "skipped", "reason": "no CUDA device"}
+                print(f"{name}: skipped: no CUDA device", file=sys.stderr)
+            check.write()
+            continue
+        run_section(check, name, sections[name], share)
+    end_all()
+    # A sanitizer that met no error before its time was over is as clean as it can be told.
+    failed = [name for name in wanted if name in MUST_BE_CLEAN and
+              check.results["sections"][name]["state"] not in ("done", "skipped")
+              and not (name == "sanitizer" and check.results["sections"][name]["state"] == "cut short")]
+    check.results["clean"] = not failed
+    check.write()
+    return 1 if failed else 0

@@ -1,0 +1,418 @@
+"""The sections of scripts/gpu_check. Each fills in its result; see check.py."""
+import json
+import os
+import re
+import shutil
+import sys
+import time
+
+from cases import MODELS, SHARED, TIMED, eager_modes
+from check import Skipped
+from processes import read_catch2, wait_all
+
+# A part of the name of the test case that compares all operators in that precision.
+CONFORMANCE = {"f32": "single precision, block", "f64": "double precision, block", "tf32": "TF32, block",
+               "bf16": "bf16, block"}
+# What makes all later calls of a process fail, too.
+STICKY = re.compile(r"illegal|misaligned|launch failure|device-side assert|unspecified|hardware stack|invalid program")
+ON_GPU = ["--backend", "cuda"]
+# Beginnings of the lines in which compute-sanitizer describes an error.
+SANITIZER_ERROR = re.compile(r"^=+ (Invalid|Out-of-bounds|Misaligned|Error:|Race reported|Program hit|Leaked|Potential)")
+
+
+def topology(devices=1):
+    return ["--topology", "h200" if devices == 1 else "h200-shared", "--devices", str(devices)]
+
+
+def json_of(child):
+    """The document that a command printed; None when it failed."""
+    if child.code != 0:
+        return None
+    try:
+        return json.loads(child.out)
+    except ValueError:
+        return None
+
+
+def gpu_tests(check):
+    names = check.run([check.tests, "--list-test-names-only"], "tests", 30).out.splitlines()
+    return [name.strip() for name in names if "GPU" in name]
+
+
+def start_background(check):
+    """Searches for plans: it takes a while, and no GPU."""
+    plans = check.out / "plans"
+    plans.mkdir(exist_ok=True)
+    check.searches = {}
+    for model, (options, _) in MODELS.items():
+        for strategy in ("data-parallel", "unity"):
+            check.searches[model, strategy] = check.start(
+                [check.unity, "search", model, *options, *topology(), "--strategy", strategy, "--jobs", "1", "-o",
+                 plan_file(check, model, strategy)], f"search.{model}.{strategy}")
+    for model, options in SHARED.items():
+        check.searches[model, "shared"] = check.start(
+            [check.unity, "search", model, *options, *topology(4), "--strategy", "data-parallel", "--jobs", "1", "-o",
+             plan_file(check, model, "shared")], f"search.{model}.shared")
+
+
+def plan_file(check, model, strategy):
+    return check.out / "plans" / f"{model}.{strategy}.json"
+
+
+def has_plan(check, model, strategy):
+    """Waits for the search, if it is under way, up to the end of the section."""
+    if check.searches is None:
+        start_background(check)
+    child = check.searches.get((model, strategy))
+    if child is None:
+        return False
+    return child.wait(check.left()).code == 0
+
+
+def start_compiling(check):
+    """Lets PyTorch compile: it takes a while, and little of the GPU."""
+    check.compiled = {}
+    check.python_environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
+    for model, precision in TIMED:
+        if MODELS[model][1] is not None:
+            check.compiled[model, precision] = check.python(
+                [program("step_times.py"), "--wait", f"{model}:{precision}:compiled"],
+                f"pytorch.{model}.{precision}.compiled", give_input=True)
+
+
+def program(name):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+
+
+VERSIONS = """
+import json, torch
+v = {"PyTorch": torch.__version__, "CUDA of PyTorch": torch.version.cuda, "cuDNN of PyTorch": torch.backends.cudnn.version(),
+     "NCCL of PyTorch": ".".join(map(str, torch.cuda.nccl.version()))}
+if torch.cuda.is_available():
+    p = torch.cuda.get_device_properties(0)
+    v.update({"GPU": p.name, "compute capability": f"{p.major}.{p.minor}", "memory": p.total_memory,
+              "multiprocessors": p.multi_processor_count})
+print(json.dumps(v))
+"""
+# Versions of the libraries that the plug-in itself is linked with; each is a number that the library packs.
+LIBRARIES = """
+import ctypes, json
+v = {}
+for name, library, call, takes in (("cuDNN", "libcudnn.so.9", "cudnnGetVersion", False),
+                                   ("cuBLASLt", "libcublasLt.so.13", "cublasLtGetVersion", False),
+                                   ("NCCL", "libnccl.so.2", "ncclGetVersion", True),
+                                   ("driver's CUDA", "libcuda.so.1", "cuDriverGetVersion", True)):
+    try:
+        f = getattr(ctypes.CDLL(library), call)
+        f.restype = ctypes.c_size_t
+        n = ctypes.c_int(0)
+        v[name] = (f(ctypes.byref(n)), n.value)[1] if takes else f()
+    except (OSError, AttributeError) as e:
+        v[name] = str(e)
+print(json.dumps(v))
+"""
+
+
+def environment(check, result):
+    result["unity"] = check.run([check.unity, "--version"], "version", 10).out.strip()
+    if shutil.which("nvidia-smi"):
+        result["nvidia-smi"] = check.run(["nvidia-smi"], "nvidia-smi", 20).out
+        query = "name,driver_version,memory.total,clocks.sm,clocks.max.sm,power.limit,compute_mode"
+        result["gpu"] = check.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv"], "gpu", 20).out.splitlines()
+    else:
+        result["nvidia-smi"] = "not found"
+    libraries = check.run([sys.executable, "-c", LIBRARIES], "libraries", 20)
+    result["libraries"] = json_of(libraries) or {"found": libraries.complaint()}
+    pytorch = check.python(["-c", VERSIONS], "pytorch").wait(check.left())
+    result["pytorch"] = json_of(pytorch) or {"PyTorch": pytorch.complaint()}
+    result["cores"] = os.cpu_count()
+
+
+def run_operators(check, case, name, operators, limit, prefix=(), keep=None):
+    """One process for a test case of all operators: Child and its report's path."""
+    report = check.logs / f"{name}.xml"
+    variables = {"UNITY_TEST_OPERATORS": ",".join(operators)} if operators else {}
+    return check.start([*prefix, check.tests, case, "-r", "xml", "-d", "yes", "-o", report], name, variables), report
+
+
+def operators_of(check):
+    child = check.run([check.unity, "list", "operators", "--json"], "operators", 20)
+    listed = json_of(child) or []
+    return [o["name"] for o in listed if o.get("category") == "compute"]
+
+
+def conformance(check, result):
+    names = gpu_tests(check)
+    operators = operators_of(check)
+    cases = {p: next((n for n in names if "operators on the GPU" in n and part in n), None)
+             for p, part in CONFORMANCE.items()}
+    result["precisions"] = {}
+    for precision, case in cases.items():
+        result["precisions"][precision] = {"passed": [], "failed": {}, "not run": []}
+        if case is None:
+            result["precisions"][precision]["failed"]["(all)"] = ["test_device has no such test case"]
+    # All precisions at once; after an error that spoils the process, a new one goes on behind the operator that met it.
+    todo = {p: list(operators) for p, case in cases.items() if case}
+    rounds = 0
+    while todo and check.left() > 1 and rounds < 60:
+        rounds += 1
+        runs = {p: run_operators(check, cases[p], f"conformance.{p}.{rounds}", left, check.left())
+                for p, left in todo.items()}
+        wait_all([child for child, _ in runs.values()], check.left())
+        for precision, (child, path) in runs.items():
+            found, left = result["precisions"][precision], todo[precision]
+            done, spoiled = set(), False
+            for name, passed, _, messages in read_catch2(path):
+                if name == cases[precision]:  # no operator was reached
+                    continue
+                done.add(name)
+                if passed:
+                    found["passed"].append(name)
+                    continue
+                why = [m for m in messages if "SIGTERM" not in m]
+                if child.timed_out and not why:  # it was under way
+                    done.discard(name)
+                    break
+                why = why or [child.complaint()]
+                found["failed"][name] = why[:5] + ([f"and {len(why) - 5} more"] if len(why) > 5 else [])
+                spoiled = passed is None or STICKY.search(" ".join(why))
+                if spoiled:
+                    break
+            if not done and not child.timed_out and child.code != 0:
+                found["failed"]["(all)"] = [child.complaint()]
+                todo[precision] = []
+                continue
+            todo[precision] = [o for o in left if o not in done] if child.timed_out or spoiled else []
+        check.write()
+        todo = {p: left for p, left in todo.items() if left}
+        if all(child.timed_out for child, _ in runs.values()):
+            break
+    for precision, left in todo.items():
+        result["precisions"][precision]["not run"] = left
+    failures = sum(len(p["failed"]) for p in result["precisions"].values())
+    if failures:
+        result.update(state="failed", reason=f"{failures} failures")
+    elif todo:
+        result.update(state="cut short", reason="not all operators were reached in time")
+    elif not all(p["passed"] for p in result["precisions"].values()):
+        result.update(state="failed", reason="no operator was compared")
+
+
+def training(check, result):
+    """Every other test that needs a GPU, each in a process of its own, all at once."""
+    names = [n for n in gpu_tests(check) if "operators on the GPU" not in n]
+    runs = {}
+    for i, name in enumerate(names):
+        path = check.logs / f"training.{i}.xml"
+        pattern = name.replace(",", "\\,").replace("[", "\\[")
+        runs[name] = (check.start([check.tests, pattern, "-r", "xml", "-d", "yes", "-o", path], f"training.{i}"), path)
+    wait_all([child for child, _ in runs.values()], check.left())
+    result["tests"] = {}
+    for name, (child, path) in runs.items():
+        parts = read_catch2(path)
+        failed = {part: (messages or [child.complaint()])[:5] for part, passed, _, messages in parts if not passed}
+        if path.exists() and "skipped: no CUDA device" in path.read_text(errors="replace"):
+            failed[name] = ["skipped: no CUDA device"]
+        elif not parts or (child.code != 0 and not failed):
+            failed[name] = [child.complaint()]
+        result["tests"][name] = {"passed": [part for part, passed, *_ in parts if passed], "failed": failed,
+                                 "seconds": round(child.seconds or 0, 1)}
+    failures = sum(len(t["failed"]) for t in result["tests"].values())
+    if failures or not names:
+        result.update(state="failed", reason=f"{failures} failures" if names else "test_device has no tests for a GPU")
+
+
+def sanitizer(check, result):
+    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if not tool:
+        raise Skipped("compute-sanitizer is not installed")
+    case = next((n for n in gpu_tests(check) if "operators on the GPU" in n and CONFORMANCE["f32"] in n), None)
+    if case is None:
+        raise Skipped("test_device has no such test case")
+    operators = operators_of(check)
+    runs, parts = [], 3
+    for kind in ("memcheck", "racecheck"):
+        for part in range(parts):
+            name = f"sanitizer.{kind}.{part}"
+            log = check.logs / f"{name}.log"
+            prefix = [tool, "--tool", kind, "--print-limit", "20", "--error-exitcode", "99", "--log-file", log]
+            child, path = run_operators(check, case, name, operators[part::parts], check.left(), prefix)
+            runs.append((kind, child, path, log))
+    wait_all([child for _, child, *_ in runs], check.left() - 2)
+    result["tools"] = {kind: {"clean": [], "not run": [], "errors": [], "seconds": 0} for kind in ("memcheck", "racecheck")}
+    unsupported = ""
+    for kind, child, path, log in runs:
+        found = result["tools"][kind]
+        found["clean"] += [name for name, passed, *_ in read_catch2(path) if passed]
+        found["seconds"] = max(found["seconds"], round(child.seconds or 0, 1))
+        text = log.read_text(errors="replace") if log.exists() else ""
+        if "not supported" in text and not found["clean"]:
+            unsupported = next(line for line in text.splitlines() if "not supported" in line).lstrip("= ")
+        lines = text.splitlines()
+        for i, line in enumerate(lines):
+            if SANITIZER_ERROR.match(line):
+                found["errors"].append(" | ".join(part.lstrip("= ").strip() for part in lines[i:i + 3])[:300])
+        if child.timed_out:
+            result.update(state="cut short", reason="its time was over before all operators were run")
+        elif child.code not in (0, 99) and not found["errors"]:
+            found["errors"].append(f"the program ended otherwise: {child.complaint()}")
+    if unsupported:
+        raise Skipped(f"compute-sanitizer says: {unsupported}")
+    for found in result["tools"].values():
+        found["not run"] = [name for name in operators if name not in found["clean"]]
+        found["error count"], found["errors"] = len(found["errors"]), found["errors"][:40]
+    errors = sum(found["error count"] for found in result["tools"].values())
+    if errors:
+        result.update(state="failed", reason=f"{errors} errors")
+
+
+def help_of(check, command):
+    """Empty when there is no such command."""
+    if not re.search(rf"^\s+{command}\s", check.run([check.unity, "--help"], "help", 10).out, re.M):
+        return ""
+    child = check.run([check.unity, command, "--help"], f"help.{command}", 10)
+    return child.out if child.code == 0 else ""
+
+
+def precisions_of(text):
+    """Those of --precision in a command's help which the check uses."""
+    line = re.search(r"--precision(.*?)(?=\n\s+-|\Z)", text, re.S)
+    return [p for p in ("f32", "bf16") if line and re.search(rf"\b{p}\b", line.group(1))]
+
+
+def profile(check, result):
+    text = help_of(check, "profile")
+    if not text:
+        raise Skipped("this unity has no command 'profile'")
+    precisions = precisions_of(text) or [""]
+    plans = [plan_file(check, m, "data-parallel") for m in MODELS if has_plan(check, m, "data-parallel")]
+    plans += [plan_file(check, m, "shared") for m in SHARED if has_plan(check, m, "shared")]
+    if not plans:
+        raise Skipped("there are no plans to profile")
+    result["profiles"] = {}
+    for i, precision in enumerate(precisions):
+        budget = check.left() / (len(precisions) - i)
+        path = check.out / f"profile.{precision or 'f32'}.yaml"
+        options = ["--precision", precision] if precision else []
+        child = check.run([check.unity, "profile", *plans, *ON_GPU, *options, "--budget", f"{max(1, budget - 8):.0f}",
+                           "-o", path, "--json"], f"profile.{precision or 'f32'}", budget)
+        said = json_of(child)
+        result["profiles"][precision or "f32"] = said if said else {"error": child.complaint()}
+        if path.exists():
+            result["profiles"][precision or "f32"]["file"] = path.name
+        check.write()
+    if any("error" in p for p in result["profiles"].values()):
+        result.update(state="failed", reason="see profiles")
+
+
+def unity_step(check, what, options, precision, name, variables=None):
+    child = check.run([check.unity, "run", what, *options, *ON_GPU, "--precision", precision, "--data", "synthetic",
+                       "--steps", "25", "--json"], name, 60, variables)
+    said = json_of(child)
+    if not said:
+        return {"error": child.complaint()}
+    return {"iteration_seconds": said["iteration_seconds"], "losses": [said["losses"][0], said["losses"][-1]],
+            "memory_bytes": max(said["memory_bytes"]), "optimizer": said["optimizer"], "wall_seconds": round(child.seconds, 1)}
+
+
+def read_lines(child):
+    for line in child.out.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def pytorch_steps(check, cases, name):
+    """{case: result} of one process for all of them; those that it did not reach have an error."""
+    child = check.python([program("step_times.py"), *cases], name).wait(check.left())
+    found = {line["case"]: line for line in read_lines(child) if "case" in line}
+    return {case: found.get(case, {"error": child.complaint()}) for case in cases}
+
+
+def compiled_step(check, child):
+    """The result of a process that waits, compiled and warm, for its turn."""
+    said = [line for line in read_lines(child)]
+    if said and "error" in said[-1]:
+        return {"error": said[-1]["error"]}
+    if child.poll() is not None:
+        return {"error": child.complaint()}
+    if not said:
+        child.end()
+        return {"error": "over its time limit while it was compiled"}
+    child.tell("go\n")
+    child.process.stdin.close()
+    child.wait(min(30, check.left()))
+    return next((line for line in read_lines(child) if "iteration_seconds" in line), {"error": child.complaint()})
+
+
+def times(check, result):
+    rows = result["rows"] = {f"{m} {p}": {"model": m, "precision": p} for m, p in TIMED}
+    if check.compiled is None:
+        start_compiling(check)
+    if check.searches is None:
+        start_background(check)
+    # Nothing else runs while steps are timed: what is not compiled or found by now has taken too long.
+    end = time.monotonic() + 0.25 * check.left()
+    while time.monotonic() < end and any(
+            child.poll() is None and not any(True for _ in read_lines(child)) for child in check.compiled.values()):
+        time.sleep(0.5)
+    for key, child in check.compiled.items():
+        if child.poll() is None and not any(True for _ in read_lines(child)):
+            child.end()
+    for child in check.searches.values():
+        child.end()
+
+    def note(model, precision, key, value):
+        rows[f"{model} {precision}"][key] = value
+        check.write()
+
+    for model, precision in TIMED:
+        note(model, precision, "unity", unity_step(check, model, [*MODELS[model][0], *topology()], precision,
+                                                   f"unity.{model}.{precision}"))
+        if has_plan(check, model, "unity"):
+            note(model, precision, "unity, plan found", unity_step(check, plan_file(check, model, "unity"), [], precision,
+                                                                   f"unity.{model}.{precision}.found"))
+        modes = [f"{model}:{precision}:{mode}" for mode in eager_modes(model)]
+        for case, value in pytorch_steps(check, modes, f"pytorch.{model}.{precision}").items():
+            note(model, precision, "pytorch, " + case.split(":")[2], value)
+        if (model, precision) in check.compiled:
+            note(model, precision, "pytorch, compiled", compiled_step(check, check.compiled[model, precision]))
+    for model, precision in TIMED:  # the least telling last
+        if check.left() > 15:
+            note(model, precision, "unity, without graphs",
+                 unity_step(check, model, [*MODELS[model][0], *topology()], precision, f"unity.{model}.{precision}.eager",
+                            {"UNITY_CUDA_EAGER": "1"}))
+    if any("error" in row.get("unity", {"error": ""}) for row in rows.values()):
+        result.update(state="cut short" if check.left() < 1 else "failed", reason="not all steps were timed")
+
+
+def validate(check, result):
+    text = help_of(check, "validate")
+    profiles = {p: check.out / f"profile.{p}.yaml" for p in ("f32", "bf16")}
+    precisions = [p for p in precisions_of(text) if p == "f32" or profiles[p].exists()] or ["f32"]
+    jobs = [(m, "data-parallel", p) for p in precisions for m in MODELS] + [(m, "shared", "f32") for m in SHARED]
+    result["rows"] = {}
+    for i, (model, strategy, precision) in enumerate(jobs):
+        if check.left() < 5:
+            result.update(state="cut short", reason=f"{len(jobs) - i} of {len(jobs)} were not reached")
+            break
+        if not has_plan(check, model, strategy):
+            continue
+        options = ["--precision", precision] if "--precision" in text else []
+        if "--profile" in text and profiles[precision].exists():
+            options += ["--profile", profiles[precision]]
+        name = f"{model} {strategy} {precision}"
+        child = check.run([check.unity, "validate", plan_file(check, model, strategy), *ON_GPU, *options, "--json"],
+                          "validate." + name.replace(" ", "."), 60)
+        said = json_of(child)
+        result["rows"][name] = {"error": child.complaint()} if not said else {
+            **{k: said.get(k) for k in ("devices", "predicted_seconds", "measured_seconds", "task_mape",
+                                        "task_rank_correlation", "profiled_tasks", "estimated_tasks", "groups")}, "profile": "--profile" in options}
+        check.write()
+    if not result["rows"]:
+        raise Skipped("there are no plans to validate")
+
+
+SECTIONS = {"environment": environment, "conformance": conformance, "training": training, "sanitizer": sanitizer,
+            "profile": profile, "times": times, "validate": validate}
