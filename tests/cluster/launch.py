@@ -72,7 +72,7 @@ class Report:
 
     def end(self):
         print(f"{self.right} as expected, {self.wrong} not")
-        sys.exit(1 if self.wrong else 0)
+        sys.exit(1 if self.wrong or not self.right else 0)
 
 
 def scratch():
