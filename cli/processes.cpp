@@ -18,7 +18,9 @@ void redirect(std::FILE* stream, const std::string& path) {
 
 void share_output(const Processes& processes, const std::string& logs) {
   if (processes.size() == 1 && logs.empty()) return;
-  if (!logs.empty()) std::filesystem::create_directories(logs);
+  std::error_code error;
+  if (!logs.empty()) std::filesystem::create_directories(logs, error);
+  if (error) throw_input_error("{}: cannot be made a folder: {}", logs, error.message());
   std::string log = logs.empty() ? "" : fmt::format("{}/rank-{}.log", logs, processes.rank());
   if (processes.rank() != 0) redirect(stdout, log.empty() ? "/dev/null" : log);
   if (!log.empty()) {
@@ -56,7 +58,9 @@ void with_processes(const ProcessOptions& options, const std::function<void(Proc
     share_output(*processes, options.logs);
     body(*processes);
     std::fflush(nullptr);
-    processes->barrier();
+    processes->barrier("the end of the command", Processes::Wait::while_heard);  // rank 0 may have more to do
+  } catch (const ProcessFailure& error) {
+    give_up(processes->failure_code(), error.what());
   } catch (const InputError& error) {
     give_up(2, error.what());
   } catch (const std::exception& error) {

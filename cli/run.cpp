@@ -23,7 +23,7 @@ struct Options {
   std::int64_t steps = 0, epochs = 0;
   int threads = 0;
   std::string weights, gradients, schedule, checkpoint, early_stop_on = "accuracy";
-  std::int64_t checkpoint_every = 0, checkpoint_keep = 3, evaluate_every = 0, patience = 0;
+  std::int64_t checkpoint_every = 0, checkpoint_keep = 3, evaluate_every = 0, patience = 0, check_replicas = 0;
   bool compare_one_device = false, json = false, resume = false, in_order = false;
 };
 
@@ -47,6 +47,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.patience = o.patience;
   t.watch_loss = o.early_stop_on == "loss";
   t.trace = trace;
+  t.check_replicas_every = o.check_replicas;
   Progress bar(title);
   t.progress = [&](std::int64_t done, std::int64_t total, double loss) {
     bar.update(done, total, fmt::format("loss {:.4f}", loss));
@@ -212,6 +213,9 @@ void add_run(CLI::App& app) {
   command
       ->add_flag("--compare-one-device", o->compare_one_device, "Train on one device, too, and report the difference")
       ->excludes(resume);
+  at_least_one(command->add_option("--check-replicas-every", o->check_replicas,
+                                   "Compare all copies of the weights after every N steps (default: at checkpoints and "
+                                   "at the end)"));
   command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");
   add_json(*command, o->json);
   command->callback([o] { with_processes(o->processes, [&](Processes& processes) { run(*o, processes); }); });

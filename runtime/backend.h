@@ -50,7 +50,7 @@ class Backend {
 
 struct BackendOptions {
   Precision precision = Precision::f32;
-  int threads = 0;  // per logical device; 0 shares the cores of the process out fairly to the program's devices
+  int threads = 0;           // per logical device; 0 shares the cores of the process out fairly to its devices
   bool share_memory = true;  // buffers that are never in use at the same time (core/plan/memory_plan.h)
 };
 

@@ -21,8 +21,7 @@ class CpuBackend final : public Backend {
   CpuBackend(const Program& program, Processes& processes, const BackendOptions& options)
       : program_(program),
         precision_(options.precision),
-        threads_(options.threads > 0 ? options.threads
-                                     : cpu::fair_share(processes.count(program.devices) * processes.local_size())) {
+        threads_(options.threads > 0 ? options.threads : cpu::fair_share(processes.count(program.devices))) {
     std::vector<Bytes> bytes;
     for (std::size_t b = 0; b < program.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));

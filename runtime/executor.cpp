@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -9,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
 #include "core/plan/row_updates.h"
+#include "runtime/cpu/threads.h"
 
 namespace unity {
 
@@ -34,7 +36,7 @@ struct Executor::Implementation {
     if (processes.size() > 1)
       processes.require_equal("the plan as lowered, its precision and seed",
                               fmt::format("{:016x} in {} from {}", program_hash(p), to_string(o.precision), o.seed));
-    backend = make_backend(o.backend, p, processes, {o.precision, o.threads, o.share_memory});
+    backend = make_backend(o.backend, p, processes, {o.precision, threads(), o.share_memory});
     for (std::size_t b = 0; b < p.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));
       const ProgramTensor& tensor = p.tensor_of(id);
@@ -52,6 +54,26 @@ struct Executor::Implementation {
         row_updates[p.tensor_of(p.operands_of(t)[0]).name].push_back(t);
       else if (t.kind == TaskKind::update)
         gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
+  }
+
+  // Of each device, the same in all processes, as the order of sums depends on it: the least of the nodes' fair shares.
+  int threads() const {
+    if (options.threads > 0 || processes.size() == 1) return options.threads;
+    struct Share {
+      int node = 0, devices = 0, cores = 0;
+    };
+    Share mine{processes.node(), processes.count(program.devices), cpu::available_cores()};
+    std::map<int, Share> nodes;
+    for (const std::vector<std::byte>& bytes : processes.all_gather(std::as_bytes(std::span(&mine, 1)), "the nodes")) {
+      Share share;
+      UNITY_CHECK(bytes.size() == sizeof share, "a process sent {} bytes", bytes.size());
+      std::memcpy(&share, bytes.data(), sizeof share);
+      Share& node = nodes.try_emplace(share.node, Share{share.node, 0, 0}).first->second;
+      node.devices += share.devices, node.cores = std::max(node.cores, share.cores);
+    }
+    int least = std::numeric_limits<int>::max();
+    for (const auto& [rank, node] : nodes) least = std::min(least, node.cores / std::max(1, node.devices));
+    return std::max(1, least);
   }
 
   int owner(BufferId id) const { return processes.owner(program.buffer(id).device, program.devices); }
@@ -94,33 +116,60 @@ struct Executor::Implementation {
     f(values.data());
     backend->write(id, values.data());
   }
-  // Lets f read those of any buffers, in their order; every process calls it where others have some of them.
-  template <class F>
-  void inspect(const std::vector<BufferId>& buffers, F&& f) const {
-    bool elsewhere = std::any_of(buffers.begin(), buffers.end(), [&](BufferId id) { return !here(id); });
-    std::vector<std::byte> mine;
-    auto append = [&](BufferId id) {
-      std::size_t begin = mine.size();
-      mine.resize(begin + bytes(id));
-      backend->read(id, mine.data() + begin);
-    };
-    if (!elsewhere && processes.size() == 1) {
-      for (BufferId id : buffers) {
-        const void* direct = backend->host_memory(id);
-        if (!direct) mine.clear(), append(id), direct = mine.data();
-        f(id, direct);
-      }
-      return;
-    }
-    for (BufferId id : buffers)
-      if (here(id)) append(id);
-    std::vector<std::vector<std::byte>> all = processes.all_gather(mine);
-    std::vector<std::size_t> begin(all.size(), 0);
+  // What holds the same values: in copies, the same block of the same tensor (and of the same summands).
+  std::vector<std::vector<BufferId>> copies(const std::vector<BufferId>& buffers) const {
+    std::map<std::tuple<std::int32_t, std::int32_t, Dims, Dims>, std::size_t> index;
+    std::vector<std::vector<BufferId>> groups;
     for (BufferId id : buffers) {
-      auto rank = static_cast<std::size_t>(owner(id));
-      UNITY_CHECK(begin[rank] + bytes(id) <= all[rank].size(), "rank {} sent {} bytes", rank, all[rank].size());
-      f(id, all[rank].data() + begin[rank]);
-      begin[rank] += bytes(id);
+      const Buffer& b = program.buffer(id);
+      auto [it, inserted] = index.try_emplace({b.tensor, b.partial, b.box.offset, b.box.extent}, groups.size());
+      if (inserted) groups.emplace_back();
+      groups[it->second].push_back(id);
+    }
+    return groups;
+  }
+
+  // Lets f read one buffer of each group of copies, in the order of the groups. Every process calls it; where it is not
+  // a reader, f is not called. A copy is sent only to readers that have none themselves.
+  template <class F>
+  void inspect(const std::vector<std::vector<BufferId>>& groups, int reader, F&& f) const {
+    auto ranks = static_cast<std::size_t>(processes.size()), self = static_cast<std::size_t>(processes.rank());
+    auto reads = [&](std::size_t rank) { return reader == kEveryone || static_cast<std::size_t>(reader) == rank; };
+    auto held_by = [&](const std::vector<BufferId>& group, std::size_t rank) {
+      auto found = std::find_if(group.begin(), group.end(),
+                                [&](BufferId id) { return static_cast<std::size_t>(owner(id)) == rank; });
+      return found == group.end() ? BufferId() : *found;
+    };
+    BytesByRank out(ranks), in;
+    std::vector<bool> from(ranks, false);
+    for (const std::vector<BufferId>& group : groups) {
+      auto source = static_cast<std::size_t>(owner(group[0]));
+      if (bytes(group[0]) == 0) continue;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        if (!reads(r) || held_by(group, r).valid()) continue;
+        if (r == self) from[source] = true;
+        if (source != self) continue;
+        std::size_t begin = out[r].size();
+        out[r].resize(begin + bytes(group[0]));
+        backend->read(group[0], out[r].data() + begin);
+      }
+    }
+    if (ranks > 1) in = processes.exchange(out, from, "'" + program.tensor_of(groups.at(0)[0]).name + "'");
+    if (!reads(self)) return;
+    std::vector<std::size_t> begin(ranks, 0);
+    std::vector<std::byte> copy;
+    for (const std::vector<BufferId>& group : groups) {
+      if (BufferId mine = held_by(group, self); mine.valid()) {
+        const void* direct = backend->host_memory(mine);
+        if (!direct) copy.resize(bytes(mine)), backend->read(mine, copy.data()), direct = copy.data();
+        f(mine, direct);
+        continue;
+      }
+      auto source = static_cast<std::size_t>(owner(group[0]));
+      UNITY_CHECK(begin[source] + bytes(group[0]) <= in[source].size(), "rank {} sent {} bytes", source,
+                  in[source].size());
+      f(group[0], in[source].data() + begin[source]);
+      begin[source] += bytes(group[0]);
     }
   }
   static double value(const void* data, DType type, std::int64_t i) {
@@ -149,17 +198,18 @@ struct Executor::Implementation {
   }
 
   // The gradient that updates by rows of one weight do not form.
-  HostTensor row_gradient(const std::vector<Task>& updates) const {
+  HostTensor row_gradient(const std::vector<Task>& updates, int reader) const {
     HostTensor t = real_tensor(program.tensor_of(program.operands_of(updates[0])[0]).dims);
     for (const Task& update : updates) {
       auto operands = program.operands_of(update);
       const Box& box = program.buffer(operands[0]).box;
       double factor = row_update_factor(program, update);
       std::vector<double> ids, dy;
-      inspect({operands[1], operands[2]}, [&](BufferId id, const void* data) {
+      inspect({{operands[1]}, {operands[2]}}, reader, [&](BufferId id, const void* data) {
         std::vector<double>& to = id == operands[1] ? ids : dy;
         for (std::int64_t i = 0; i < program.buffer(id).box.elements(); ++i) to.push_back(value(data, type_of(id), i));
       });
+      if (ids.empty()) continue;  // not a reader
       for_each_updated(
           program, update, [&](std::int64_t i) { return static_cast<std::int64_t>(ids[static_cast<std::size_t>(i)]); },
           [&](std::int64_t to, std::int64_t from) {
@@ -170,18 +220,70 @@ struct Executor::Implementation {
     return t;
   }
 
-  // Puts a logical tensor together; buffers of the same box are copies (take) or summands (add).
-  HostTensor assemble(const Dims& dims, const std::vector<BufferId>& buffers, bool add) const {
-    HostTensor t = real_tensor(dims);
-    inspect(buffers, [&](BufferId id, const void* data) {
+  // Puts a logical tensor together from shards, of which there may be copies.
+  HostTensor assemble(const Dims& dims, const std::vector<BufferId>& buffers, int reader) const {
+    bool reads = reader == kEveryone || reader == processes.rank();
+    HostTensor t = reads ? real_tensor(dims) : HostTensor{};
+    inspect(copies(buffers), reader, [&](BufferId id, const void* data) {
       DType type = type_of(id);
       visit(id, [&](std::int64_t logical, std::int64_t local) {
-        double x = value(data, type, local);
-        double& to = t.reals[static_cast<std::size_t>(logical)];
-        to = add ? to + x : x;
+        t.reals[static_cast<std::size_t>(logical)] = value(data, type, local);
       });
     });
     return t;
+  }
+  // From shards and summands, each there once.
+  HostTensor add_up(const Dims& dims, const std::vector<BufferId>& buffers) const {
+    HostTensor t = real_tensor(dims);
+    std::vector<std::vector<BufferId>> each;
+    for (BufferId id : buffers) each.push_back({id});
+    inspect(each, kEveryone, [&](BufferId id, const void* data) {
+      DType type = type_of(id);
+      visit(id, [&](std::int64_t logical, std::int64_t local) {
+        t.reals[static_cast<std::size_t>(logical)] += value(data, type, local);
+      });
+    });
+    return t;
+  }
+
+  Hash hash(BufferId id) const {
+    std::vector<std::byte> copy;
+    const void* data = backend->host_memory(id);
+    std::size_t n = bytes(id);
+    if (!data) copy.resize(n), backend->read(id, copy.data()), data = copy.data();
+    return hash_bytes({static_cast<const std::byte*>(data), n});
+  }
+
+  void check_replicas() const {
+    std::vector<std::vector<BufferId>> groups;
+    for (const auto* kind : {&weight_buffers, &optimizer_buffers})
+      for (const auto& [name, buffers] : *kind)
+        for (std::vector<BufferId>& group : copies(buffers))
+          if (group.size() > 1) groups.push_back(std::move(group));
+    std::vector<BufferId> here_of;
+    for (const std::vector<BufferId>& group : groups)
+      std::copy_if(group.begin(), group.end(), std::back_inserter(here_of), [&](BufferId id) { return here(id); });
+    std::vector<Hash> mine(here_of.size());
+    parallel_for(mine.size(), 0, [&](std::size_t i) { mine[i] = hash(here_of[i]); });
+    BytesByRank all = processes.all_gather(std::as_bytes(std::span(mine)), "the hashes of replicas");
+    std::vector<std::size_t> next(all.size(), 0);
+    for (const std::vector<BufferId>& group : groups) {
+      std::map<Hash, std::vector<std::string>> where;
+      for (BufferId id : group) {
+        auto rank = static_cast<std::size_t>(owner(id));
+        Hash h = 0;
+        UNITY_CHECK((next[rank] + 1) * sizeof h <= all[rank].size(), "rank {} sent {} bytes", rank, all[rank].size());
+        std::memcpy(&h, all[rank].data() + next[rank]++ * sizeof h, sizeof h);
+        where[h].push_back(fmt::format("{} (rank {})", program.buffer(id).device, rank));
+      }
+      if (where.size() == 1) continue;
+      std::vector<std::string> kinds;
+      for (const auto& [h, devices] : where) kinds.push_back(fmt::format("{:016x} on {}", h, fmt::join(devices, ", ")));
+      const Buffer& first = program.buffer(group[0]);
+      throw ReplicasDiffer(fmt::format("copies of '{}' [{}] from [{}] differ after step {}: {}",
+                                       program.tensor_of(group[0]).name, fmt::join(first.box.extent, ", "),
+                                       fmt::join(first.box.offset, ", "), step, fmt::join(kinds, "; ")));
+    }
   }
 
   void fill(const std::vector<BufferId>& buffers, const HostTensor& value) const {
@@ -209,12 +311,12 @@ struct Executor::Implementation {
 
   StepResult run_step(bool trace) {
     // Every process counts time from its call of step(): these agree about as well as messages are quick.
-    if (trace) processes.barrier();
+    if (trace) processes.barrier("the start of a step");
     std::vector<Span> spans = backend->step({options.seed, step, rate_factor, trace});
     ++step;
     StepResult result;
     if (!program.outputs.empty() && program.outputs[0].dims.empty())
-      result.loss = assemble({}, program.outputs[0].buffers, true).reals[0];
+      result.loss = add_up({}, program.outputs[0].buffers).reals[0];
     if (trace) result.trace = to_trace(std::move(spans));
     return result;
   }
@@ -224,7 +326,7 @@ struct Executor::Implementation {
     Trace t;
     t.source = "measured";
     t.program = program_hash(program);
-    for (const std::vector<std::byte>& bytes : processes.all_gather(std::as_bytes(std::span(mine)))) {
+    for (const std::vector<std::byte>& bytes : processes.all_gather(std::as_bytes(std::span(mine)), "the trace")) {
       std::size_t before = t.spans.size();
       t.spans.resize(before + bytes.size() / sizeof(Span));
       if (!bytes.empty()) std::memcpy(t.spans.data() + before, bytes.data(), bytes.size());
@@ -291,19 +393,19 @@ const ExecutorOptions& Executor::options() const { return implementation_->optio
 
 HostTensor Executor::output(std::size_t index) const {
   const ProgramOutput& out = implementation_->program.outputs.at(index);
-  return implementation_->assemble(out.dims, out.buffers, true);
+  return implementation_->add_up(out.dims, out.buffers);
 }
 
-HostTensor Executor::weight(const std::string& name) const {
+HostTensor Executor::weight(const std::string& name, int reader) const {
   const auto& buffers = implementation_->find(implementation_->weight_buffers, name, "weight");
-  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
+  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, reader);
 }
 
-HostTensor Executor::gradient(const std::string& name) const {
+HostTensor Executor::gradient(const std::string& name, int reader) const {
   if (auto found = implementation_->row_updates.find(name); found != implementation_->row_updates.end())
-    return implementation_->row_gradient(found->second);
+    return implementation_->row_gradient(found->second, reader);
   const auto& buffers = implementation_->find(implementation_->gradient_buffers, name, "gradient of a weight");
-  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
+  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, reader);
 }
 
 void Executor::set_weight(const std::string& name, const HostTensor& value) {
@@ -321,10 +423,10 @@ std::vector<StateTensor> Executor::state() const {
   return list;
 }
 
-HostTensor Executor::state(const std::string& name) const {
-  if (implementation_->weight_buffers.contains(name)) return weight(name);
+HostTensor Executor::state(const std::string& name, int reader) const {
+  if (implementation_->weight_buffers.contains(name)) return weight(name, reader);
   const auto& buffers = implementation_->find(implementation_->optimizer_buffers, name, "weight or optimizer state");
-  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, false);
+  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, reader);
 }
 
 void Executor::set_state(const std::string& name, const HostTensor& value) {
@@ -348,6 +450,8 @@ bool Executor::holds(const std::string& name) const {
                          [&](BufferId id) { return implementation_->here(id); });
   return false;
 }
+
+void Executor::check_replicas() const { implementation_->check_replicas(); }
 
 Processes& Executor::processes() const { return implementation_->processes; }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,20 @@ struct StepResult {
   std::optional<Trace> trace;
 };
 
+// Every process is a reader.
+constexpr int kEveryone = -1;
+
 // A logical tensor that training changes.
 struct StateTensor {
   std::string name;
   Dims dims;
   bool operator==(const StateTensor&) const = default;
+};
+
+// Copies of a weight that must have the same bits have not: memory or messages were damaged, or two devices computed
+// differently.
+struct ReplicasDiffer : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 class Executor {
@@ -59,9 +69,10 @@ class Executor {
 
   // An output of the graph (0: the loss), summed over its summands and put together from its shards.
   HostTensor output(std::size_t index) const;
-  HostTensor weight(const std::string& name) const;
+  // Only `reader`, a rank, gets the values of this and the next two; the others hand out their parts and get nothing.
+  HostTensor weight(const std::string& name, int reader = kEveryone) const;
   // As the optimizer read it in the last step.
-  HostTensor gradient(const std::string& name) const;
+  HostTensor gradient(const std::string& name, int reader = kEveryone) const;
   void set_weight(const std::string& name, const HostTensor& value);
   std::vector<std::string> weight_names() const;
   // Bytes of all buffers of each device.
@@ -70,10 +81,13 @@ class Executor {
   // All that a later run needs to go on: the weights, then the optimizer's states ("NAME.state0"), each by name. Values
   // are read and written exactly as they are held (a double holds both precisions).
   std::vector<StateTensor> state() const;
-  HostTensor state(const std::string& name) const;
+  HostTensor state(const std::string& name, int reader = kEveryone) const;
   void set_state(const std::string& name, const HostTensor& value);
   // Whether this process has a part of it; set_state of others does nothing.
   bool holds(const std::string& name) const;
+  // Compares all copies of each block of the weights and the optimizer's states, bit for bit, on whatever devices they
+  // are. Throws ReplicasDiffer in every process, with the first that differs, its devices and ranks.
+  void check_replicas() const;
   Processes& processes() const;
   const ExecutorOptions& options() const;
 

@@ -177,9 +177,11 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
       if (tested && evaluate_every > 0 && at.epoch % evaluate_every == 0) evaluate();
     }
     if (options.progress) options.progress(at.step, steps, r.loss);
+    if (options.check_replicas_every > 0 && at.step % options.check_replicas_every == 0) executor.check_replicas();
     if (options.checkpoint.every > 0 && at.step % options.checkpoint.every == 0 && !options.checkpoint.folder.empty())
       save_checkpoint(executor, at, options.checkpoint), saved = at.step;
   }
+  executor.check_replicas();
   if (!options.checkpoint.folder.empty() && saved != at.step) save_checkpoint(executor, at, options.checkpoint);
   result.iteration_seconds = median(std::move(seconds));
   if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) evaluate();

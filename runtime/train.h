@@ -31,6 +31,7 @@ struct TrainOptions {
   std::int64_t patience = 0;                         // stop after so many evaluations without a better one; 0: never
   bool watch_loss = false;                           // better: a smaller test loss instead of a larger accuracy
   bool trace = false;                                // of the last step
+  std::int64_t check_replicas_every = 0;             // steps; in any case at every checkpoint and at the end
   // After each step: steps done, of how many, the loss.
   std::function<void(std::int64_t, std::int64_t, double)> progress;
 };

@@ -34,12 +34,12 @@ void save_gradients(const Executor& executor, const Program& program, const std:
     if (leaf.op->trainable() && std::find(names.begin(), names.end(), leaf.name) != names.end())
       tensors.push_back({leaf.name, type, ints_attribute(leaf.attributes, 0), 0});
   if (executor.processes().rank() != 0) {  // one process writes what all hand out
-    for (const TensorInfo& info : tensors) executor.gradient(info.name);
+    for (const TensorInfo& info : tensors) executor.gradient(info.name, 0);
     return;
   }
   SafetensorsWriter writer(path, tensors, {{"format", "unity-gradients"}});
   for (const TensorInfo& info : tensors) {
-    HostTensor value = executor.gradient(info.name);
+    HostTensor value = executor.gradient(info.name, 0);
     if (type == StoredType::f64)
       writer.append(value.reals);
     else

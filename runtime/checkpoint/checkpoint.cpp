@@ -27,17 +27,17 @@ std::vector<CheckpointFile> shards(const Executor& executor, std::int64_t shard_
   return files;
 }
 
-// Every process hands out its parts of the tensors; the `writer` puts them together in the file.
+// Every process hands out its parts of the tensors; rank `writer_rank` puts them together in the file.
 void write_shard(const Executor& executor, const fs::path& folder, CheckpointFile& file, std::int64_t step,
-                 bool writes) {
-  if (!writes) {
-    for (const TensorInfo& info : file.tensors) executor.state(info.name);
+                 int writer_rank) {
+  if (writer_rank != executor.processes().rank()) {
+    for (const TensorInfo& info : file.tensors) executor.state(info.name, writer_rank);
     return;
   }
   SafetensorsWriter writer(folder / file.name, file.tensors,
                            {{"format", "unity-checkpoint"}, {"step", fmt::format("{}", step)}});
   for (const TensorInfo& info : file.tensors) {
-    HostTensor value = executor.state(info.name);
+    HostTensor value = executor.state(info.name, writer_rank);
     if (info.dtype == StoredType::f64)
       writer.append(value.reals);
     else
@@ -80,7 +80,7 @@ void exchange(Processes& processes, std::vector<CheckpointFile>& files) {
   };
   std::vector<Written> mine;
   for (const CheckpointFile& file : files) mine.push_back({file.bytes, file.crc32});
-  std::vector<std::vector<std::byte>> all = processes.all_gather(std::as_bytes(std::span(mine)));
+  std::vector<std::vector<std::byte>> all = processes.all_gather(std::as_bytes(std::span(mine)), "the checkpoint");
   for (std::size_t i = 0; i < files.size(); ++i) {
     Written of;
     std::memcpy(&of, all[i % all.size()].data() + i * sizeof of, sizeof of);
@@ -91,13 +91,15 @@ void exchange(Processes& processes, std::vector<CheckpointFile>& files) {
 }  // namespace
 
 void save_checkpoint(const Executor& executor, const TrainingPosition& position, const CheckpointOptions& options) {
+  executor.check_replicas();  // or one of several would be saved, and nothing be known of the others
   CheckpointIndex index{position, hash_of(executor.state()), shards(executor, options.shard_bytes)};
   Processes& processes = executor.processes();
-  auto rank = static_cast<std::size_t>(processes.rank()), ranks = static_cast<std::size_t>(processes.size());
+  int rank = processes.rank();
+  auto ranks = static_cast<std::size_t>(processes.size());
   auto write = [&](const fs::path& folder) {
-    processes.barrier();  // the folder is there
+    processes.barrier("the checkpoint's folder");
     for (std::size_t i = 0; i < index.files.size(); ++i)
-      write_shard(executor, folder, index.files[i], position.step, i % ranks == rank);
+      write_shard(executor, folder, index.files[i], position.step, static_cast<int>(i % ranks));
     exchange(processes, index.files);
     if (rank == 0) write_file_atomically(folder / "index.json", index_to_json(index));
   };
@@ -105,7 +107,7 @@ void save_checkpoint(const Executor& executor, const TrainingPosition& position,
     publish_checkpoint(options.folder, position.step, std::max<std::int64_t>(options.keep, 1), write);
   else
     write(unfinished_checkpoint(options.folder, position.step));
-  processes.barrier();  // the checkpoint is there
+  processes.barrier("the checkpoint's name");
 }
 
 Checkpoint::Checkpoint(fs::path path)

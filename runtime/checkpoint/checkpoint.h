@@ -18,8 +18,9 @@ struct CheckpointOptions {
   std::int64_t shard_bytes = 256 << 20;
 };
 
-// Writes the checkpoint `position.step`. Several processes share the files out, into a folder that all of them see.
-// InputError when that is not possible; older ones stay as they were until it is complete.
+// Writes the checkpoint `position.step`, when all copies of weights and states agree (ReplicasDiffer when not). Several
+// processes share the files out, into a folder that all of them see. InputError when that is not possible; older ones
+// stay as they were until it is complete.
 void save_checkpoint(const Executor& executor, const TrainingPosition& position, const CheckpointOptions& options);
 
 // A checkpoint opened for reading.

@@ -1,6 +1,6 @@
 #include "runtime/comm/collectives.h"
 
-#include <array>
+#include <algorithm>
 #include <optional>
 
 #include "runtime/comm/byte_store.h"
@@ -8,6 +8,9 @@
 
 namespace unity {
 namespace {
+
+// Messages travel in segments, so that a participant passes on the first of a long one while the next is on its way.
+constexpr std::size_t kSegment = std::size_t{256} << 10;
 
 // Memory of this thread for data that have no place in a buffer.
 class Scratch {
@@ -109,11 +112,20 @@ class Ring {
   void add(std::span<std::byte> to, std::span<const std::byte> from) const {
     cpu::combine(to.data(), from.data(), static_cast<std::int64_t>(to.size()) / size_of(dtype_), dtype_, c_.monoid);
   }
+  // Calls f(begin, bytes) for the segments of a message.
+  template <class F>
+  static void for_segments(std::size_t bytes, F&& f) {
+    for (std::size_t begin = 0; begin < bytes; begin += kSegment) f(begin, std::min(kSegment, bytes - begin));
+  }
   void send(std::size_t to, std::span<const std::byte> data, std::int64_t step) {
-    communicator_.send(me().device, c_.participants[to].device, tag_ + step, data);
+    for_segments(data.size(), [&](std::size_t begin, std::size_t size) {
+      communicator_.send(me().device, c_.participants[to].device, tag_ + step, data.subspan(begin, size));
+    });
   }
   void receive(std::size_t from, std::span<std::byte> data, std::int64_t step) {
-    communicator_.receive(c_.participants[from].device, me().device, tag_ + step, data);
+    for_segments(data.size(), [&](std::size_t begin, std::size_t size) {
+      communicator_.receive(c_.participants[from].device, me().device, tag_ + step, data.subspan(begin, size));
+    });
   }
   std::size_t next() const { return (self_ + 1) % n_; }
   std::size_t previous() const { return (self_ + n_ - 1) % n_; }
@@ -141,8 +153,10 @@ class Ring {
       return copy_own(box);
     }
     std::span<std::byte> data = place(box, scratch);
-    receive(self_ - 1, data, 0);
-    if (self_ + 1 < n_) send(self_ + 1, data, 0);
+    for_segments(data.size(), [&](std::size_t begin, std::size_t size) {
+      receive(self_ - 1, data.subspan(begin, size), 0);
+      if (self_ + 1 < n_) send(self_ + 1, data.subspan(begin, size), 0);
+    });
     settle(box, data);
   }
 
@@ -154,12 +168,15 @@ class Ring {
       return copy_own(box);
     }
     std::span<std::byte> data = self_ == 0 ? place(box, sum) : sum.take(bytes(box));
-    receive(self_ + 1, data, 0);
-    if (buffers_.send) add(data, outgoing(box, own));
-    if (self_ > 0)
-      send(self_ - 1, data, 0);
-    else
-      settle(box, data);
+    std::span<const std::byte> mine;
+    if (buffers_.send) mine = outgoing(box, own);
+    for_segments(data.size(), [&](std::size_t begin, std::size_t size) {
+      std::span<std::byte> part = data.subspan(begin, size);
+      receive(self_ + 1, part, 0);
+      if (!mine.empty()) add(part, mine.subspan(begin, size));
+      if (self_ > 0) send(self_ - 1, part, 0);
+    });
+    if (self_ == 0) settle(box, data);
   }
 
   void all_reduce() {
@@ -168,23 +185,26 @@ class Ring {
     std::span<std::byte> data = place(box, scratch);
     if (data.data() != buffers_.send) cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
     std::int64_t total = box.elements(), width = size_of(dtype_), n = static_cast<std::int64_t>(n_);
-    auto begin = [&](std::int64_t chunk) { return total * chunk / n; };
+    auto begin_of = [&](std::int64_t chunk) { return total * chunk / n; };
     auto chunk_of = [&](std::int64_t c) {
       c = ((c % n) + n) % n;
-      return data.subspan(static_cast<std::size_t>(begin(c) * width),
-                          static_cast<std::size_t>((begin(c + 1) - begin(c)) * width));
+      return data.subspan(static_cast<std::size_t>(begin_of(c) * width),
+                          static_cast<std::size_t>((begin_of(c + 1) - begin_of(c)) * width));
     };
     auto self = static_cast<std::int64_t>(self_);
-    for (std::int64_t step = 0; step < n - 1; ++step) {
-      send(next(), chunk_of(self - step), step);
-      std::span<std::byte> mine = chunk_of(self - step - 1);
-      std::span<std::byte> incoming = arriving.take(static_cast<std::int64_t>(mine.size()));
-      receive(previous(), incoming, step);
-      add(mine, incoming);
-    }
-    for (std::int64_t step = 0; step < n - 1; ++step) {
-      send(next(), chunk_of(self + 1 - step), n + step);
-      receive(previous(), chunk_of(self - step), n + step);
+    if (n > 1) send(next(), chunk_of(self), 0);
+    std::span<std::byte> incoming =
+        arriving.take(std::min(static_cast<std::int64_t>(kSegment), (total / n + 1) * width));
+    // What arrives in a step goes on in the next: first with this participant's summand, then as it is.
+    for (std::int64_t step = 0, steps = 2 * (n - 1); step < steps; ++step) {
+      std::span<std::byte> chunk = chunk_of(self - 1 - step);
+      bool adds = step < n - 1;
+      for_segments(chunk.size(), [&](std::size_t begin, std::size_t size) {
+        std::span<std::byte> part = chunk.subspan(begin, size);
+        receive(previous(), adds ? incoming.first(size) : part, step);
+        if (adds) add(part, incoming.first(size));
+        if (step + 1 < steps) send(next(), part, step + 1);
+      });
     }
     settle(box, data);
   }
@@ -193,30 +213,36 @@ class Ring {
   void reduce_scatter() {
     if (n_ == 1) return copy_own(me().piece);
     Scratch own, travelling;
+    send(next(), outgoing(c_.participants[previous()].piece, own), 0);
     std::span<std::byte> sum;
     for (std::size_t step = 0; step + 1 < n_; ++step) {
-      std::span<const std::byte> mine = outgoing(c_.participants[(self_ + n_ - 1 - step) % n_].piece, own);
-      if (step > 0) add(sum, mine);
-      send(next(), step > 0 ? sum : mine, static_cast<std::int64_t>(step));
       const Box& in = c_.participants[(self_ + 2 * n_ - 2 - step) % n_].piece;
-      sum = step + 2 == n_ ? place(in, travelling) : travelling.take(bytes(in));
-      receive(previous(), sum, static_cast<std::int64_t>(step));
+      bool last = step + 2 == n_;
+      std::span<const std::byte> mine = outgoing(in, own);
+      sum = last ? place(in, travelling) : travelling.take(bytes(in));
+      for_segments(sum.size(), [&](std::size_t begin, std::size_t size) {
+        std::span<std::byte> part = sum.subspan(begin, size);
+        receive(previous(), part, static_cast<std::int64_t>(step));
+        add(part, mine.subspan(begin, size));
+        if (!last) send(next(), part, static_cast<std::int64_t>(step) + 1);
+      });
     }
-    add(sum, outgoing(me().piece, own));
     settle(me().piece, sum);
   }
 
   void all_gather() {
-    std::array<Scratch, 2> scratch;
-    std::span<const std::byte> data = outgoing(me().piece, scratch[1]);
+    Scratch scratch;
+    if (n_ > 1) send(next(), outgoing(me().piece, scratch), 0);
     copy_own(me().piece);
     for (std::size_t step = 0; step + 1 < n_; ++step) {
-      send(next(), data, static_cast<std::int64_t>(step));
       const Box& in = c_.participants[(self_ + 2 * n_ - 1 - step) % n_].piece;
-      std::span<std::byte> arriving = place(in, scratch[step % 2]);
-      receive(previous(), arriving, static_cast<std::int64_t>(step));
+      std::span<std::byte> arriving = place(in, scratch);
+      for_segments(arriving.size(), [&](std::size_t begin, std::size_t size) {
+        std::span<std::byte> part = arriving.subspan(begin, size);
+        receive(previous(), part, static_cast<std::int64_t>(step));
+        if (step + 2 < n_) send(next(), part, static_cast<std::int64_t>(step) + 1);
+      });
       settle(in, arriving);
-      data = arriving;
     }
   }
 

@@ -2,11 +2,12 @@
 // bit for bit whatever carries the messages.
 //
 //   all_reduce      ring: reduce-scatter over n chunks, then all-gather: 2(n-1) steps; every participant ends with the
-//   same
-//                   bits, since each chunk is added up once, in ring order
+//                   same bits, since each chunk is added up once, in ring order
 //   reduce_scatter, all_gather   ring over the participants' pieces: n-1 steps
 //   broadcast, reduce            along the chain of participants
-//   all_to_all      every exchange as one message; those to oneself as copies
+//   all_to_all      every exchange in its own messages; those to oneself as copies
+//
+// Long messages travel in segments, and each goes on along the ring or chain as soon as it has come.
 #pragma once
 
 #include "core/plan/program.h"

@@ -15,15 +15,15 @@ namespace unity {
 namespace {
 
 // A mailbox for each device of this process. A message is copied into that of its receiver, or goes to the process that
-// has the receiver, and there into its mailbox.
+// has the receiver, and there, as it came, into its mailbox.
 class MailboxCommunicator final : public Communicator {
  public:
   MailboxCommunicator(int devices, Processes& processes, std::function<std::string(std::int64_t)> describe)
       : processes_(processes), describe_(std::move(describe)), boxes_(static_cast<std::size_t>(devices)) {
     for (int d = 0; d < devices; ++d) owners_.push_back(processes.owner(DeviceId(d), devices));
     if (processes.size() == 1) return;
-    channel_ = processes.open({[this](int, std::span<const std::byte> message) { deliver(message); },
-                               [this] { cancel(); }, [this] { return waits(); }});
+    channel_ = processes.open({[this](int, Message message) { deliver(std::move(message)); }, [this] { cancel(); },
+                               [this] { return waits(); }});
   }
   ~MailboxCommunicator() override {
     if (channel_ >= 0) processes_.close(channel_);
@@ -34,7 +34,9 @@ class MailboxCommunicator final : public Communicator {
       Address address{from.value, to.value, tag};
       return processes_.send(owners_[to.index()], channel_, std::as_bytes(std::span(&address, 1)), data);
     }
-    put(from, to, tag, data);
+    Message message{processes_.store().take(data.size()), 0};
+    if (!data.empty()) std::memcpy(message.block.data.get(), data.data(), data.size());
+    put(from, to, tag, std::move(message));
   }
 
   void receive(DeviceId from, DeviceId to, std::int64_t tag, std::span<std::byte> data) override {
@@ -51,21 +53,20 @@ class MailboxCommunicator final : public Communicator {
       // This process's own threads fail with an error of their own; others may be stopped or cut off.
       if (local(from))
         box.arrived.wait(lock, ready);
-      else if (!box.arrived.wait_for(lock, processes_.patience(), ready))
-        throw PeerSilent(fmt::format("{} was silent for {} s", peer(from),
-                                     static_cast<double>(processes_.patience().count()) / 1000));
+      else
+        wait_for_process(owners_[from.index()], box, lock, ready);
       box.waiting.reset();
     }
     if (box.cancelled) throw Cancelled();
     auto it = box.messages.find(key);
-    Block message = std::move(it->second.front());
+    Message message = std::move(it->second.front());
     it->second.pop_front();
     if (it->second.empty()) box.messages.erase(it);
     lock.unlock();
-    UNITY_CHECK(message.size == data.size(), "message of {} bytes from device {} to {}, expected {}", message.size,
-                from, to, data.size());
-    if (!data.empty()) std::memcpy(data.data(), message.data.get(), data.size());
-    store_.give(std::move(message));
+    UNITY_CHECK(message.body().size() == data.size(), "message of {} bytes from device {} to {}, expected {}",
+                message.body().size(), from, to, data.size());
+    if (!data.empty()) std::memcpy(data.data(), message.body().data(), data.size());
+    processes_.store().give(std::move(message.block));
   }
 
   void cancel() override {
@@ -95,7 +96,7 @@ class MailboxCommunicator final : public Communicator {
   struct Mailbox {
     std::mutex mutex;
     std::condition_variable arrived;
-    std::map<std::pair<DeviceId, std::int64_t>, std::deque<Block>> messages;
+    std::map<std::pair<DeviceId, std::int64_t>, std::deque<Message>> messages;
     std::optional<std::pair<DeviceId, std::int64_t>> waiting;
     bool cancelled = false;
   };
@@ -105,10 +106,19 @@ class MailboxCommunicator final : public Communicator {
     return fmt::format("device {} (rank {})", device, owners_[device.index()]);
   }
 
-  void put(DeviceId from, DeviceId to, std::int64_t tag, std::span<const std::byte> data) {
+  template <class Ready>
+  void wait_for_process(int rank, Mailbox& box, std::unique_lock<std::mutex>& lock, const Ready& ready) {
+    auto since = Processes::Clock::now();
+    while (!box.arrived.wait_until(lock, processes_.deadline(rank, since), ready))
+      if (Processes::Clock::now() >= processes_.deadline(rank, since)) {
+        DeviceId from = box.waiting->first;
+        box.waiting.reset();
+        throw PeerSilent(fmt::format("{} {}", peer(from), processes_.overdue(rank)));
+      }
+  }
+
+  void put(DeviceId from, DeviceId to, std::int64_t tag, Message message) {
     Mailbox& box = boxes_.at(to.index());
-    Block message = store_.take(data.size());
-    if (!data.empty()) std::memcpy(message.data.get(), data.data(), data.size());
     {
       std::lock_guard lock(box.mutex);
       box.messages[{from, tag}].push_back(std::move(message));
@@ -116,11 +126,12 @@ class MailboxCommunicator final : public Communicator {
     box.arrived.notify_all();
   }
 
-  void deliver(std::span<const std::byte> message) {
+  void deliver(Message message) {
     Address address;
-    UNITY_CHECK(message.size() >= sizeof address, "a message of {} bytes has no address", message.size());
-    std::memcpy(&address, message.data(), sizeof address);
-    put(DeviceId(address.from), DeviceId(address.to), address.tag, message.subspan(sizeof address));
+    UNITY_CHECK(message.body().size() >= sizeof address, "a message of {} bytes has no address", message.body().size());
+    std::memcpy(&address, message.body().data(), sizeof address);
+    message.begin += sizeof address;
+    put(DeviceId(address.from), DeviceId(address.to), address.tag, std::move(message));
   }
 
   std::vector<std::string> waits() {
@@ -138,7 +149,6 @@ class MailboxCommunicator final : public Communicator {
   std::function<std::string(std::int64_t)> describe_;
   std::deque<Mailbox> boxes_;
   std::vector<int> owners_;
-  ByteStore store_;
   int channel_ = -1;
 };
 

@@ -1,9 +1,6 @@
 #include "runtime/comm/open_processes.h"
 
-#include <csignal>
 #include <cstdlib>
-
-#include <pthread.h>
 
 #include "core/base/text.h"
 #include "runtime/plugin.h"
@@ -17,11 +14,6 @@ std::unique_ptr<Processes> open_processes(const std::string& comm, std::chrono::
   if (comm == "threads" || (comm == "nccl" && !launched)) return std::make_unique<Processes>();
   if (comm != "mpi" && comm != "nccl")
     throw_input_error("--comm: '{}' is not known{}", comm, suggestion(comm, {"threads", "mpi", "nccl"}));
-  // Inherited by every thread, those of MPI too; see report_termination().
-  sigset_t termination;
-  sigemptyset(&termination);
-  sigaddset(&termination, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &termination, nullptr);
   auto* make = reinterpret_cast<Transport* (*)(int)>(open_plugin(
       "mpi", "unity_make_mpi_transport", "install OpenMPI (libopenmpi-dev, openmpi-bin), configure anew and build"));
   std::unique_ptr<Transport> transport(make(kPluginVersion));

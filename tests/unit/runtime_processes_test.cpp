@@ -1,0 +1,357 @@
+// Several processes that run one program, on a transport in memory.
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+#include "core/graph/evaluate.h"
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/train.h"
+#include "tests/support/fake_processes.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
+
+using namespace unity;
+using namespace unity::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+bool says(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    if (text.find(part) == std::string::npos) {
+      UNSCOPED_INFO("'" << text << "' does not say '" << part << "'");
+      return false;
+    }
+  return true;
+}
+
+Program data_parallel(const std::string& model, int devices, const std::string& optimizer = "sgd 0.01 momentum=0.9") {
+  Pcg serial = normalize(build_model({model, {{"batch", 12}}}));
+  State state{serial, {}, {}};
+  if (devices > 1) {
+    auto next = apply_move(state, {Move::Kind::replicate_all, 0, 0, devices});
+    REQUIRE(next.ok());
+    state = std::move(*next);
+  }
+  return lower(state.pcg, natural_mappings(state.pcg), uniform_topology(devices), {true, parse_optimizer(optimizer)})
+      .value();
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, HostTensor> state;
+  bool operator==(const Trained&) const = default;
+};
+
+constexpr int kSteps = 3;
+
+Trained train_steps(const Program& program, const std::map<std::string, HostTensor>& inputs, Processes* processes) {
+  Executor executor(program, {.seed = 7, .processes = processes});
+  for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+  Trained t;
+  for (int i = 0; i < kSteps; ++i) t.losses.push_back(executor.step().loss);
+  for (const StateTensor& s : executor.state()) t.state.emplace(s.name, executor.state(s.name));
+  executor.check_replicas();
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("all-gather brings every process everyone's bytes, whole and in parts, empty ones too") {
+  const std::vector<std::string> said = {"", "a", std::string(1000, 'b'), "cc"};
+  for (std::size_t part : {std::size_t{7}, std::size_t{1} << 20}) {
+    std::atomic<int> right = 0;
+    auto outcomes = on_processes(
+        4,
+        [&](Processes& p) {
+          for (int round = 0; round < 3; ++round) {
+            auto all = p.all_gather(bytes_of(said[static_cast<std::size_t>(p.rank())]));
+            for (std::size_t r = 0; r < 4; ++r) right += text_of(all[r]) == said[r];
+          }
+        },
+        60s, part);
+    for (const Outcome& o : outcomes) CHECK(o.error.empty());
+    CHECK(right == 4 * 4 * 3);
+  }
+}
+
+TEST_CASE("an exchange goes only where it is meant to go") {
+  // Each to the next; rank 2 sends nothing.
+  std::atomic<int> right = 0;
+  on_all(3, [&](Processes& p) {
+    auto self = static_cast<std::size_t>(p.rank()), next = (self + 1) % 3, previous = (self + 2) % 3;
+    BytesByRank out(3);
+    std::vector<bool> from(3, false);
+    if (self != 2) out[next] = bytes_of(std::to_string(self));
+    from[previous] = previous != 2;
+    BytesByRank in = p.exchange(out, from, "numbers");
+    right += text_of(in[previous]) == (previous == 2 ? "" : std::to_string(previous));
+  });
+  CHECK(right == 3);
+}
+
+TEST_CASE("values that must be equal are: all processes name those that differ") {
+  auto outcomes =
+      on_processes(3, [](Processes& p) { p.require_equal("the plan", p.rank() == 2 ? "another" : "this one"); });
+  for (const Outcome& o : outcomes) CHECK(says(o.error, {"the plan", "rank 0 has this one", "rank 2 has another"}));
+  for (const Outcome& o : outcomes) CHECK(o.error.find("rank 1") == std::string::npos);
+}
+
+TEST_CASE(
+    "messages that come before a communicator is there wait for it, in order; those that come after it are gone") {
+  on_all(2, [](Processes& p) {
+    std::int32_t a = 1, b = 2, x = 0;
+    auto sends = [&](Communicator& c, std::int32_t& v) {
+      c.send(DeviceId(0), DeviceId(1), 5, std::as_bytes(std::span(&v, 1)));
+    };
+    auto receives = [&](Communicator& c) {
+      c.receive(DeviceId(0), DeviceId(1), 5, std::as_writable_bytes(std::span(&x, 1)));
+      return x;
+    };
+    if (p.rank() == 0) {
+      auto first = make_communicator(2, p);
+      sends(*first, a), sends(*first, b);
+      p.barrier();
+      auto second = make_communicator(2, p);
+      sends(*second, b);
+      p.barrier();
+      p.barrier();
+      sends(*first, a);  // the other side is closed
+      p.barrier();
+    } else {
+      p.barrier();
+      auto first = make_communicator(2, p);
+      p.barrier();
+      if (receives(*first) != 1 || receives(*first) != 2) throw std::runtime_error("out of order");
+      first.reset();
+      auto second = make_communicator(2, p);
+      if (receives(*second) != 2) throw std::runtime_error("another communicator's message");
+      p.barrier();
+      p.barrier();
+    }
+  });
+}
+
+TEST_CASE("a process that works for long is not taken for lost, one that is silent is, by its own name") {
+  auto slow = on_processes(
+      3,
+      [](Processes& p) {
+        if (p.rank() == 1) std::this_thread::sleep_for(800ms);
+        p.barrier();
+      },
+      300ms);
+  for (const Outcome& o : slow) CHECK(o.error.empty());
+  FakeNetwork network(3);
+  auto lost = on_processes(
+      network,
+      [&](Processes& p) {
+        if (p.rank() == 1) return network.silence(1);
+        // Rank 2 waits for rank 1, rank 0 for rank 2.
+        std::vector<bool> from(3, false);
+        from[p.rank() == 2 ? 1 : 2] = true;
+        BytesByRank none(3);
+        try {
+          p.exchange(none, from, "a number");
+        } catch (const ProcessFailure& e) {
+          p.give_up(e.what(), 1);
+        }
+      },
+      300ms);
+  CHECK(lost[2].exit_code == 1);
+  CHECK(lost[0].exit_code == 1);
+}
+
+TEST_CASE("a step that waits for a silent process names the rank, the task and the collective") {
+  Program program = data_parallel("mlp-tiny", 2);
+  auto inputs = random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3);
+  FakeNetwork network(2);
+  std::mutex mutex;
+  auto outcomes = on_processes(
+      network,
+      [&](Processes& p) {
+        Executor executor(program, {.seed = 7, .processes = &p});
+        for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+        executor.step();
+        p.barrier();
+        if (p.rank() == 1) return network.silence(1);
+        while (true) executor.step();
+      },
+      500ms);
+  CHECK(outcomes[1].error.empty());
+  CHECK(says(outcomes[0].error, {"task ", "all_reduce ", "on device 0", "device 1 (rank 1) was silent for 0.5 s"}));
+}
+
+TEST_CASE("when one process gives up, the others learn why wherever they wait, and end with its exit code") {
+  Program program = data_parallel("mlp-tiny", 4);
+  auto inputs = random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3);
+  std::mutex mutex;
+  std::map<int, std::string> told;
+  auto outcomes = on_processes(4, [&](Processes& p) {
+    try {
+      if (p.rank() == 3) std::this_thread::sleep_for(300ms);  // opens its channel after rank 2 gave up
+      Executor executor(program, {.seed = 7, .processes = &p});
+      for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+      executor.step();
+      if (p.rank() == 2) throw InputError("disk full");
+      if (p.rank() == 1) p.barrier();
+      while (true) executor.step();
+    } catch (const InputError& e) {
+      p.give_up(e.what(), 2);
+    } catch (const ProcessFailure& e) {
+      std::unique_lock lock(mutex);
+      told[p.rank()] = e.what();
+      lock.unlock();
+      p.give_up(e.what(), p.failure_code());
+    }
+  });
+  for (const Outcome& o : outcomes) CHECK(o.exit_code == 2);
+  CHECK(told.size() == 3);
+  for (const auto& [rank, why] : told) CHECK(why == "rank 2 gave up: disk full");
+}
+
+TEST_CASE("a communicator made after another process gave up does not wait for it") {
+  auto outcomes = on_processes(2, [&](Processes& p) {
+    if (p.rank() == 1) p.give_up("no memory", 1);
+    while (p.failure().empty()) std::this_thread::sleep_for(1ms);
+    auto communicator = make_communicator(2, p);
+    std::byte data{};
+    CHECK_THROWS_AS(communicator->receive(DeviceId(1), DeviceId(0), 0, std::span(&data, 1)), Cancelled);
+  });
+  CHECK(outcomes[1].exit_code == 1);
+}
+
+TEST_CASE("when messages can no longer be carried, those who wait are told why at once") {
+  FakeNetwork network(2);
+  auto outcomes = on_processes(network, [&](Processes& p) {
+    if (p.rank() == 1) network.cut(0, "the cable is out");
+    if (p.rank() == 0) p.barrier();
+  });
+  CHECK(says(outcomes[0].error, {"the cable is out"}));
+}
+
+TEST_CASE("plans train in 2, 3 and 4 processes as between threads, bit for bit") {
+  std::mt19937_64 random(seed_of_run());
+  for (std::string name : {"mlp-tiny", "bert-tiny", "two-tower"}) {
+    ModelSpec spec{name, {{"batch", 12}}};
+    if (name == "bert-tiny") spec.options["layers"] = 1, spec.options["seq-len"] = 8;
+    if (name == "two-tower") spec = {std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}};
+    Pcg serial = build_model(spec);
+    auto inputs = random_inputs(serial, 3);
+    Topology topology = uniform_topology(4);
+    for (int plan = 0; plan < 4; ++plan) {
+      State state = random_state(serial, 4, random);
+      Program program = lower(state.pcg, random_mappings(state.pcg, topology, random), topology,
+                              {true, parse_optimizer(plan % 2 ? "adam 1e-3" : "sgd 0.01 momentum=0.9")})
+                            .value();
+      Trained threads = train_steps(program, inputs, nullptr);
+      for (int size = 2; size <= 4; ++size) {
+        INFO(name << ", plan " << plan << ", " << size << " processes, seed " << seed_of_run());
+        std::atomic<int> equal = 0;
+        on_all(size, [&](Processes& p) { equal += train_steps(program, inputs, &p) == threads; });
+        CHECK(equal == size);
+      }
+    }
+  }
+}
+
+TEST_CASE("a checkpoint of some processes goes on in others as if it had not stopped, bit for bit") {
+  Program program = data_parallel("mlp-tiny", 4, "adam 1e-3");
+  auto run = [&](int size, const fs::path& folder, std::int64_t steps, bool resume) {
+    std::vector<double> losses;
+    auto one = [&](Processes* p) {
+      TrainOptions options;
+      options.executor.processes = p;
+      options.index_bounds = {{"labels", 10}};
+      options.steps = steps;
+      options.checkpoint = {folder, 0, 3, resume, 1 << 14};
+      std::vector<double> mine = train(program, nullptr, options).losses;
+      if (!p || p->rank() == 0) losses = mine;
+    };
+    if (size == 0)
+      one(nullptr);
+    else
+      on_all(size, [&](Processes& p) { one(&p); });
+    return losses;
+  };
+  fs::path folder = fs::temp_directory_path() / fmt::format("unity-processes-{}", getpid());
+  fs::remove_all(folder);
+  std::vector<double> whole = run(0, {}, 6, false);
+  for (int before : {0, 2, 3, 4}) {
+    fs::path saved = folder / std::to_string(before);
+    run(before, saved, 3, false);
+    for (int after : {0, 2, 3, 4}) {
+      INFO(before << " processes, then " << after);
+      fs::path copy = folder / fmt::format("{}-{}", before, after);
+      fs::copy(saved, copy, fs::copy_options::recursive);
+      CHECK(run(after, copy, 6, true) == std::vector<double>(whole.begin() + 3, whole.end()));
+    }
+  }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("a process that cannot write its part of a checkpoint leaves the one before as it was") {
+  Program program = data_parallel("mlp-tiny", 2);
+  fs::path folder = fs::temp_directory_path() / fmt::format("unity-part-{}", getpid());
+  fs::remove_all(folder);
+  auto outcomes = on_processes(2, [&](Processes& p) {
+    try {
+      Executor executor(program, {.seed = 7, .processes = &p});
+      TrainingPosition at;
+      at.model = program.name;
+      CheckpointOptions options{folder, 0, 3, false, 1 << 14};
+      save_checkpoint(executor, at, options);
+      at.step = 1;
+      if (p.rank() == 1) options.folder = folder / "not-there";
+      save_checkpoint(executor, at, options);
+    } catch (const ProcessFailure& e) {
+      p.give_up(e.what(), p.failure_code());
+    } catch (const InputError& e) {
+      p.give_up(e.what(), 2);
+    }
+  });
+  for (const Outcome& o : outcomes) CHECK(o.exit_code == 2);
+  int found = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    found += entry.path().filename() == "step-000000" ? 1 : 100;
+  CHECK(found == 1);
+  CHECK(Checkpoint::newest(folder).position().step == 0);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("a copy of a weight that differs in one bit is found, and named with its ranks and the step") {
+  Program program = data_parallel("mlp-tiny", 3);
+  auto inputs = random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3);
+  std::string name;
+  auto damaged = [&](Processes* p) {
+    Executor executor(program, {.seed = 7, .processes = p});
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+    executor.step(), executor.step();
+    executor.check_replicas();
+    HostTensor w = executor.weight(executor.weight_names()[0]);
+    w.reals[1] = std::nextafterf(static_cast<float>(w.reals[1]), 9.0f);
+    if (!p || p->rank() == 2) executor.set_weight(executor.weight_names()[0], w);
+    if (p && p->rank() == 0) name = executor.weight_names()[0];
+    executor.check_replicas();
+  };
+  damaged(nullptr);  // all copies change alike
+  for (const Outcome& o : on_processes(3, [&](Processes& p) { damaged(&p); }))
+    CHECK(says(o.error, {"'" + name + "'", "after step 2", "on 0 (rank 0), 1 (rank 1)", "on 2 (rank 2)"}));
+}
