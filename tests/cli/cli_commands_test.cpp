@@ -259,7 +259,8 @@ TEST_CASE("an absent backend is a reported state, not a crash") {
   check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend cuda", {"cuda", "not in this build"});
   check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm mpi", {"mpi", "not in this build"});
   ::unsetenv("UNITY_PLUGINS");
-  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend abacus", {"abacus", "known: cpu, cuda"});
+  check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --backend abacus",
+                {"abacus", "known: cpu, cuda"});
   check_refused("run mlp-tiny --topology laptop --devices 1 --steps 1 --comm pigeons", {"pigeons", "mpi"});
 }
 
@@ -361,5 +362,5 @@ TEST_CASE("profile measures the tasks of a plan, keeps what it has, and simulate
   check_refused("profile " + plan, {"-o", "missing"});
   check_refused("profile " + plan + " --precision f64 -o " + profile, {"profile.yaml", "precision f32", "f64"});
   check_refused("validate " + plan + " --random 2", {"plan.json", "--random"});
-  check_refused("validate " + plan + " --comm mpi", {"mpi", "threads"});
+  check_refused("validate " + plan + " --comm pigeons", {"pigeons", "threads"});
 }

@@ -65,7 +65,8 @@ TEST_CASE("inputs of another shape, and names that do not exist, are refused") {
   Executor executor(program);
   CHECK_THROWS_WITH(executor.set_input("x", real_tensor({3, 1})), Catch::Contains("expected f32[2, 1]"));
   CHECK_THROWS_WITH(executor.set_input("xx", column(1, 2)), Catch::Contains("did you mean 'x'?"));
-  CHECK_THROWS_WITH(Executor(program, {"cuda", Precision::f32, 1}), Catch::Contains("not in this build"));
+  CHECK_THROWS_WITH(Executor(program, {"abacus", Precision::f32, 1}), Catch::Contains("known: cpu, cuda"));
+  CHECK_THROWS_WITH(Executor(program, {"cpu", Precision::bf16, 1}), Catch::Contains("expected f32 or f64"));
 }
 
 TEST_CASE("a task that fails stops the step with its name, and the executor can go on") {
