@@ -110,7 +110,7 @@ void profile(const Options& o) {
 
   ProfileOptions options;
   options.executor.backend = o.backend;
-  options.executor.precision = o.precision == "f64" ? Precision::f64 : Precision::f32;
+  options.executor.precision = parse_precision(o.precision, "--precision");
   options.task_seconds = o.task_seconds;
   options.cache = profile.cache;
   Progress bar("profile");

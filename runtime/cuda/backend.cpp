@@ -74,7 +74,7 @@ class CudaBackend final : public Backend {
   // One task of this process's devices, ready to be enqueued.
   struct Work {
     TaskId task;
-    std::int64_t device = 0;  // whose stream it is enqueued on; of NCCL's, the first of this process
+    std::int64_t device = 0;  // whose stream it is on
     int lane = 0;
     std::vector<std::size_t> after;  // works on other streams that it waits for
     bool awaited = false;            // by a work on another stream
@@ -129,7 +129,6 @@ class CudaBackend final : public Backend {
   std::optional<Collectives> collectives_;
   std::map<int, Memory> step_values_;  // by GPU
   std::vector<Memory> shard_lists_;
-  Memory step_staging_;
   std::uint64_t seed_ = 0;
   std::vector<Work> works_;
   std::vector<EventHandle> events_;  // by work that is awaited
@@ -193,7 +192,7 @@ void CudaBackend::allocate(const BackendOptions& options) {
     std::size_t free = 0, total = 0;
     UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     try {
-      device.arena = Memory(needed.count, Memory::Place::device);
+      device.arena = Memory(needed.count);
     } catch (const OutOfDeviceMemory&) {
       throw_input_error(
           "device {} needs {} of memory for the plan's buffers, but GPU {} has {} free of {}; search with "
@@ -204,10 +203,8 @@ void CudaBackend::allocate(const BackendOptions& options) {
     }
     for (Lane& lane : device.lanes) lane.stream = make_stream();
     device.libraries = std::make_unique<Libraries>(LibraryOptions{.math = math_of(precision_)});
-    if (!step_values_.contains(device.gpu))
-      step_values_[device.gpu] = Memory(sizeof(StepValues), Memory::Place::device);
+    if (!step_values_.contains(device.gpu)) step_values_[device.gpu] = Memory(sizeof(StepValues));
   }
-  step_staging_ = Memory(sizeof(StepValues), Memory::Place::host);
   if (precision_ != Precision::bf16) return;
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     BufferId id(static_cast<std::int64_t>(b));
@@ -215,7 +212,7 @@ void CudaBackend::allocate(const BackendOptions& options) {
     if (!here(buffer.device) || buffer.category != BufferCategory::weight || held(id) != DType::f32) continue;
     if (program_.tensor_of(id).dims.size() <= 1) continue;
     OnGpu on(devices_.at(buffer.device.value).gpu);
-    shadows_[id] = Memory(buffer.box.elements() * size_of(DType::bf16), Memory::Place::device);
+    shadows_[id] = Memory(buffer.box.elements() * size_of(DType::bf16));
   }
 }
 
@@ -243,7 +240,7 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
         UNITY_CUDA_CHECK(cudaStreamSynchronize(lane.stream.get()));
         lane.scratch = {};
-        lane.scratch = Memory(bytes, Memory::Place::device);
+        lane.scratch = Memory(bytes);
         lane.scratch_bytes = bytes;
       }
       return lane.scratch.data();
@@ -285,7 +282,7 @@ std::function<void()> CudaBackend::update_of(std::vector<ParameterShard> shards,
   list.chunks = number_chunks(shards);
   list.count = static_cast<int>(shards.size());
   auto bytes = static_cast<std::int64_t>(shards.size() * sizeof(ParameterShard));
-  shard_lists_.emplace_back(bytes, Memory::Place::device);
+  shard_lists_.emplace_back(bytes);
   UNITY_CUDA_CHECK(
       cudaMemcpy(shard_lists_.back().data(), shards.data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice));
   list.shards = static_cast<const ParameterShard*>(shard_lists_.back().data());
@@ -412,7 +409,7 @@ void CudaBackend::prepare() {
   for (auto& [d, device] : devices_) {
     OnGpu on(device.gpu);
     for (Lane& lane : device.lanes)
-      if (lane.scratch_bytes > 0) lane.scratch = Memory(lane.scratch_bytes, Memory::Place::device);
+      if (lane.scratch_bytes > 0) lane.scratch = Memory(lane.scratch_bytes);
   }
   for (std::size_t w = 0; w < works_.size(); ++w)
     if (works_[w].awaited) {
@@ -430,11 +427,10 @@ void CudaBackend::prepare() {
 }
 
 void CudaBackend::set_step_values(const StepInfo& info) {
-  auto* values = static_cast<StepValues*>(step_staging_.data());
-  *values = {static_cast<std::uint64_t>(info.step), info.rate_factor};
+  StepValues values{static_cast<std::uint64_t>(info.step), info.rate_factor};
   for (auto& [gpu, memory] : step_values_) {
     OnGpu on(gpu);
-    UNITY_CUDA_CHECK(cudaMemcpy(memory.data(), values, sizeof *values, cudaMemcpyHostToDevice));
+    UNITY_CUDA_CHECK(cudaMemcpy(memory.data(), &values, sizeof values, cudaMemcpyHostToDevice));
   }
 }
 

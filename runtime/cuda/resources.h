@@ -60,15 +60,14 @@ inline EventHandle make_event(bool timed) {
   return EventHandle(event);
 }
 
-// Memory of the current GPU, or of the host where GPUs reach it. Zeroed.
+// Memory of the current GPU, zeroed.
 class Memory {
  public:
-  enum class Place { device, host };
   Memory() = default;
-  Memory(std::int64_t bytes, Place place);  // OutOfDeviceMemory
-  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), place_(other.place_) {}
+  explicit Memory(std::int64_t bytes);  // OutOfDeviceMemory
+  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   Memory& operator=(Memory&& other) noexcept {
-    std::swap(data_, other.data_), std::swap(place_, other.place_);
+    std::swap(data_, other.data_);
     return *this;
   }
   ~Memory();
@@ -77,7 +76,6 @@ class Memory {
 
  private:
   void* data_ = nullptr;
-  Place place_ = Place::device;
 };
 
 }  // namespace unity::cuda
