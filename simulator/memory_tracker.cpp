@@ -3,26 +3,6 @@
 #include <algorithm>
 
 namespace unity {
-namespace {
-
-// The buffers a task reads or writes, with repetition.
-template <class Use>
-void for_each_buffer(const Program& program, const Task& task, Use use) {
-  if (task.kind == TaskKind::communicate) {
-    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
-      if (p.send.valid()) use(p.send);
-      if (p.receive.valid()) use(p.receive);
-    }
-    return;
-  }
-  auto operands = program.operands_of(task);
-  const ProgramOp* op = task.kind == TaskKind::compute ? &program.ops[static_cast<std::size_t>(task.op)] : nullptr;
-  for (std::size_t k = 0; k < operands.size(); ++k)
-    if (operands[k].valid() && !(op && k < op->inputs && op->shape_only[k])) use(operands[k]);
-}
-
-}  // namespace
-
 MemoryTracker::MemoryTracker(const Program& program, bool keep_samples)
     : program_(program),
       keep_samples_(keep_samples),

@@ -8,6 +8,22 @@
 
 namespace unity {
 
+// The buffers a task reads or writes, with repetition.
+template <class Use>
+void for_each_buffer(const Program& program, const Task& task, Use use) {
+  if (task.kind == TaskKind::communicate) {
+    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
+      if (p.send.valid()) use(p.send);
+      if (p.receive.valid()) use(p.receive);
+    }
+    return;
+  }
+  auto operands = program.operands_of(task);
+  const ProgramOp* op = task.kind == TaskKind::compute ? &program.ops[static_cast<std::size_t>(task.op)] : nullptr;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    if (operands[k].valid() && !(op && k < op->inputs && op->shape_only[k])) use(operands[k]);
+}
+
 // A buffer takes memory from the start of its first user to the end of its last one; persistent buffers throughout.
 class MemoryTracker {
  public:

@@ -1,14 +1,11 @@
 #include "simulator/task_graph.h"
 
-#include <utility>
-
 namespace unity {
 
-TaskGraph::TaskGraph(const Program& program) : waits_for_(program.tasks.size()), begin_(program.tasks.size() + 1) {
+TaskGraph::TaskGraph(const Program& program) {
   constexpr std::uint32_t kNone = UINT32_MAX;
-  constexpr std::size_t kStreams = 3;
   std::vector<std::uint32_t> last(static_cast<std::size_t>(program.devices) * kStreams, kNone);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  std::vector<Edge> edges;
   edges.reserve(program.dependencies.size() + 2 * program.tasks.size());
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
@@ -26,6 +23,10 @@ TaskGraph::TaskGraph(const Program& program) : waits_for_(program.tasks.size()),
       occupy(task.device);
     }
   }
+  *this = TaskGraph(program.tasks.size(), edges);
+}
+
+TaskGraph::TaskGraph(std::size_t tasks, std::span<const Edge> edges) : waits_for_(tasks), begin_(tasks + 1) {
   for (const auto& [before, after] : edges) ++begin_[before + 1], ++waits_for_[after];
   for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
   std::vector<std::uint32_t> next(begin_.begin(), begin_.end() - 1);

@@ -3,15 +3,22 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/plan/program.h"
 
 namespace unity {
 
+inline constexpr std::size_t kStreams = 3;
+
 class TaskGraph {
  public:
+  using Edge = std::pair<std::uint32_t, std::uint32_t>;  // the first before the second
+
+  TaskGraph() = default;
   explicit TaskGraph(const Program& program);
+  TaskGraph(std::size_t tasks, std::span<const Edge> edges);
 
   // By task: how many tasks it waits for (with repetition, as in followers()).
   const std::vector<std::uint32_t>& waits_for() const { return waits_for_; }
