@@ -55,7 +55,7 @@ Plan PlanSource::load(Topology& topology) const {
 Program lower_plan(const Plan& plan, const Topology& topology, bool training) {
   auto program = lower(plan.pcg, plan.mappings, topology, {training, plan.optimizer});
   if (!program.ok()) throw_input_error("plan for {}: {}", plan.model.name, program.error().message);
-  SimulationResult result = simulate(*program, topology, {false, RingModel::lockstep});
+  SimulationResult result = simulate(*program, topology, {.trace = false});
   for (std::size_t d = 0; d < result.peak_memory.size(); ++d) {
     DeviceId device(static_cast<std::int64_t>(d));
     if (result.peak_memory[d] > topology.spec(device).memory)

@@ -5,10 +5,10 @@
 
 namespace unity {
 
-SimulatedCostModel::SimulatedCostModel(Topology topology) : topology_(std::move(topology)), patterns_(topology_) {}
+SimulatedCostModel::SimulatedCostModel(Topology topology) : topology_(std::move(topology)), collectives_(topology_) {}
 
 Score SimulatedCostModel::score(const Program& program) const {
-  SimulationResult result = simulate(program, patterns_, {.trace = false});
+  SimulationResult result = simulate(program, collectives_, {.trace = false});
   return {result.iteration, std::move(result.peak_memory), program.communicated()};
 }
 
@@ -18,8 +18,7 @@ Picoseconds SimulatedCostModel::task_time(const Task& task, const ProgramOp*, De
 
 Picoseconds SimulatedCostModel::collective_time(CollectiveKind kind, const std::vector<DeviceId>& group,
                                                 Bytes bytes) const {
-  if (group.size() < 2) return {};
-  return idle_time(transfers(kind, group, bytes, patterns_), topology_);
+  return collectives_.choose(kind, group, bytes)->predicted();
 }
 
 }  // namespace unity

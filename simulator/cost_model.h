@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/search/cost_model.h"
-#include "simulator/collectives/patterns.h"
+#include "simulator/collectives/choice.h"
 
 namespace unity {
 
@@ -14,13 +14,13 @@ class SimulatedCostModel : public CostModel {
 
   Score score(const Program& program) const override;
   Picoseconds task_time(const Task& task, const ProgramOp* op, DeviceId device) const override;
-  // Closed form on the idle machine, with the links that the edges of the ring share. `group` as in transfers().
+  // Of the cheapest algorithm on the idle machine, with the links that its hops share. `group` as in CollectiveCache.
   Picoseconds collective_time(CollectiveKind kind, const std::vector<DeviceId>& group, Bytes bytes) const override;
   const Topology& topology() const override { return topology_; }
 
  private:
   Topology topology_;
-  PatternCache patterns_;
+  CollectiveCache collectives_;
 };
 
 }  // namespace unity

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
 
-#include "simulator/collectives/patterns.h"
+#include "simulator/collectives/running.h"
 #include "simulator/devices/shared_compute.h"
 #include "simulator/devices/task_times.h"
 #include "simulator/engine/event_queue.h"
 #include "simulator/memory_tracker.h"
-#include "simulator/network/network.h"
 #include "simulator/task_graph.h"
 
 namespace unity {
@@ -17,21 +17,22 @@ namespace {
 
 class Simulation {
  public:
-  Simulation(const Program& program, const PatternCache& patterns, const SimulationOptions& options)
+  Simulation(const Program& program, const CollectiveCache& cache, const SimulationOptions& options)
       : program_(program),
-        patterns_(patterns),
-        topology_(patterns.topology()),
+        cache_(cache),
+        topology_(cache.topology()),
         options_(options),
         graph_(program),
         waits_for_(graph_.waits_for()),
-        network_(topology_),
+        collectives_(topology_, program.communications.size(), options.collectives, options.steps),
         times_(program, topology_),
         shared_(topology_, program.communications.size()),
         memory_(program, options.trace),
         running_(topology_.device_count() + program.communications.size()),
-        running_communications_(program.communications.size()) {
+        communication_tasks_(program.communications.size()) {
     UNITY_CHECK(static_cast<std::size_t>(program.devices) <= topology_.device_count(), "a program for {} devices on {}",
                 program.devices, topology_.device_count());
+    check_options(options.collectives, topology_);
     if (options.trace) starts_.resize(program.tasks.size());
   }
 
@@ -44,8 +45,8 @@ class Simulation {
         start_ready();
         while (!queue_.empty() && queue_.next_time() == now_) handle(queue_.pop());
       } while (!ready_.empty());
-      for (FlowIndex f : network_.settle(now_))
-        queue_.push(network_.end(f), {Event::Kind::drained, f, 0, network_.version(f)});
+      for (FlowIndex f : collectives_.settle(now_))
+        queue_.push(collectives_.end(f), {Event::Kind::drained, f, 0, collectives_.version(f)});
       for (std::uint32_t user : shared_.settle(now_))
         queue_.push(shared_.end(user), {Event::Kind::shared_end, user, 0, shared_.version(user)});
       if (!queue_.empty() && queue_.next_time() == now_) continue;
@@ -60,25 +61,10 @@ class Simulation {
  private:
   struct Event {
     enum class Kind : std::uint8_t { end, shared_end, enter, drained, noticed } kind;
-    std::uint32_t index;    // end, enter, noticed: task; shared_end: user; drained: flow
-    std::uint32_t part;     // enter: transfer, or edge of a ring by steps
+    std::uint32_t index;    // end, noticed: task; shared_end: user; enter: communication; drained: flow
+    std::uint32_t part;     // enter: of the collective
     std::uint32_t version;  // shared_end, drained: stale when it differs
   };
-  // A transfer, or edge of a ring by steps, that a flow stands for.
-  struct FlowOwner {
-    std::uint32_t task, part;
-  };
-  struct RunningCommunication {
-    std::vector<Transfer> transfers;
-    std::uint32_t left = 0;
-    std::vector<std::vector<Picoseconds>> delivered;  // by edge, by step: when it had arrived
-    std::uint32_t steps = 0;                          // 0: lockstep
-  };
-
-  RunningCommunication& communication(std::uint32_t task) {
-    return running_communications_[static_cast<std::size_t>(program_.tasks[task].op)];
-  }
-
   void start_ready() {
     std::sort(ready_.begin(), ready_.end());
     starting_.swap(ready_);
@@ -113,29 +99,19 @@ class Simulation {
       return;
     }
     ++estimated_;
-    RunningCommunication& running = communication(id);
-    running.transfers = transfers(c, patterns_);
-    running.left = static_cast<std::uint32_t>(running.transfers.size());
-    bool ring = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::all_gather ||
-                c.kind == CollectiveKind::reduce_scatter;
-    if (running.left == 0) {
+    communication_tasks_[index] = id;
+    auto choice = cache_.choose(c, options_.collectives);
+    if (options_.trace) choices_.push_back({TaskId(id), choice->reason, choice->alternatives});
+    if (collectives_.start(static_cast<std::uint32_t>(index), std::move(choice), now_))
       queue_.push(now_, {Event::Kind::end, id, 0, 0});
-    } else if (ring && options_.ring == RingModel::steps) {
-      auto n = static_cast<std::uint32_t>(c.participants.size());
-      running.steps = c.kind == CollectiveKind::all_reduce ? 2 * (n - 1) : n - 1;
-      running.delivered.assign(n, {});
-      running.left = n;
-      for (std::uint32_t edge = 0; edge < n; ++edge) send_step(id, edge, now_);
-    } else {
-      for (std::uint32_t part = 0; part < running.left; ++part)
-        queue_.push(now_ + running.transfers[part].latency, {Event::Kind::enter, id, part, 0});
-    }
+    proceed(std::nullopt);
   }
 
-  // What the edge sends next was there at `available`; its link is free now.
-  void send_step(std::uint32_t task, std::uint32_t edge, Picoseconds available) {
-    Picoseconds latency = communication(task).transfers[0].pattern->latencies[edge];
-    queue_.push(std::max(now_, available + latency), {Event::Kind::enter, task, edge, 0});
+  // Queues what a collective does next, and ends the communication that has ended, if one has.
+  void proceed(std::optional<std::uint32_t> ended) {
+    for (const RunningCollectives::Entry& e : collectives_.take_entries())
+      queue_.push(e.time, {Event::Kind::enter, e.collective, e.part, 0});
+    if (ended) end(communication_tasks_[*ended]);
   }
 
   void handle(const Event& event) {
@@ -150,44 +126,10 @@ class Simulation {
       case Event::Kind::noticed:
         return ready_.push_back(event.index);
       case Event::Kind::enter:
-        return enter(event.index, event.part);
-      case Event::Kind::drained: {
-        if (network_.version(event.index) != event.version) return;
-        network_.finish(event.index);
-        FlowOwner owner = owners_[event.index];
-        return arrive(owner.task, owner.part);
-      }
+        return proceed(collectives_.enter(event.index, event.part, now_));
+      case Event::Kind::drained:
+        return proceed(collectives_.drained(event.index, event.version, now_));
     }
-  }
-
-  // The latency is over: the flow shares the links from now on.
-  void enter(std::uint32_t task, std::uint32_t part) {
-    const RunningCommunication& running = communication(task);
-    const Transfer& transfer = running.transfers[running.steps ? 0 : part];
-    double bytes = running.steps ? transfer.bytes / running.steps : transfer.bytes;
-    if (bytes <= 0) return arrive(task, part);
-    FlowIndex flow =
-        network_.start(running.steps ? transfer.pattern->edges[part] : transfer.pattern->uses, bytes, now_);
-    if (owners_.size() <= flow) owners_.resize(flow + 1);
-    owners_[flow] = {task, part};
-  }
-
-  void arrive(std::uint32_t task, std::uint32_t part) {
-    RunningCommunication& running = communication(task);
-    if (running.steps) {
-      // An edge may send step s when its own step s-1 has gone out and the edge before has delivered its step s-1.
-      std::size_t n = running.delivered.size(), before = (part + n - 1) % n, after = (part + 1) % n;
-      running.delivered[part].push_back(now_);
-      std::size_t sent = running.delivered[part].size();
-      if (sent == running.steps) {
-        if (--running.left == 0) end(task);
-        return;
-      }
-      if (running.delivered[before].size() >= sent) send_step(task, part, running.delivered[before][sent - 1]);
-      if (running.delivered[after].size() == sent) send_step(task, static_cast<std::uint32_t>(after), now_);
-      return;
-    }
-    if (--running.left == 0) end(task);
   }
 
   void end(std::uint32_t id) {
@@ -225,6 +167,9 @@ class Simulation {
     result.profiled_tasks = profiled_;
     result.estimated_tasks = estimated_;
     if (!options_.trace) return result;
+    std::sort(choices_.begin(), choices_.end(),
+              [](const TaskCollective& a, const TaskCollective& b) { return a.task < b.task; });
+    result.collectives = std::move(choices_);
     trace_.source = "simulated";
     trace_.program = program_hash(program_);
     trace_.iteration = last_end_;
@@ -237,19 +182,19 @@ class Simulation {
   }
 
   const Program& program_;
-  const PatternCache& patterns_;
+  const CollectiveCache& cache_;
   const Topology& topology_;
   SimulationOptions options_;
   TaskGraph graph_;
   std::vector<std::uint32_t> waits_for_;
   EventQueue<Event> queue_;
-  Network network_;
+  RunningCollectives collectives_;
   TaskTimes times_;
   SharedCompute shared_;
   MemoryTracker memory_;
-  std::vector<std::uint32_t> running_;  // by user of shared compute: its task
-  std::vector<RunningCommunication> running_communications_;
-  std::vector<FlowOwner> owners_;  // by flow
+  std::vector<std::uint32_t> running_;              // by user of shared compute: its task
+  std::vector<std::uint32_t> communication_tasks_;  // by communication
+  std::vector<TaskCollective> choices_;
   std::vector<std::uint32_t> ready_, starting_;
   std::vector<Picoseconds> starts_;
   std::int64_t profiled_ = 0, estimated_ = 0;
@@ -262,11 +207,11 @@ class Simulation {
 }  // namespace
 
 SimulationResult simulate(const Program& program, const Topology& topology, const SimulationOptions& options) {
-  return simulate(program, PatternCache(topology), options);
+  return simulate(program, CollectiveCache(topology), options);
 }
 
-SimulationResult simulate(const Program& program, const PatternCache& patterns, const SimulationOptions& options) {
-  return Simulation(program, patterns, options).run();
+SimulationResult simulate(const Program& program, const CollectiveCache& cache, const SimulationOptions& options) {
+  return Simulation(program, cache, options).run();
 }
 
 }  // namespace unity

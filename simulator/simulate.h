@@ -5,7 +5,7 @@
 // communication streams of all participants. Tasks take the time that the device's profile or the
 // roofline says (devices/task_times.h), stretched where
 // logical devices share a physical one; communications share links max-min fairly (network/network.h,
-// collectives/patterns.h). Deterministic: equal inputs give byte-identical results.
+// collectives/shapes.h). Deterministic: equal inputs give byte-identical results.
 #pragma once
 
 #include <vector>
@@ -13,19 +13,21 @@
 #include "core/machine/topology.h"
 #include "core/plan/program.h"
 #include "core/trace/trace.h"
+#include "simulator/collectives/choice.h"
 
 namespace unity {
 
-class PatternCache;
-
-enum class RingModel : std::uint8_t {
-  lockstep,  // one flow for the whole ring
-  steps,  // each edge of each step a flow of its own that waits for the step before; slow, shows stragglers in a ring
+struct SimulationOptions {
+  bool trace = true;   // spans, memory samples, choices of collectives; off for scoring
+  bool steps = false;  // collectives transfer by transfer (collectives/steps.h): slow, shows stragglers
+  CollectiveOptions collectives;
 };
 
-struct SimulationOptions {
-  bool trace = true;  // spans and memory samples; off for scoring
-  RingModel ring = RingModel::lockstep;
+// What was chosen for a communication, and why.
+struct TaskCollective {
+  TaskId task;
+  ChoiceReason reason = ChoiceReason::only;
+  std::vector<CollectiveAlternative> alternatives;  // the chosen one first; empty where nothing moves
 };
 
 struct SimulationResult {
@@ -35,10 +37,11 @@ struct SimulationResult {
   std::vector<Bytes> peak_memory;
   std::int64_t profiled_tasks = 0, estimated_tasks = 0;  // whose times were measured (core/machine/profile.h); others
   Trace trace;                                           // source "simulated"; empty without SimulationOptions::trace
+  std::vector<TaskCollective> collectives;  // by task; of those whose time was not measured; empty without trace
 };
 
 SimulationResult simulate(const Program& program, const Topology& topology, const SimulationOptions& options = {});
-// With patterns kept from earlier simulations on the same topology.
-SimulationResult simulate(const Program& program, const PatternCache& patterns, const SimulationOptions& options);
+// With choices kept from earlier simulations on the same topology.
+SimulationResult simulate(const Program& program, const CollectiveCache& cache, const SimulationOptions& options);
 
 }  // namespace unity

@@ -26,6 +26,7 @@ struct EfficiencyPoint {
 double efficiency_at(const std::vector<EfficiencyPoint>& curve, double amount);  // 1 for an empty curve
 
 class DeviceProfile;
+struct CollectiveLibrary;
 
 // What one (logical) device can do. From a device file, topologies/devices/NAME.yaml.
 struct DeviceSpec {
@@ -84,6 +85,7 @@ class Topology {
   std::vector<Vertex> vertices;
   std::vector<Link> links;
   std::vector<Level> levels;
+  std::shared_ptr<const CollectiveLibrary> collectives;  // what runs the collectives (collectives.h); null: plain rings
 
   std::size_t device_count() const { return devices.size(); }
   const Device& device(DeviceId id) const { return devices.at(id.index()); }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "core/machine/collectives.h"
 #include "core/machine/files.h"
 #include "core/machine/yaml_read.h"
 
@@ -41,8 +42,8 @@ class TopologyBuilder {
   TopologyBuilder(const YamlReader& yaml, std::filesystem::path devices_folder, std::string name, int nodes)
       : yaml_(yaml), devices_folder_(std::move(devices_folder)) {
     topology_.name = std::move(name);
-    yaml.check_keys(yaml.root(),
-                    {"format", "version", "hierarchy", "device", "devices", "shared_compute", "switches", "links"});
+    yaml.check_keys(yaml.root(), {"format", "version", "hierarchy", "device", "devices", "shared_compute", "switches",
+                                  "links", "collectives"});
     if (yaml.root()["hierarchy"] && yaml.root()["devices"])
       yaml.fail_at(yaml.root()["devices"], "both 'hierarchy' and 'devices' are given, expected one of them");
     read_switches();
@@ -52,6 +53,12 @@ class TopologyBuilder {
       add_hierarchy(nodes);
     if (YAML::Node links = yaml.root()["links"])
       for (const YAML::Node& link : yaml.items(links, "links")) add_links(link);
+    if (YAML::Node name = yaml.root()["collectives"]) {
+      Result<std::string> file =
+          find_collectives(yaml.text(name, "collectives"), devices_folder_.parent_path().string());
+      if (!file.ok()) yaml.fail_at(name, file.error().message);
+      topology_.collectives = load_collectives(*file, topology_.specs.front().name);
+    }
   }
 
   Topology take() && { return std::move(topology_); }

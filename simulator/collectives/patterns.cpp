@@ -1,169 +1,176 @@
 #include "simulator/collectives/patterns.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
-#include <mutex>
 
 namespace unity {
 namespace {
 
-// The largest sum of `count` consecutive values around a circle.
-Picoseconds largest_run(const std::vector<Picoseconds>& values, std::size_t count) {
-  Picoseconds largest;
-  for (std::size_t first = 0; first < values.size(); ++first) {
-    Picoseconds sum;
-    for (std::size_t i = 0; i < count; ++i) sum += values[(first + i) % values.size()];
-    largest = std::max(largest, sum);
-  }
-  return largest;
-}
+class Builder {
+ public:
+  explicit Builder(const Topology& topology) : topology_(topology) {}
 
-std::vector<DeviceId> devices_of(const Communication& c) {
-  std::vector<DeviceId> devices;
-  devices.reserve(c.participants.size());
-  for (const Participant& p : c.participants) devices.push_back(p.device);
-  return devices;
-}
-
-std::vector<Transfer> all_to_all(const std::map<std::pair<DeviceId, DeviceId>, double>& bytes,
-                                 const PatternCache& patterns) {
-  std::vector<Transfer> result;
-  for (const auto& [ends, count] : bytes) {
-    std::vector<DeviceId> path = {ends.first, ends.second};
-    const Pattern& pattern = patterns.chain(path);
-    result.push_back({&pattern, count, pattern.once_around});
+  // The edge's number.
+  std::uint32_t add(DeviceId from, DeviceId to, std::vector<std::uint32_t> after = {}) {
+    return add(from, to, topology_.route(from, to), 1, std::move(after));
   }
-  return result;
+  std::uint32_t add(DeviceId from, DeviceId to, std::span<const LinkId> links, std::uint32_t weight,
+                    std::vector<std::uint32_t> after) {
+    Edge edge{from, to, {}, {}, {}, weight, std::move(after)};
+    HopClass hop = HopClass::nvlink;
+    for (LinkId l : links) {
+      const Link& link = topology_.links[l.index()];
+      edge.uses.push_back({static_cast<std::uint32_t>(l.value), 1});
+      edge.latency += link.latency;
+      hop = std::max(hop, class_of(link.kind));
+    }
+    if (to.valid()) edge.hop = hop;
+    pattern_.edges.push_back(std::move(edge));
+    return static_cast<std::uint32_t>(pattern_.edges.size() - 1);
+  }
+
+  Pattern finish(std::uint32_t ring = 0) {
+    pattern_.ring = ring;
+    std::map<std::uint32_t, std::uint32_t> times;
+    std::map<DeviceId, double> sent;
+    std::vector<std::uint32_t> hops;
+    for (const Edge& edge : pattern_.edges) {
+      for (const LinkUse& use : edge.uses) times[use.link] += edge.weight;
+      if (edge.from.valid()) sent[edge.from] += edge.weight;
+      std::uint32_t before = 0;
+      for (std::uint32_t a : edge.after) before = std::max(before, hops[a]);
+      hops.push_back(before + 1);
+    }
+    for (const auto& [link, count] : times) pattern_.uses.push_back({link, count});
+    for (const auto& [device, units] : sent) pattern_.sent = std::max(pattern_.sent, units);
+    if (ring == 0)
+      for (std::uint32_t h : hops) pattern_.hops = std::max(pattern_.hops, h);
+    return std::move(pattern_);
+  }
+
+  // By rank: edges.
+  using Arrivals = std::vector<std::vector<std::uint32_t>>;
+  // Adds the edges up and down a tree. `arrived`: over which edges came what a rank adds or, at the root, hands down;
+  // returns the same of the result.
+  Arrivals tree(std::span<const DeviceId> group, const Tree& tree, bool up, bool down, Arrivals arrived) {
+    std::vector<int> order = top_down(tree);
+    auto at = [](int rank) { return static_cast<std::size_t>(rank); };
+    if (up)
+      for (std::size_t i = order.size(); i-- > 1;) {
+        int rank = order[i], parent = tree[at(rank)];
+        arrived[at(parent)].push_back(add(group[at(rank)], group[at(parent)], arrived[at(rank)]));
+      }
+    if (down)
+      for (std::size_t i = 1; i < order.size(); ++i) {
+        int rank = order[i], parent = tree[at(rank)];
+        arrived[at(rank)] = {add(group[at(parent)], group[at(rank)], arrived[at(parent)])};
+      }
+    return arrived;
+  }
+
+ private:
+  const Topology& topology_;
+  Pattern pattern_;
+};
+
+// The switch that is the only vertex between any two of the devices, if there is one.
+std::optional<VertexId> common_switch(const Topology& topology, std::span<const DeviceId> devices) {
+  std::optional<VertexId> common;
+  for (DeviceId a : devices) {
+    DeviceId b = devices[a == devices[0] ? 1 : 0];
+    for (auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+      std::vector<LinkId> route = topology.route(from, to);
+      if (route.size() != 2) return std::nullopt;
+      VertexId middle = topology.links[route[0].index()].to;
+      if (topology.vertices[middle.index()].device.valid() || (common && *common != middle)) return std::nullopt;
+      common = middle;
+    }
+  }
+  return common;
 }
 
 }  // namespace
 
-std::size_t PatternCache::KeyHash::operator()(const std::vector<std::int32_t>& key) const {
-  Hash h = key.size();
-  for (std::int32_t k : key) h = (h ^ static_cast<std::uint32_t>(k)) * 0x100000001b3u;
-  return mix(h);
+HopClass class_of(LinkKind kind) {
+  if (kind == LinkKind::infiniband || kind == LinkKind::ethernet) return HopClass::net;
+  return kind == LinkKind::pcie || kind == LinkKind::xbus ? HopClass::pci : HopClass::nvlink;
 }
 
-Pattern PatternCache::make(const std::vector<DeviceId>& path, bool closed) const {
-  Pattern pattern;
-  std::map<std::uint32_t, std::uint32_t> times;
-  std::size_t edges = closed ? path.size() : path.size() - 1;
-  for (std::size_t i = 0; i < edges; ++i) {
-    std::vector<LinkUse>& edge = pattern.edges.emplace_back();
-    Picoseconds latency;
-    for (LinkId l : topology_.route(path[i], path[(i + 1) % path.size()])) {
-      edge.push_back({static_cast<std::uint32_t>(l.value), 1});
-      ++times[edge.back().link];
-      latency += topology_.links[l.index()].latency;
+Pattern ring_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> orders) {
+  Builder builder(topology);
+  for (const std::vector<DeviceId>& order : orders)
+    for (std::size_t i = 0; i < order.size(); ++i) builder.add(order[i], order[(i + 1) % order.size()]);
+  return builder.finish(static_cast<std::uint32_t>(orders[0].size()));
+}
+
+Pattern chain_pattern(const Topology& topology, std::span<const DeviceId> path) {
+  Builder builder(topology);
+  std::vector<std::uint32_t> before;
+  for (std::size_t i = 1; i < path.size(); ++i) before = {builder.add(path[i - 1], path[i], before)};
+  return builder.finish();
+}
+
+Pattern tree_pattern(const Topology& topology, std::span<const DeviceId> group, std::span<const Tree> trees, bool up,
+                     bool down) {
+  Builder builder(topology);
+  for (const Tree& tree : trees) builder.tree(group, tree, up, down, Builder::Arrivals(tree.size()));
+  return builder.finish();
+}
+
+Pattern direct_pattern(const Topology& topology, std::span<const DeviceId> group, Ends ends) {
+  Builder builder(topology);
+  for (std::size_t a = 0; a < group.size(); ++a)
+    for (std::size_t b = 0; b < group.size(); ++b)
+      if (a != b && (ends == Ends::all || (ends == Ends::from_first ? a : b) == 0)) builder.add(group[a], group[b]);
+  return builder.finish();
+}
+
+std::optional<Pattern> in_switch_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> nodes) {
+  Builder builder(topology);
+  std::size_t places = nodes[0].size();
+  if (places < 2) return std::nullopt;
+  // All data, and once more the part of which the device holds the sum.
+  auto weight = static_cast<std::uint32_t>(2 * (places + 1));
+  auto link = [&](DeviceId a, DeviceId b, std::size_t which) { return std::vector{topology.route(a, b)[which]}; };
+  Builder::Arrivals summed(nodes.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<DeviceId>& node = nodes[n];
+    if (!common_switch(topology, node)) return std::nullopt;
+    for (DeviceId d : node)
+      summed[n].push_back(builder.add(d, DeviceId{}, link(d, node[d == node[0] ? 1 : 0], 0), weight, {}));
+  }
+  Builder::Arrivals complete = nodes.size() > 1 ? Builder::Arrivals(nodes.size()) : summed;
+  if (nodes.size() > 1)
+    for (std::size_t place = 0; place < places; ++place) {
+      std::vector<DeviceId> rail;
+      for (const std::vector<DeviceId>& node : nodes) rail.push_back(node[place]);
+      for (const Tree& tree : double_binary_tree(static_cast<int>(nodes.size()))) {
+        Builder::Arrivals arrived = builder.tree(rail, tree, true, true, summed);
+        for (std::size_t n = 0; n < nodes.size(); ++n)
+          complete[n].insert(complete[n].end(), arrived[n].begin(), arrived[n].end());
+      }
     }
-    pattern.latencies.push_back(latency);
-  }
-  pattern.idle_rate = std::numeric_limits<double>::infinity();
-  for (const auto& [link, count] : times) {
-    pattern.uses.push_back({link, count});
-    pattern.idle_rate = std::min(pattern.idle_rate, topology_.links[link].bandwidth.rate / count);
-  }
-  if (closed) {
-    pattern.once_around = largest_run(pattern.latencies, edges - 1);
-    pattern.twice_around = largest_run(pattern.latencies, 2 * (edges - 1));
-  } else {
-    for (Picoseconds latency : pattern.latencies) pattern.once_around += latency;
-  }
-  return pattern;
+  for (std::size_t n = 0; n < nodes.size(); ++n)
+    for (DeviceId d : nodes[n])
+      builder.add(DeviceId{}, d, link(nodes[n][d == nodes[n][0] ? 1 : 0], d, 1), weight, complete[n]);
+  return builder.finish();
 }
 
-const Pattern& PatternCache::find(const std::vector<DeviceId>& path, bool closed) const {
-  std::vector<std::int32_t> key;
-  key.reserve(path.size() + 1);
-  key.push_back(closed);
-  for (DeviceId d : path) key.push_back(d.value);
-  {
-    std::shared_lock lock(mutex_);
-    if (auto found = patterns_.find(key); found != patterns_.end()) return *found->second;
+std::vector<std::vector<DeviceId>> by_node(const Topology& topology, std::span<const DeviceId> group) {
+  int devices = 1;
+  bool found = false;
+  for (const Level& level : topology.levels) {
+    if (found) devices *= level.count;
+    found = found || level.name == "node";
   }
-  auto made = std::make_unique<const Pattern>(make(path, closed));
-  std::unique_lock lock(mutex_);
-  return *patterns_.emplace(std::move(key), std::move(made)).first->second;
-}
-
-const Pattern& PatternCache::ring(std::span<const DeviceId> group) const {
-  UNITY_CHECK(group.size() > 1, "a ring of {} devices", group.size());
-  std::vector<DeviceId> sorted(group.begin(), group.end());
-  std::sort(sorted.begin(), sorted.end());
-  return find(sorted, true);
-}
-
-const Pattern& PatternCache::chain(std::span<const DeviceId> path) const {
-  UNITY_CHECK(path.size() > 1, "a chain of {} devices", path.size());
-  return find({path.begin(), path.end()}, false);
-}
-
-std::vector<Transfer> transfers(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes,
-                                const PatternCache& patterns) {
-  double size = static_cast<double>(bytes.count), n = static_cast<double>(group.size());
-  if (group.size() < 2) return {};
-  switch (kind) {
-    case CollectiveKind::all_reduce: {
-      const Pattern& ring = patterns.ring(group);
-      return {{&ring, 2 * (n - 1) / n * size, ring.twice_around}};
-    }
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: {
-      const Pattern& ring = patterns.ring(group);
-      return {{&ring, (n - 1) / n * size, ring.once_around}};
-    }
-    case CollectiveKind::send:
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce: {
-      std::vector<DeviceId> path(group.begin(), group.end());
-      std::sort(path.begin() + 1, path.end());
-      if (kind == CollectiveKind::reduce) std::reverse(path.begin(), path.end());
-      const Pattern& chain = patterns.chain(path);
-      return {{&chain, size, chain.once_around}};
-    }
-    case CollectiveKind::all_to_all:
-      break;
+  std::map<int, std::vector<DeviceId>> nodes;
+  for (DeviceId d : group) nodes[found ? d.value / devices : 0].push_back(d);
+  std::vector<std::vector<DeviceId>> result;
+  for (auto& [node, members] : nodes) {
+    std::sort(members.begin(), members.end());
+    result.push_back(std::move(members));
   }
-  std::map<std::pair<DeviceId, DeviceId>, double> pairs;
-  for (DeviceId a : group)
-    for (DeviceId b : group)
-      if (a != b) pairs[{a, b}] = size / (n * n);
-  return all_to_all(pairs, patterns);
-}
-
-std::vector<Transfer> transfers(const Communication& c, const PatternCache& patterns) {
-  std::vector<DeviceId> devices = devices_of(c);
-  std::int64_t element = size_of(c.dtype);
-  if (c.kind == CollectiveKind::all_to_all) {
-    std::map<std::pair<DeviceId, DeviceId>, double> pairs;
-    for (const Exchange& e : c.exchanges) {
-      DeviceId from = devices[static_cast<std::size_t>(e.from)], to = devices[static_cast<std::size_t>(e.to)];
-      if (from != to) pairs[{from, to}] += static_cast<double>(e.box.elements() * element);
-    }
-    return all_to_all(pairs, patterns);
-  }
-  std::int64_t elements = 0;
-  if (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
-    for (const Participant& p : c.participants) elements += p.piece.elements();
-  else
-    elements = c.participants.front().piece.elements();
-  return transfers(c.kind, devices, {elements * element}, patterns);
-}
-
-Picoseconds idle_time(const std::vector<Transfer>& transfers, const Topology& topology) {
-  if (transfers.size() == 1)
-    return transfers[0].latency + from_seconds(transfers[0].bytes / transfers[0].pattern->idle_rate);
-  std::map<std::uint32_t, double> load;
-  Picoseconds latency;
-  for (const Transfer& t : transfers) {
-    latency = std::max(latency, t.latency);
-    for (const LinkUse& use : t.pattern->uses) load[use.link] += t.bytes * use.times;
-  }
-  double seconds = 0;
-  for (const auto& [link, bytes] : load) seconds = std::max(seconds, bytes / topology.links[link].bandwidth.rate);
-  return latency + from_seconds(seconds);
+  return result;
 }
 
 }  // namespace unity

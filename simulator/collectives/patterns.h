@@ -1,73 +1,58 @@
-// How a collective uses the links.
-//
-// A ring or chain moves in lockstep: every edge carries the same bytes, and a late one stalls the others. Hence a
-// collective is one flow that uses each link as often as edges cross it, and drains at one max-min fair rate. On n
-// devices and S bytes each edge of a ring carries 2(n-1)/n S (all-reduce) or (n-1)/n S (all-gather, reduce-scatter),
-// each edge of a chain S (broadcast, reduce, send: pipelined). Before, it waits for its latency without using
-// bandwidth: the longest way a piece goes, 2(n-1) or n-1 consecutive edges of a ring, all edges of a chain. On an idle
-// uniform machine with latency a and bandwidth B this is the closed form 2(n-1) a + 2(n-1)/n S/B (all-reduce).
+// Which links the hops of a collective cross, and which hop hands on what came over which other. Plain data.
 #pragma once
 
-#include <memory>
-#include <shared_mutex>
+#include <cstdint>
+#include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "core/machine/collectives.h"
 #include "core/machine/topology.h"
-#include "core/plan/program.h"
+#include "simulator/collectives/trees.h"
 #include "simulator/network/network.h"
 
 namespace unity {
 
+HopClass class_of(LinkKind kind);
+
+// A hop from one device to another, or half of one: into a switch that works on the data, or out of it.
+struct Edge {
+  DeviceId from, to;          // invalid: the switch
+  std::vector<LinkUse> uses;  // its links, once each
+  Picoseconds latency;        // of its links
+  // None for the way into a switch: a protocol's latency counts once for the way in and out.
+  std::optional<HopClass> hop;
+  std::uint32_t weight = 1;          // units of data that it carries
+  std::vector<std::uint32_t> after;  // the edges, all before this one, whose data it hands on; not of rings
+};
+
 struct Pattern {
-  std::vector<LinkUse> uses;                // of all edges
-  std::vector<std::vector<LinkUse>> edges;  // of each
-  std::vector<Picoseconds> latencies;       // of each edge
-  Picoseconds once_around;                  // ring: n-1 consecutive edges, the slowest; chain: all edges
-  Picoseconds twice_around;                 // ring: 2(n-1) consecutive edges, the slowest
-  double idle_rate = 0;                     // bytes per second on the idle machine: least of bandwidth / times
+  std::vector<Edge> edges;
+  // In rings of this many consecutive edges each hands on what came over the one before; 0: Edge::after says.
+  std::uint32_t ring = 0;
+  std::vector<LinkUse> uses;  // of all edges together, times their weights; ascending
+  double sent = 0;            // units that the busiest device sends
+  // Of the longest way from edge to edge: its hops. Rings: 1, since their data do not travel in chunks.
+  std::uint32_t hops = 1;
 };
 
-// A flow of a collective: `bytes` over the pattern after `latency`.
-struct Transfer {
-  const Pattern* pattern = nullptr;
-  double bytes = 0;
-  Picoseconds latency;
-};
+// Rings through the devices in the given orders; a unit is a ring's share of the data of one edge.
+Pattern ring_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> orders);
+// From each device to the next.
+Pattern chain_pattern(const Topology& topology, std::span<const DeviceId> path);
+// Up the trees (a reduction), then down (a broadcast). `group` by rank; a unit is what one tree carries.
+Pattern tree_pattern(const Topology& topology, std::span<const DeviceId> group, std::span<const Tree> trees, bool up,
+                     bool down);
+// Every pair: each at once to each; or from the first to all others, or from all others to it.
+enum class Ends : std::uint8_t { all, from_first, to_first };
+Pattern direct_pattern(const Topology& topology, std::span<const DeviceId> group, Ends ends);
+// All-reduce by the switch that all devices of a node hang on (NVLink SHARP): each device sends all data into the
+// switch, which gives every device its part of the sum; the device sends that once, and the switch gives it to all.
+// Between several nodes double binary trees join the devices of the same place. `nodes`: equally many devices of each
+// node; a unit is 1 / (2 x devices of a node) of the data. None where the devices of a node have no switch in common.
+std::optional<Pattern> in_switch_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> nodes);
 
-// Patterns of groups of devices on a topology, computed once each. Thread-safe.
-class PatternCache {
- public:
-  explicit PatternCache(const Topology& topology) : topology_(topology) {}
-
-  // The ring through the devices in the order of their numbers, which is the order of the hierarchy.
-  const Pattern& ring(std::span<const DeviceId> group) const;
-  // From each device to the next.
-  const Pattern& chain(std::span<const DeviceId> path) const;
-
-  const Topology& topology() const { return topology_; }
-
- private:
-  struct KeyHash {
-    std::size_t operator()(const std::vector<std::int32_t>& key) const;
-  };
-  const Pattern& find(const std::vector<DeviceId>& path, bool closed) const;
-  Pattern make(const std::vector<DeviceId>& path, bool closed) const;
-
-  const Topology& topology_;
-  mutable std::shared_mutex mutex_;
-  mutable std::unordered_map<std::vector<std::int32_t>, std::unique_ptr<const Pattern>, KeyHash> patterns_;
-};
-
-// The transfers of a communication; it has ended when all have. `group` in participant order (broadcast and reduce:
-// root first, send: source first). `bytes` is the whole tensor piece S; all_to_all: what all participants hold
-// together, each an equal part for every other.
-std::vector<Transfer> transfers(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes,
-                                const PatternCache& patterns);
-std::vector<Transfer> transfers(const Communication& communication, const PatternCache& patterns);
-
-// The time of the transfers alone on the idle machine. Exact for one transfer; for several, each link's load bounds it.
-Picoseconds idle_time(const std::vector<Transfer>& transfers, const Topology& topology);
+// The devices by the part of the hierarchy's level `node` that they are in, in the order of their numbers.
+std::vector<std::vector<DeviceId>> by_node(const Topology& topology, std::span<const DeviceId> group);
 
 }  // namespace unity

@@ -1,5 +1,8 @@
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
+#include "simulator/collectives/steps.h"
 #include "simulator/cost_model.h"
 #include "simulator/simulate.h"
 #include "tests/support/simulator_build.h"
@@ -21,35 +24,231 @@ std::vector<DeviceId> ids(const std::vector<int>& devices) {
   return result;
 }
 
-double seconds(const Topology& t, CollectiveKind kind, const std::vector<int>& devices, std::int64_t elements,
-               RingModel ring = RingModel::lockstep) {
+SimulationOptions asking(CollectiveAlgorithm algorithm, bool steps = false) {
+  return {.steps = steps, .collectives = {.algorithm = algorithm}};
+}
+
+SimulationResult result(const Topology& t, CollectiveKind kind, const std::vector<int>& devices, std::int64_t elements,
+                        const SimulationOptions& options = {}) {
   ProgramBuilder b(static_cast<int>(t.device_count()));
   b.communicate(kind, devices, elements);
-  return simulate(b.program, t, {.ring = ring}).iteration.seconds();
+  return simulate(b.program, t, options);
+}
+
+double seconds(const Topology& t, CollectiveKind kind, const std::vector<int>& devices, std::int64_t elements,
+               const SimulationOptions& options = {}) {
+  return result(t, kind, devices, elements, options).iteration.seconds();
 }
 
 constexpr double kAlpha = 5e-6, kBandwidth = 10e9;
 
-}  // namespace
+// Every device on a port of one switch; a hop from device to device takes kAlpha.
+Topology star(int n) {
+  MachineBuilder m(n);
+  VertexId s = m.add_switch("s");
+  for (int d = 0; d < n; ++d) m.link(m.device(d), s, kBandwidth * 1e-9, kAlpha * 1e6 / 2);
+  return m.finish();
+}
 
-TEST_CASE("ring collectives on an idle uniform machine take the closed form, in lockstep and step by step") {
-  const std::int64_t elements = 27'720 * 100;  // divisible by 2 to 12
-  const double size = 4.0 * elements;
-  for (int n = 2; n <= 12; ++n) {
-    for (const Topology& t :
-         {all_pairs(n, kBandwidth * 1e-9, kAlpha * 1e6), ring_machine(n, kBandwidth * 1e-9, kAlpha * 1e6)}) {
-      double around = (n - 1) * kAlpha + (n - 1.0) / n * size / kBandwidth;
-      for (RingModel ring : {RingModel::lockstep, RingModel::steps}) {
-        INFO(n << " devices");
-        CHECK(seconds(t, CollectiveKind::all_reduce, first(n), elements, ring) == Approx(2 * around).epsilon(1e-9));
-        CHECK(seconds(t, CollectiveKind::all_gather, first(n), elements, ring) == Approx(around).epsilon(1e-9));
-        CHECK(seconds(t, CollectiveKind::reduce_scatter, first(n), elements, ring) == Approx(around).epsilon(1e-9));
-      }
-      SimulatedCostModel cost(t);
-      CHECK(cost.collective_time(CollectiveKind::all_reduce, ids(first(n)), {static_cast<std::int64_t>(size)})
-                .seconds() == Approx(2 * around).epsilon(1e-9));
+constexpr double kFarAlpha = 20e-6, kFarBandwidth = 2e9;
+
+// Nodes like star(), joined by a network with a port for each device; a hop between nodes takes kFarAlpha.
+Topology cluster(int nodes, int devices) {
+  MachineBuilder m(nodes * devices);
+  VertexId network = m.add_switch("network");
+  for (int n = 0; n < nodes; ++n) {
+    VertexId s = m.add_switch("s" + std::to_string(n));
+    for (int d = n * devices; d < (n + 1) * devices; ++d) {
+      m.link(m.device(d), s, kBandwidth * 1e-9, kAlpha * 1e6 / 2);
+      m.link(m.device(d), network, kFarBandwidth * 1e-9, kFarAlpha * 1e6 / 2);
+      m.topology.links.back().kind = LinkKind::ethernet;
     }
   }
+  // The way over the network has as few hops as that over the switch, but takes longer.
+  m.topology.levels = {{"node", nodes}, {"device", devices}};
+  return m.finish();
+}
+
+constexpr std::int64_t kElements = 2'400'000;
+constexpr double kSize = 4.0 * kElements;
+constexpr CollectiveKind kAllReduce = CollectiveKind::all_reduce;
+
+}  // namespace
+
+TEST_CASE("ring collectives on an idle uniform machine take the closed form within a tick for each step") {
+  auto check = [](const Topology& t, bool steps) {
+    auto n = static_cast<int>(t.device_count());
+    INFO(n << " devices" << (steps ? " step by step" : ""));
+    const std::int64_t elements = n * 10'000;
+    double around = ((n - 1) * kAlpha + (n - 1.0) / n * 4.0 * elements / kBandwidth) * 1e12;
+    auto ticks = [&](CollectiveKind kind) {
+      return static_cast<double>(result(t, kind, first(n), elements, {.steps = steps}).iteration.count);
+    };
+    CHECK(std::abs(ticks(CollectiveKind::all_reduce) - 2 * around) <= 2 * (n - 1));
+    CHECK(std::abs(ticks(CollectiveKind::all_gather) - around) <= n - 1);
+    CHECK(std::abs(ticks(CollectiveKind::reduce_scatter) - around) <= n - 1);
+    auto predicted = SimulatedCostModel(t).collective_time(kAllReduce, ids(first(n)), {4 * elements}).count;
+    CHECK(std::abs(static_cast<double>(predicted) - 2 * around) <= 1);
+  };
+  for (int n = 2; n <= 512; n += n < 40 ? 1 : 59) check(ring_machine(n, kBandwidth * 1e-9, kAlpha * 1e6), false);
+  for (int n : {2, 3, 5, 7, 12, 33, 96}) check(ring_machine(n, kBandwidth * 1e-9, kAlpha * 1e6), true);
+  for (int n : {2, 5, 12}) check(all_pairs(n, kBandwidth * 1e-9, kAlpha * 1e6), true);
+  for (int n : {2, 9, 24}) check(star(n), true);
+}
+
+TEST_CASE("the edges of a ring carry what the Program counts as its bytes") {
+  for (int n : {2, 3, 8}) {
+    Topology t = star(n);
+    for (CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather}) {
+      ProgramBuilder b(n);
+      b.communicate(kind, first(n), 24'000);
+      CollectiveCache cache(t);
+      auto choice = cache.choose(b.program.communications[0]);
+      double bytes = 0, by_steps = 0;
+      for (const CollectivePhase& p : choice->shape->phases)
+        bytes += static_cast<double>(p.pattern->edges.size()) * p.share * choice->bytes;
+      for (const Step& step : make_steps(*choice->shape, 0, choice->bytes, {}).steps) by_steps += step.bytes;
+      auto counted = static_cast<double>(communication_bytes(b.program.communications[0]).count);
+      CHECK(bytes == Approx(counted).epsilon(1e-12));
+      CHECK(by_steps == Approx(counted).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("in a double binary tree every rank has children in at most one of the trees, and both are shallow") {
+  for (int n = 1; n <= 300; ++n) {
+    std::array<Tree, 2> trees = double_binary_tree(n);
+    std::vector<int> inner(static_cast<std::size_t>(n));
+    for (const Tree& tree : trees) {
+      std::vector<int> children(static_cast<std::size_t>(n));
+      for (int parent : tree)
+        if (parent >= 0) ++children[static_cast<std::size_t>(parent)];
+      for (std::size_t r = 0; r < children.size(); ++r) {
+        REQUIRE(children[r] <= 2);
+        inner[r] += children[r] > 0;
+      }
+      REQUIRE(std::count(tree.begin(), tree.end(), -1) == 1);
+      REQUIRE(depth(tree) == static_cast<int>(std::log2(n)));
+    }
+    REQUIRE(*std::max_element(inner.begin(), inner.end()) <= 1);
+  }
+}
+
+TEST_CASE("an all-reduce by trees takes 2 log2(n) a + 2 S/B, a broadcast half of it") {
+  for (int n : {4, 8, 32, 64}) {
+    INFO(n << " devices");
+    double deep = std::log2(n);
+    double expected = 2 * deep * kAlpha + 2 * kSize / kBandwidth;
+    SimulationOptions tree = asking(CollectiveAlgorithm::tree);
+    CHECK(seconds(star(n), kAllReduce, first(n), kElements, tree) == Approx(expected).epsilon(1e-9));
+    // The root stands above two trees on the others, of depth floor(log2(n-1)).
+    double down = std::floor(std::log2(n - 1)) + 1;
+    CHECK(seconds(star(n), CollectiveKind::broadcast, first(n), kElements, tree) ==
+          Approx(down * kAlpha + kSize / kBandwidth).epsilon(1e-9));
+  }
+  for (int n : {5, 12, 100})
+    CHECK(seconds(star(n), kAllReduce, first(n), kElements, asking(CollectiveAlgorithm::tree)) <=
+          2 * std::log2(n) * kAlpha + 2 * kSize / kBandwidth);
+}
+
+TEST_CASE("chunks cost the filling of the pipeline") {
+  // A chain of 4 hops; 9.6 MB in chunks of 2.4 MB: 4 chunks, the last of which leaves the first device after three
+  // others, and goes 4 hops: (4 + 4 - 1) x (2.4 MB / B). Latencies come once for each hop.
+  Topology t = ring_machine(8, 10, 5);
+  for (bool steps : {false, true}) {
+    SimulationOptions options{.steps = steps, .collectives = {.chunk = {2'400'000}}};
+    CHECK(seconds(t, CollectiveKind::broadcast, {0, 1, 2, 3, 4}, kElements, options) ==
+          Approx(4 * kAlpha + 7 * 2.4e6 / kBandwidth).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a hierarchical all-reduce takes the sum of its stages, and is chosen only when asked for") {
+  for (auto [nodes, devices] : {std::pair(2, 4), std::pair(3, 2), std::pair(4, 8)}) {
+    Topology t = cluster(nodes, devices);
+    int n = nodes * devices;
+    double inside = 2 * (devices - 1) * kAlpha + 2 * (devices - 1.0) / devices * kSize / kBandwidth;
+    double between = 2 * (nodes - 1) * kFarAlpha + 2 * (nodes - 1.0) / nodes * kSize / (devices * kFarBandwidth);
+    SimulationOptions asked = asking(CollectiveAlgorithm::hierarchical);
+    CHECK(seconds(t, kAllReduce, first(n), kElements, asked) == Approx(inside + between).epsilon(1e-9));
+    asked.steps = true;
+    CHECK(seconds(t, kAllReduce, first(n), kElements, asked) == Approx(inside + between).epsilon(1e-9));
+    asked.steps = false;
+    CHECK(seconds(t, CollectiveKind::all_gather, first(n), kElements, asked) ==
+          Approx((inside + between) / 2).epsilon(1e-9));
+    CHECK(seconds(t, CollectiveKind::reduce_scatter, first(n), kElements, asked) ==
+          Approx((inside + between) / 2).epsilon(1e-9));
+    CHECK(result(t, kAllReduce, first(n), kElements).collectives[0].alternatives[0].algorithm ==
+          CollectiveAlgorithm::ring);
+  }
+}
+
+TEST_CASE("direct collectives and those of a switch take their closed forms") {
+  const int n = 8;
+  Topology t = star(n);
+  double part = kSize / kBandwidth / n;
+  SimulationOptions direct = asking(CollectiveAlgorithm::direct);
+  CHECK(seconds(t, CollectiveKind::all_gather, first(n), kElements, direct) == Approx(kAlpha + 7 * part));
+  CHECK(seconds(t, kAllReduce, first(n), kElements, direct) == Approx(2 * kAlpha + 14 * part));
+  CHECK(seconds(t, CollectiveKind::broadcast, first(n), kElements, direct) == Approx(kAlpha + 7 * 8 * part));
+  // All data into the switch, and once more the eighth of which the device holds the sum.
+  CHECK(seconds(t, kAllReduce, first(n), kElements, asking(CollectiveAlgorithm::in_switch)) ==
+        Approx(kAlpha + 9 * part));
+}
+
+TEST_CASE("step by step, an algorithm takes about as long as its flows") {
+  for (auto [algorithm, tolerance] :
+       {std::pair(CollectiveAlgorithm::ring, 1e-8), std::pair(CollectiveAlgorithm::tree, 0.05),
+        std::pair(CollectiveAlgorithm::direct, 1e-8), std::pair(CollectiveAlgorithm::in_switch, 0.05)})
+    for (int n : {4, 7, 16}) {
+      INFO(to_string(algorithm) << " of " << n);
+      double flows = seconds(star(n), kAllReduce, first(n), kElements, asking(algorithm));
+      CHECK(seconds(star(n), kAllReduce, first(n), kElements, asking(algorithm, true)) ==
+            Approx(flows).epsilon(tolerance));
+    }
+  for (CollectiveAlgorithm algorithm : {CollectiveAlgorithm::chain, CollectiveAlgorithm::tree})
+    for (CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce})
+      CHECK(seconds(star(9), kind, first(9), kElements, asking(algorithm, true)) ==
+            Approx(seconds(star(9), kind, first(9), kElements, asking(algorithm))).epsilon(0.05));
+}
+
+TEST_CASE("two all-reduces over one link each get half of it until one ends") {
+  // Devices 0 and 2 left, 1 and 3 right of a link of 10 GB/s; both rings cross it once in each direction. The first
+  // moves 1 MB on each edge, the second 2 MB: at 5 GB/s each the first ends after 0.2 ms, the rest of the second takes
+  // 0.1 ms more.
+  MachineBuilder m(4);
+  VertexId left = m.add_switch("left"), right = m.add_switch("right");
+  for (int d = 0; d < 4; ++d) m.link(m.device(d), d % 2 ? right : left, 100);
+  m.link(left, right, 10);
+  Topology t = m.finish();
+  ProgramBuilder b(4);
+  b.communicate(kAllReduce, {0, 1}, 250'000);
+  b.communicate(kAllReduce, {2, 3}, 500'000);
+  for (bool steps : {false, true}) {
+    Trace trace = simulate(b.program, t, {.steps = steps}).trace;
+    for (const Span& span : trace.spans)
+      CHECK(span.end.seconds() == Approx(span.task.value == 0 ? 0.2e-3 : 0.3e-3).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a topology without a library takes rings, chains and direct exchanges, as the runtime does") {
+  Topology t = star(4);
+  CollectiveCache cache(t);
+  auto chosen = [&](CollectiveKind kind) {
+    auto choice = cache.choose(kind, ids({0, 1, 2, 3}), {1000});
+    CHECK(choice->alternatives.size() == 1);
+    CHECK(choice->reason == ChoiceReason::only);
+    return choice->shape->algorithm;
+  };
+  CHECK(chosen(kAllReduce) == CollectiveAlgorithm::ring);
+  CHECK(chosen(CollectiveKind::reduce_scatter) == CollectiveAlgorithm::ring);
+  CHECK(chosen(CollectiveKind::broadcast) == CollectiveAlgorithm::chain);
+  CHECK(chosen(CollectiveKind::all_to_all) == CollectiveAlgorithm::direct);
+  // Trees can not gather: the ring stays.
+  auto gather =
+      cache.choose(CollectiveKind::all_gather, ids({0, 1, 2, 3}), {1000}, {.algorithm = CollectiveAlgorithm::tree});
+  CHECK(gather->shape->algorithm == CollectiveAlgorithm::ring);
+  CHECK(gather->reason == ChoiceReason::only);
+  CHECK_THROWS_WITH(check_options({.protocol = "LL"}, t), Catch::Contains("'LL'"));
 }
 
 TEST_CASE("send, broadcast and reduce take all latencies of their chain and the bytes once") {

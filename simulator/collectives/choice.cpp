@@ -1,0 +1,152 @@
+#include "simulator/collectives/choice.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+
+namespace unity {
+namespace {
+
+using enum CollectiveAlgorithm;
+
+std::vector<const CollectiveProtocol*> protocols_of(const Topology& topology) {
+  if (!topology.collectives) return {nullptr};
+  std::vector<const CollectiveProtocol*> protocols;
+  for (const CollectiveProtocol& p : topology.collectives->protocols) protocols.push_back(&p);
+  return protocols;
+}
+
+// Looks over algorithms and protocols; `shape_of(algorithm, protocol)` is null where that can not be done.
+template <class ShapeOf>
+CollectiveChoice cheapest(const Topology& topology, double bytes, const CollectiveOptions& options, ShapeOf shape_of) {
+  struct Candidate {
+    const CollectiveShape* shape;
+    Picoseconds time;
+  };
+  std::vector<Candidate> candidates;
+  auto consider = [&](CollectiveAlgorithm algorithm) {
+    for (const CollectiveProtocol* protocol : protocols_of(topology))
+      if (const CollectiveShape* shape = shape_of(algorithm, protocol))
+        candidates.push_back({shape, shape->idle_time(bytes, options.chunk)});
+  };
+  bool asked = false;
+  if (options.algorithm) {
+    consider(*options.algorithm);
+    asked = !candidates.empty();
+  }
+  if (candidates.empty())
+    for (CollectiveAlgorithm a : topology.collectives ? topology.collectives->algorithms : std::vector{ring})
+      consider(a);
+  for (CollectiveAlgorithm a : {ring, chain, direct})
+    if (candidates.empty()) consider(a);
+  UNITY_CHECK(!candidates.empty(), "no algorithm for a collective on '{}'", topology.name);
+
+  auto other = [&](const Candidate& c) { return !c.shape->protocol || c.shape->protocol->name != options.protocol; };
+  if (!options.protocol.empty() && !std::all_of(candidates.begin(), candidates.end(), other)) {
+    std::erase_if(candidates, other);
+    asked = true;
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
+  CollectiveChoice choice;
+  choice.shape = candidates.front().shape;
+  choice.bytes = bytes;
+  choice.reason = asked ? ChoiceReason::asked : candidates.size() > 1 ? ChoiceReason::cheapest : ChoiceReason::only;
+  for (const Candidate& c : candidates)
+    choice.alternatives.push_back({c.shape->algorithm, c.shape->protocol ? c.shape->protocol->name : "", c.time});
+  return choice;
+}
+
+std::vector<PairBytes> pairs_of(const Communication& c) {
+  std::map<std::pair<DeviceId, DeviceId>, double> bytes;
+  for (const Exchange& e : c.exchanges) {
+    DeviceId from = c.participants[static_cast<std::size_t>(e.from)].device;
+    DeviceId to = c.participants[static_cast<std::size_t>(e.to)].device;
+    if (from != to) bytes[{from, to}] += static_cast<double>(e.box.elements() * size_of(c.dtype));
+  }
+  std::vector<PairBytes> pairs;
+  for (const auto& [ends, count] : bytes)
+    if (count > 0) pairs.push_back({ends.first, ends.second, count});
+  return pairs;
+}
+
+}  // namespace
+
+void check_options(const CollectiveOptions& options, const Topology& topology) {
+  if (options.chunk.count < 0)
+    throw_input_error("collectives: found a chunk of {} bytes, expected at least 0", options.chunk.count);
+  if (options.protocol.empty()) return;
+  if (!topology.collectives)
+    throw_input_error("topology '{}': found protocol '{}', but it names no collectives that have protocols",
+                      topology.name, options.protocol);
+  std::vector<std::string> names;
+  for (const CollectiveProtocol& p : topology.collectives->protocols) names.push_back(p.name);
+  if (std::find(names.begin(), names.end(), options.protocol) == names.end())
+    throw_input_error("collectives '{}': unknown protocol '{}'{}", topology.collectives->name, options.protocol,
+                      suggestion(options.protocol, names));
+}
+
+std::string_view to_string(ChoiceReason reason) {
+  constexpr std::array<std::string_view, 3> kNames = {"only", "cheapest", "asked"};
+  return kNames[static_cast<std::size_t>(reason)];
+}
+
+std::size_t CollectiveCache::KeyHash::operator()(const Key& key) const {
+  Hash h = combine(static_cast<Hash>(key.bytes.count), static_cast<Hash>(key.kind));
+  h = combine(h, key.options.algorithm ? static_cast<Hash>(*key.options.algorithm) + 1 : 0);
+  h = combine(combine(h, hash_text(key.options.protocol)), static_cast<Hash>(key.options.chunk.count));
+  for (DeviceId d : key.group) h = (h ^ static_cast<Hash>(d.value)) * 0x100000001b3u;
+  return mix(h);
+}
+
+CollectiveChoice CollectiveCache::make(const Key& key) const {
+  return cheapest(topology(), static_cast<double>(key.bytes.count), key.options,
+                  [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol) {
+                    return shapes_.find(key.kind, algorithm, protocol, key.group);
+                  });
+}
+
+std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind kind, std::span<const DeviceId> group,
+                                                                Bytes bytes, const CollectiveOptions& options) const {
+  if (group.size() < 2) return std::make_shared<const CollectiveChoice>();
+  Key key{kind, bytes, options, {group.begin(), group.end()}};
+  {
+    std::shared_lock lock(mutex_);
+    if (auto found = choices_.find(key); found != choices_.end()) return found->second;
+  }
+  auto made = std::make_shared<const CollectiveChoice>(make(key));
+  std::unique_lock lock(mutex_);
+  return choices_.emplace(std::move(key), std::move(made)).first->second;
+}
+
+std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communication& c,
+                                                                const CollectiveOptions& options) const {
+  if (c.kind == CollectiveKind::all_to_all) {
+    std::vector<PairBytes> pairs = pairs_of(c);
+    if (pairs.empty()) return std::make_shared<const CollectiveChoice>();
+    double bytes = 0;
+    for (const PairBytes& pair : pairs) bytes += pair.bytes;
+    std::vector<std::unique_ptr<const CollectiveShape>> made;
+    auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol) -> const CollectiveShape* {
+      if (algorithm != direct || (protocol && !protocol->of(direct))) return nullptr;
+      return made.emplace_back(std::make_unique<const CollectiveShape>(shapes_.exchange(protocol, pairs))).get();
+    };
+    auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, shape_of));
+    for (auto& shape : made)
+      if (shape.get() == choice->shape) choice->own = std::move(shape);
+    return choice;
+  }
+  std::vector<DeviceId> devices;
+  devices.reserve(c.participants.size());
+  for (const Participant& p : c.participants) devices.push_back(p.device);
+  std::int64_t elements = 0;
+  if (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
+    for (const Participant& p : c.participants) elements += p.piece.elements();
+  else
+    elements = c.participants.front().piece.elements();
+  return choose(c.kind, devices, {elements * size_of(c.dtype)}, options);
+}
+
+}  // namespace unity

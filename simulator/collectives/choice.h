@@ -1,0 +1,79 @@
+// Which algorithm and protocol a collective takes: the cheapest predicted on the idle machine, of those that the
+// topology's library chooses from; without a library, what the runtime runs: rings, chains (broadcast, reduce, send),
+// and direct exchanges (all-to-all).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "simulator/collectives/shapes.h"
+
+namespace unity {
+
+// What the user asks for. A collective that can not be done so takes the cheapest of the others.
+struct CollectiveOptions {
+  std::optional<CollectiveAlgorithm> algorithm;  // none: the cheapest
+  std::string protocol;                          // empty: the cheapest
+  Bytes chunk;  // of trees and chains: the bytes that travel on together; 0: as few as one likes
+  bool operator==(const CollectiveOptions&) const = default;
+};
+// InputError when the topology's library has no such protocol, or the chunk is negative.
+void check_options(const CollectiveOptions& options, const Topology& topology);
+
+struct CollectiveAlternative {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
+  std::string protocol;  // empty: plain links
+  Picoseconds time;      // predicted, alone on the idle machine
+};
+
+enum class ChoiceReason : std::uint8_t { only, cheapest, asked };
+std::string_view to_string(ChoiceReason reason);
+
+struct CollectiveChoice {
+  const CollectiveShape* shape = nullptr;  // null: nothing is to be moved
+  double bytes = 0;                        // S
+  ChoiceReason reason = ChoiceReason::only;
+  std::vector<CollectiveAlternative> alternatives;  // the chosen one first, the others by time
+
+  Picoseconds predicted() const { return alternatives.empty() ? Picoseconds{} : alternatives.front().time; }
+
+  std::unique_ptr<const CollectiveShape> own;  // where nobody else keeps the shape
+};
+
+// Choices on a topology, made once for each (kind, group, bytes, options). Thread-safe; gives the same to every thread.
+// The topology must outlive it.
+class CollectiveCache {
+ public:
+  explicit CollectiveCache(const Topology& topology) : shapes_(topology) {}
+
+  // `group` and `bytes` as in ShapeCache::find.
+  std::shared_ptr<const CollectiveChoice> choose(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes,
+                                                 const CollectiveOptions& options = {}) const;
+  std::shared_ptr<const CollectiveChoice> choose(const Communication& communication,
+                                                 const CollectiveOptions& options = {}) const;
+  const Topology& topology() const { return shapes_.topology(); }
+
+ private:
+  struct Key {
+    CollectiveKind kind;
+    Bytes bytes;
+    CollectiveOptions options;
+    std::vector<DeviceId> group;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  CollectiveChoice make(const Key& key) const;
+
+  ShapeCache shapes_;
+  mutable std::shared_mutex mutex_;
+  mutable std::unordered_map<Key, std::shared_ptr<const CollectiveChoice>, KeyHash> choices_;
+};
+
+}  // namespace unity

@@ -1,0 +1,124 @@
+// Protocols of a library of collectives, with NCCL's figures.
+
+#include <catch2/catch.hpp>
+
+#include "core/machine/collectives.h"
+#include "simulator/collectives/choice.h"
+#include "simulator/simulate.h"
+#include "tests/support/simulator_build.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+// Nodes of GPUs on a switch (450 GB/s), each with a network port (50 GB/s), as in a DGX H100.
+Topology dgx(int nodes, const std::string& device, double gigabytes_per_second = 450, int gpus = 8) {
+  MachineBuilder m(nodes * gpus);
+  VertexId network = m.add_switch("network");
+  for (int n = 0; n < nodes; ++n) {
+    VertexId s = m.add_switch("nvswitch");
+    for (int d = n * gpus; d < (n + 1) * gpus; ++d) {
+      m.link(m.device(d), s, gigabytes_per_second);
+      VertexId nic = m.add_switch("nic");
+      m.link(m.device(d), nic, 64);
+      m.link(nic, network, 50);
+      for (int back : {1, 2})
+        m.topology.links[m.topology.links.size() - static_cast<std::size_t>(back)].kind = LinkKind::infiniband;
+    }
+  }
+  m.topology.levels = {{"node", nodes}, {"gpu", gpus}};
+  m.topology.collectives = load_collectives(*find_collectives("nccl", ""), device);
+  return m.finish();
+}
+
+std::shared_ptr<const CollectiveChoice> choose(const Topology& t, const CollectiveCache& cache, std::int64_t bytes,
+                                               const CollectiveOptions& options = {}) {
+  std::vector<DeviceId> all;
+  for (std::size_t d = 0; d < t.device_count(); ++d) all.emplace_back(static_cast<std::int64_t>(d));
+  return cache.choose(CollectiveKind::all_reduce, all, {bytes}, options);
+}
+
+double microseconds(const Topology& t, std::int64_t bytes, CollectiveAlgorithm algorithm, const std::string& protocol) {
+  return choose(t, CollectiveCache(t), bytes, {.algorithm = algorithm, .protocol = protocol})->predicted().seconds() *
+         1e6;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's latencies of a small all-reduce on eight GPUs: ring 6.6 + 14 x 0.6, tree 6.8 + 2 x 7 x 0.6 us") {
+  Topology t = dgx(1, "H100-SXM5");
+  CHECK(microseconds(t, 8, CollectiveAlgorithm::ring, "LL") == Approx(15.0).epsilon(1e-3));
+  CHECK(microseconds(t, 8, CollectiveAlgorithm::tree, "LL") == Approx(15.2).epsilon(1e-3));
+  CHECK(microseconds(t, 8, CollectiveAlgorithm::ring, "Simple") == Approx(8.4 + 14 * 3.4).epsilon(1e-3));
+  CHECK(microseconds(t, 8, CollectiveAlgorithm::in_switch, "Simple") == Approx(25).epsilon(1e-3));
+}
+
+TEST_CASE("on two nodes, hops inside them take at least the network's overhead, trees two hops between them") {
+  // Tree LL128: base 14, chains of 7 hops up and down at 1.25 us, one hop of 8.5 us up and one down.
+  Topology t = dgx(2, "H100-SXM5");
+  CHECK(microseconds(t, 8, CollectiveAlgorithm::tree, "LL128") == Approx(14 + 14 * 1.25 + 2 * 8.5).epsilon(1e-3));
+  // Ring LL: 30 hops, of which at most 4 between nodes (2.7 us), the others at 1 us in place of 0.6.
+  CHECK(microseconds(t, 8, CollectiveAlgorithm::ring, "LL") == Approx(6.6 + 4 * 2.7 + 26 * 1.0).epsilon(1e-3));
+}
+
+TEST_CASE("a protocol's efficiency and the links' stretch the bytes, and its limits hold") {
+  Topology t = dgx(1, "H100-SXM5");
+  const std::int64_t size = 8'000'000'000;
+  double bytes = 2 * 7 / 8.0 * static_cast<double>(size);
+  CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "Simple") ==
+        Approx(8.4 + 14 * 3.4 + bytes / (0.824 * 450e9) * 1e6).epsilon(1e-6));
+  CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "LL128") ==
+        Approx(14 + 14 * 1.9 + bytes / (0.92 * 0.824 * 450e9) * 1e6).epsilon(1e-6));
+  // 0.5 x 371 GB/s are more than LL's limit of 141 GB/s.
+  CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "LL") == Approx(15 + bytes / 141e9 * 1e6).epsilon(1e-6));
+  // What is predicted is what is simulated.
+  ProgramBuilder b(8);
+  b.communicate(CollectiveKind::all_reduce, {0, 1, 2, 3, 4, 5, 6, 7}, size / 4);
+  for (std::string protocol : {"LL", "LL128", "Simple"})
+    CHECK(simulate(b.program, t, {.collectives = {CollectiveAlgorithm::ring, protocol}}).iteration.seconds() * 1e6 ==
+          Approx(microseconds(t, size, CollectiveAlgorithm::ring, protocol)).epsilon(1e-9));
+}
+
+TEST_CASE("small data go by LL on a ring, large ones through the switch where there is one that adds up") {
+  Topology hopper = dgx(1, "H100-SXM5"), ampere = dgx(1, "A100-SXM4-80GB", 300);
+  CollectiveCache with(hopper), without(ampere);
+  CHECK(choose(hopper, with, 1000)->alternatives[0].protocol == "LL");
+  CHECK(choose(hopper, with, 1000)->shape->algorithm == CollectiveAlgorithm::ring);
+  auto large = choose(hopper, with, 1'000'000'000);
+  CHECK(large->shape->algorithm == CollectiveAlgorithm::in_switch);
+  CHECK(large->reason == ChoiceReason::cheapest);
+  CHECK(large->alternatives.size() == 7);  // ring and tree in three protocols, and the switch
+  CHECK(std::is_sorted(large->alternatives.begin(), large->alternatives.end(),
+                       [](const auto& a, const auto& b) { return a.time < b.time; }));
+  CHECK(choose(ampere, without, 1'000'000'000)->shape->algorithm == CollectiveAlgorithm::ring);
+  CHECK(choose(ampere, without, 1'000'000'000)->alternatives[0].protocol == "Simple");
+}
+
+TEST_CASE("many small steps make trees cheaper than rings on many nodes") {
+  Topology t = dgx(16, "A100-SXM4-80GB", 300);
+  CHECK(choose(t, CollectiveCache(t), 1'000'000)->shape->algorithm == CollectiveAlgorithm::tree);
+}
+
+TEST_CASE("rings of several channels use the network ports of all devices") {
+  // Two nodes of eight with a port of 50 GB/s each, of which 0.94 are usable: 376 GB/s in all, above the 371 of the
+  // NVLinks.
+  Topology t = dgx(2, "H100-SXM5");
+  const std::int64_t size = 16'000'000'000;
+  double bytes = 2 * 15 / 16.0 * static_cast<double>(size);
+  CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "Simple") ==
+        Approx(bytes / (0.824 * 450e9) * 1e6).epsilon(2e-2));
+}
+
+TEST_CASE("the choice of a task can be read from the simulation") {
+  Topology t = dgx(1, "H100-SXM5");
+  ProgramBuilder b(8);
+  b.compute(0, 1);
+  TaskId task = b.communicate(CollectiveKind::all_reduce, {0, 1, 2, 3, 4, 5, 6, 7}, 250'000'000);
+  SimulationResult r = simulate(b.program, t);
+  REQUIRE(r.collectives.size() == 1);
+  CHECK(r.collectives[0].task == task);
+  CHECK(r.collectives[0].reason == ChoiceReason::cheapest);
+  CHECK(r.collectives[0].alternatives[0].algorithm == CollectiveAlgorithm::in_switch);
+  CHECK(r.collectives[0].alternatives[0].time.seconds() == Approx(r.iteration.seconds()).epsilon(0.05));
+}
