@@ -23,7 +23,7 @@ namespace {
 struct Options {
   std::string plan, flows, trace;
   MachineOptions machine;
-  bool critical_path = false, json = false;
+  bool critical_path = false, routes = false, json = false;
 };
 
 // The critical path: what kinds of tasks it is made of, and its longest steps.
@@ -73,23 +73,44 @@ void print_path(const PathReport& report, const Program& program, const Topology
   steps.print();
 }
 
+// The links of the machine, and for each flow which of them it crosses.
+void add_routes(nlohmann::ordered_json& out, const TransferGraph& graph, const Topology& topology) {
+  nlohmann::ordered_json links = nlohmann::ordered_json::array();
+  for (const Link& l : topology.links)
+    links.push_back({{"from", topology.vertices[l.from.index()].name},
+                     {"to", topology.vertices[l.to.index()].name},
+                     {"bytes_per_second", l.bandwidth.rate},
+                     {"latency_s", l.latency.seconds()}});
+  out["links"] = std::move(links);
+  for (TransferIndex t = 0; t < graph.size(); ++t) {
+    nlohmann::ordered_json route = nlohmann::ordered_json::array();
+    for (const LinkUse& use : graph.links(t)) route.push_back(use.link);
+    out["flows"][t]["links"] = std::move(route);
+  }
+}
+
 void simulate_flows_file(const Options& o) {
   if (o.machine.topology.empty()) throw_input_error("simulate: --flows needs --topology");
   Topology topology = o.machine.load();
   std::vector<PlaygroundFlow> flows = flows_from_json(read_file(o.flows), o.flows);
-  std::vector<Picoseconds> ends = simulate_flows(flows, topology);
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  TransferGraph graph = transfers_of(flows, topology, o.flows);
+  std::vector<Picoseconds> ends = simulate_transfers(graph, topology);
   Picoseconds end;
-  Table table({"flow", "from", "to", "bytes", "finish"});
-  for (std::size_t i = 0; i < flows.size(); ++i) {
-    end = std::max(end, ends[i]);
-    list.push_back({{"id", flows[i].id}, {"finish_s", ends[i].seconds()}});
-    table.add({flows[i].id, flows[i].src, flows[i].dst, to_string(flows[i].bytes), to_string(ends[i])});
-  }
+  for (Picoseconds e : ends) end = std::max(end, e);
   if (o.json) {
-    fmt::print("{}\n", nlohmann::ordered_json({{"flows", list}, {"end_s", end.seconds()}}).dump(2));
+    nlohmann::ordered_json out = {{"flows", nlohmann::ordered_json::array()}, {"end_s", end.seconds()}};
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      nlohmann::ordered_json id = flows[i].id;
+      if (flows[i].numeric_id) id = nlohmann::ordered_json::parse(flows[i].id);
+      out["flows"].push_back({{"id", std::move(id)}, {"finish_s", ends[i].seconds()}});
+    }
+    if (o.routes) add_routes(out, graph, topology);
+    fmt::print("{}\n", out.dump(2));
     return;
   }
+  Table table({"flow", "from", "to", "bytes", "finish"});
+  for (std::size_t i = 0; i < flows.size(); ++i)
+    table.add({flows[i].id, flows[i].src, flows[i].dst, to_string(flows[i].bytes), to_string(ends[i])});
   table.print();
   fmt::print("\nend: {}\n", to_string(end));
 }
@@ -157,6 +178,9 @@ void add_simulate(CLI::App& app) {
           ->add_option("--flows", o->flows,
                        "Flows as JSON: {\"flows\": [{\"id\", \"src\", \"dst\", \"bytes\", \"start_s\", \"after\"}]}")
           ->excludes(plan);
+  command
+      ->add_flag("--routes", o->routes, "With --flows and --json: list the links, and which of them each flow crosses")
+      ->needs(flows);
   o->machine.add(*command, false);
   command->add_option("--trace", o->trace, "Write the simulated trace to a file")->excludes(flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);

@@ -1,46 +1,67 @@
 // A queue of typed events by (integer picoseconds, sequence number): of events at one time, the one pushed first comes
-// first, so that a simulation repeats exactly.
+// first, so that a simulation repeats exactly. What is moved to keep the order are 16 bytes an event, whatever its
+// type.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/units.h"
+#include "simulator/engine/heap.h"
 
 namespace unity {
 
 template <class Event>
 class EventQueue {
  public:
-  void reserve(std::size_t events) { heap_.reserve(events); }
+  void reserve(std::size_t events) {
+    heap_.reserve(events);
+    events_.reserve(events);
+  }
 
   void push(Picoseconds time, const Event& event) {
-    heap_.push_back({time, sequence_++, event});
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    std::uint64_t slot;
+    if (unused_.empty()) {
+      slot = events_.size();
+      UNITY_CHECK(slot < kSlots, "{} events are pending", slot);
+      events_.push_back(event);
+    } else {
+      slot = unused_.back();
+      unused_.pop_back();
+      events_[slot] = event;
+    }
+    heap_.emplace_back();
+    sift_up(heap_, heap_.size() - 1, Entry{time.count, sequence_++ * kSlots + slot}, kUntracked);
   }
 
   bool empty() const { return heap_.empty(); }
-  Picoseconds next_time() const { return heap_.front().time; }
+  Picoseconds next_time() const { return {heap_.front().time}; }
 
   Event pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    Event event = heap_.back().event;
+    auto slot = static_cast<std::uint32_t>(heap_.front().order % kSlots);
+    Entry last = heap_.back();
     heap_.pop_back();
-    return event;
+    if (!heap_.empty()) sift_down(heap_, 0, last, kUntracked);
+    unused_.push_back(slot);
+    return events_[slot];
   }
 
  private:
+  static constexpr std::uint64_t kSlots = std::uint64_t{1} << 27;  // leaves 2^37 sequence numbers
+
   struct Entry {
-    Picoseconds time;
-    std::uint64_t sequence;
-    Event event;
+    std::int64_t time;
+    std::uint64_t order;  // sequence number, slot in events_
+    bool operator<(const Entry& other) const {
+      return (time < other.time) | ((time == other.time) & (order < other.order));
+    }
   };
-  static bool later(const Entry& a, const Entry& b) {
-    return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
-  }
+  static constexpr auto kUntracked = [](const Entry&, std::size_t) {};
 
   std::vector<Entry> heap_;
+  std::vector<Event> events_;  // by slot
+  std::vector<std::uint32_t> unused_;
   std::uint64_t sequence_ = 0;
 };
 

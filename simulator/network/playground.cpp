@@ -1,5 +1,6 @@
 #include "simulator/network/playground.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
@@ -7,137 +8,189 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
-#include "simulator/engine/event_queue.h"
-#include "simulator/network/network.h"
 
 namespace unity {
 namespace {
 
 using nlohmann::json;
 
-DeviceId find_device(const std::string& name, const Topology& topology, const std::string& flow) {
-  int number = -1;
-  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size()) {
-    if (number >= 0 && static_cast<std::size_t>(number) < topology.device_count()) return DeviceId(number);
-    throw_input_error("flow '{}': found device {}, expected 0 to {}", flow, number, topology.device_count() - 1);
+// "FILE:LINE: flow 'ID'", for messages.
+struct FlowName {
+  const PlaygroundFlow& flow;
+  const std::string& file;
+  std::string text() const {
+    return flow.line ? fmt::format("{}:{}: flow '{}'", file, flow.line, flow.id) : fmt::format("flow '{}'", flow.id);
   }
-  std::vector<std::string> names;
-  for (std::size_t d = 0; d < topology.device_count(); ++d) {
-    if (topology.devices[d].name == name) return DeviceId(static_cast<std::int64_t>(d));
-    names.push_back(topology.devices[d].name);
-  }
-  throw_input_error("flow '{}': unknown device '{}'{}", flow, name, suggestion(name, names));
-}
+};
 
-template <class T>
-T quantity(const json& value, const std::string& where, double scale, Result<T> (*parse)(std::string_view)) {
-  if (value.is_number()) return T{static_cast<std::int64_t>(std::llround(value.get<double>() * scale))};
-  if (!value.is_string())
-    throw_input_error("{}: found {}, expected a number or a text with a unit", where, value.type_name());
-  Result<T> parsed = parse(value.get<std::string>());
-  if (!parsed.ok()) throw_input_error("{}: {}", where, parsed.error().message);
-  return *parsed;
-}
-
-std::string device_text(const json& value, const std::string& where) {
-  if (value.is_number_integer()) return fmt::format("{}", value.get<std::int64_t>());
-  if (!value.is_string()) throw_input_error("{}: found {}, expected a device", where, value.type_name());
-  return value.get<std::string>();
-}
-
-class FlowSimulation {
+// Finds devices by name or number.
+class Devices {
  public:
-  FlowSimulation(const std::vector<PlaygroundFlow>& flows, const Topology& topology)
-      : given_(flows), network_(topology), state_(flows.size()) {
-    std::unordered_map<std::string, std::size_t> index;
-    for (std::size_t i = 0; i < flows.size(); ++i) {
-      const PlaygroundFlow& f = flows[i];
-      if (!index.emplace(f.id, i).second) throw_input_error("flow '{}' is given twice", f.id);
-      if (f.bytes.count < 0) throw_input_error("flow '{}': negative number of bytes", f.id);
-      if (f.start.count < 0) throw_input_error("flow '{}': negative start", f.id);
-      State& s = state_[i];
-      DeviceId from = find_device(f.src, topology, f.id), to = find_device(f.dst, topology, f.id);
-      for (LinkId l : topology.route(from, to)) s.uses.push_back({static_cast<std::uint32_t>(l.value), 1});
-      s.latency = topology.latency(from, to);
-      s.ready = f.start;
-    }
-    for (std::size_t i = 0; i < flows.size(); ++i)
-      for (const std::string& before : flows[i].after) {
-        auto found = index.find(before);
-        if (found == index.end()) throw_input_error("flow '{}': after unknown flow '{}'", flows[i].id, before);
-        state_[found->second].followers.push_back(i);
-        ++state_[i].waiting;
-      }
+  explicit Devices(const Topology& topology) : topology_(topology) {
+    for (std::size_t d = 0; d < topology.device_count(); ++d)
+      by_name_.emplace(topology.devices[d].name, DeviceId(static_cast<std::int64_t>(d)));
   }
 
-  std::vector<Picoseconds> run() {
-    for (std::size_t i = 0; i < state_.size(); ++i)
-      if (state_[i].waiting == 0) depart(i);
-    while (!queue_.empty()) {
-      Picoseconds now = queue_.next_time();
-      while (!queue_.empty() && queue_.next_time() == now) handle(queue_.pop(), now);
-      for (FlowIndex f : network_.settle(now))
-        queue_.push(network_.end(f), {false, flow_of_[f], f, network_.version(f)});
+  DeviceId find(const std::string& name, const FlowName& flow) const {
+    std::int64_t number = -1;
+    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc() && end == name.data() + name.size()) {
+      if (number >= 0 && static_cast<std::size_t>(number) < topology_.device_count()) return DeviceId(number);
+      throw_input_error("{}: found device {}, expected 0 to {}", flow.text(), number, topology_.device_count() - 1);
     }
-    std::vector<Picoseconds> ends;
-    for (std::size_t i = 0; i < state_.size(); ++i) {
-      if (!state_[i].done)
-        throw_input_error("flow '{}' never starts: it waits for itself, or for a flow that does", given_[i].id);
-      ends.push_back(state_[i].end);
-    }
-    return ends;
+    if (auto found = by_name_.find(name); found != by_name_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const Device& device : topology_.devices) names.push_back(device.name);
+    throw_input_error("{}: unknown device '{}'{}", flow.text(), name, suggestion(name, names));
   }
 
  private:
-  struct State {
-    std::vector<LinkUse> uses;
-    Picoseconds latency, ready, end;
-    std::vector<std::size_t> followers;
-    std::size_t waiting = 0;
-    bool done = false;
-  };
-  struct Event {
-    bool enters;  // else: has drained
-    std::size_t flow;
-    FlowIndex index;
-    std::uint32_t version;
-  };
+  const Topology& topology_;
+  std::unordered_map<std::string, DeviceId> by_name_;
+};
 
-  void depart(std::size_t i) { queue_.push(state_[i].ready + state_[i].latency, {true, i, 0, 0}); }
+// Where in a file a value stands. Becomes text only for a message.
+struct Place {
+  const std::string& file;
+  int line;
+  std::size_t flow;
+  const char* key = nullptr;
 
-  void handle(const Event& event, Picoseconds now) {
-    if (event.enters && !state_[event.flow].uses.empty() && given_[event.flow].bytes.count > 0) {
-      FlowIndex f = network_.start(state_[event.flow].uses, static_cast<double>(given_[event.flow].bytes.count), now);
-      if (flow_of_.size() <= f) flow_of_.resize(f + 1);
-      flow_of_[f] = event.flow;
-      return;
+  Place of(const std::string& k) const { return {file, line, flow, k.c_str()}; }
+  std::string text() const {
+    return fmt::format("{}:{}: flow {}{}{}", file, line, flow, key ? ": " : "", key ? key : "");
+  }
+};
+
+// A whole number of `T`, given in units of 1 / scale.
+template <class T>
+T quantity(const json& value, const Place& place, double scale, Result<T> (*parse)(std::string_view)) {
+  if (value.is_number()) {
+    double count = std::round(value.get<double>() * scale);
+    if (!(std::abs(count) < 9e18)) throw_input_error("{}: found {}, which is out of range", place.text(), value.dump());
+    if (value.is_number_integer() && scale == 1) return T{value.get<std::int64_t>()};
+    return T{static_cast<std::int64_t>(count)};
+  }
+  if (!value.is_string())
+    throw_input_error("{}: found {}, expected a number or a text with a unit", place.text(), value.type_name());
+  Result<T> parsed = parse(value.get<std::string>());
+  if (!parsed.ok()) throw_input_error("{}: {}", place.text(), parsed.error().message);
+  return *parsed;
+}
+
+// A name: a text, or a number as it is written.
+std::string name_of(const json& value, const Place& place, const char* expected) {
+  if (value.is_number()) return value.dump();
+  if (!value.is_string()) throw_input_error("{}: found {}, expected {}", place.text(), value.type_name(), expected);
+  return value.get<std::string>();
+}
+
+int line_at(const std::string& text, std::size_t byte) {
+  return 1 + static_cast<int>(std::count(
+                 text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size())), '\n'));
+}
+
+// The line on which each element of the list "flows" begins. The text is valid JSON.
+std::vector<int> lines_of_flows(const std::string& text) {
+  std::vector<int> lines;
+  int line = 1, depth = 0;
+  std::string last;  // text at depth 1
+  bool in_list = false, expect = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '\n') ++line;
+    if (c == ' ' || c == '\t' || c == '\r' || c == '\n') continue;
+    if (in_list && expect && c != ']') {
+      lines.push_back(line);
+      expect = false;
     }
-    if (!event.enters) {
-      if (network_.version(event.index) != event.version) return;
-      network_.finish(event.index);
-    }
-    State& s = state_[event.flow];
-    s.end = now;
-    s.done = true;
-    for (std::size_t follower : s.followers) {
-      State& next = state_[follower];
-      next.ready = std::max(next.ready, now);
-      if (--next.waiting == 0) depart(follower);
+    if (c == '"') {
+      std::size_t begin = ++i;
+      for (; text[i] != '"'; ++i)
+        if (text[i] == '\\') ++i;
+      if (depth == 1) last = text.substr(begin, i - begin);
+    } else if (c == '{' || c == '[') {
+      if (c == '[' && depth == 1 && last == "flows") in_list = expect = true;
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      if (--depth == 1) in_list = false;
+    } else if (c == ',' && in_list && depth == 2) {
+      expect = true;
     }
   }
+  return lines;
+}
 
-  const std::vector<PlaygroundFlow>& given_;
-  Network network_;
-  EventQueue<Event> queue_;
-  std::vector<State> state_;
-  std::vector<std::size_t> flow_of_;  // by FlowIndex
-};
+PlaygroundFlow flow_from_json(const json& entry, const Place& place) {
+  if (!entry.is_object()) throw_input_error("{}: found {}, expected an object", place.text(), entry.type_name());
+  PlaygroundFlow flow;
+  flow.line = place.line;
+  flow.id = fmt::format("{}", place.flow);
+  flow.numeric_id = true;
+  bool source = false, target = false, bytes = false;
+  for (auto it = entry.begin(); it != entry.end(); ++it) {
+    const std::string& key = it.key();
+    const json& value = it.value();
+    Place where = place.of(key);
+    if (key == "id") {
+      flow.id = name_of(value, where, "a text or a number");
+      flow.numeric_id = value.is_number();
+    } else if (key == "src") {
+      flow.src = name_of(value, where, "a device"), source = true;
+    } else if (key == "dst") {
+      flow.dst = name_of(value, where, "a device"), target = true;
+    } else if (key == "bytes") {
+      flow.bytes = quantity<Bytes>(value, where, 1, parse_bytes), bytes = true;
+    } else if (key == "start_s") {
+      flow.start = quantity<Picoseconds>(value, where, 1e12, parse_time);
+    } else if (key == "after") {
+      if (!value.is_array()) throw_input_error("{}: found {}, expected a list of ids", where.text(), value.type_name());
+      for (const json& id : value) flow.after.push_back(name_of(id, where, "a list of ids"));
+    } else {
+      throw_input_error("{}: unknown key '{}'{}", place.text(), key,
+                        suggestion(key, {"id", "src", "dst", "bytes", "start_s", "after"}));
+    }
+  }
+  if (!source || !target || !bytes)
+    throw_input_error("{}: key '{}' is missing", place.text(), !source ? "src" : !target ? "dst" : "bytes");
+  return flow;
+}
 
 }  // namespace
 
-std::vector<Picoseconds> simulate_flows(const std::vector<PlaygroundFlow>& flows, const Topology& topology) {
-  return FlowSimulation(flows, topology).run();
+TransferGraph transfers_of(const std::vector<PlaygroundFlow>& flows, const Topology& topology,
+                           const std::string& file) {
+  std::unordered_map<std::string_view, TransferIndex> index;
+  for (std::size_t i = 0; i < flows.size(); ++i)
+    if (!index.emplace(flows[i].id, static_cast<TransferIndex>(i)).second)
+      throw_input_error("{} is given twice", FlowName{flows[i], file}.text());
+  TransferGraph graph;
+  Devices devices(topology);
+  DeviceRoutes routes(topology, graph);
+  std::vector<TransferIndex> after;
+  for (const PlaygroundFlow& f : flows) {
+    FlowName name{f, file};
+    if (f.bytes.count < 0) throw_input_error("{}: found {} bytes, expected at least 0", name.text(), f.bytes.count);
+    if (f.start.count < 0)
+      throw_input_error("{}: found a start of {} s, expected at least 0", name.text(), f.start.seconds());
+    after.clear();
+    for (const std::string& before : f.after) {
+      auto found = index.find(before);
+      if (found == index.end()) throw_input_error("{}: comes after unknown flow '{}'", name.text(), before);
+      after.push_back(found->second);
+    }
+    DeviceId from = devices.find(f.src, name), to = devices.find(f.dst, name);
+    graph.add(routes(from, to), static_cast<double>(f.bytes.count), after, f.start);
+  }
+  if (auto waiting = never_starts(graph))
+    throw_input_error("{} never starts: it waits for itself, or for a flow that does",
+                      FlowName{flows[*waiting], file}.text());
+  return graph;
+}
+
+std::vector<Picoseconds> simulate_flows(const std::vector<PlaygroundFlow>& flows, const Topology& topology,
+                                        const std::string& file) {
+  return simulate_transfers(transfers_of(flows, topology, file), topology);
 }
 
 std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::string& file) {
@@ -145,42 +198,19 @@ std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::
   try {
     root = json::parse(text);
   } catch (const json::parse_error& e) {
-    throw_input_error("{}: byte {}: malformed or truncated JSON", file, e.byte);
+    throw_input_error("{}:{}: byte {}: malformed or truncated JSON", file, line_at(text, e.byte), e.byte);
+  } catch (const json::out_of_range&) {
+    throw_input_error("{}: found a number that is out of range", file);
   }
   if (!root.is_object() || !root.contains("flows") || !root["flows"].is_array())
-    throw_input_error("{}: found {}, expected an object with a list \"flows\"", file, root.type_name());
-  root = json(root["flows"]);
+    throw_input_error("{}: found {}, expected an object with a list \"flows\"", file,
+                      root.is_object() ? "an object without it" : root.type_name());
+  std::vector<int> lines = lines_of_flows(text);
+  const json& list = root["flows"];
   std::vector<PlaygroundFlow> flows;
-  for (std::size_t i = 0; i < root.size(); ++i) {
-    if (!root[i].is_object())
-      throw_input_error("{}: flow {}: found {}, expected an object", file, i, root[i].type_name());
-    PlaygroundFlow flow;
-    flow.id = fmt::format("{}", i);
-    bool source = false, target = false, bytes = false;
-    for (const auto& [key, value] : root[i].items()) {
-      std::string where = fmt::format("{}: flow {}: {}", file, i, key);
-      if (key == "id") {
-        flow.id = device_text(value, where);
-      } else if (key == "src") {
-        flow.src = device_text(value, where), source = true;
-      } else if (key == "dst") {
-        flow.dst = device_text(value, where), target = true;
-      } else if (key == "bytes") {
-        flow.bytes = quantity<Bytes>(value, where, 1, parse_bytes), bytes = true;
-      } else if (key == "start_s") {
-        flow.start = quantity<Picoseconds>(value, where, 1e12, parse_time);
-      } else if (key == "after") {
-        if (!value.is_array()) throw_input_error("{}: found {}, expected a list of ids", where, value.type_name());
-        for (const json& id : value) flow.after.push_back(device_text(id, where));
-      } else {
-        throw_input_error("{}: flow {}: unknown key '{}'{}", file, i, key,
-                          suggestion(key, {"id", "src", "dst", "bytes", "start_s", "after"}));
-      }
-    }
-    if (!source || !target || !bytes)
-      throw_input_error("{}: flow {}: key '{}' is missing", file, i, !source ? "src" : !target ? "dst" : "bytes");
-    flows.push_back(std::move(flow));
-  }
+  flows.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    flows.push_back(flow_from_json(list[i], {file, i < lines.size() ? lines[i] : 1, i}));
   return flows;
 }
 

@@ -1,0 +1,160 @@
+// unity bench: the figures of this project on this machine. Each is the median over runs that fill half a second.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/lowered.h"
+#include "cli/table.h"
+#include "core/base/random.h"
+#include "simulator/network/transfers.h"
+#include "simulator/simulate.h"
+
+namespace unity::cli {
+namespace {
+
+struct Options {
+  std::string what = "simulator";
+  bool json = false;
+};
+
+// Median seconds of a run: at least five runs and half a second in all, after one that does not count.
+double median_seconds(const std::function<void()>& run) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::size_t kRuns = 5;
+  constexpr double kSeconds = 0.5;
+  run();
+  std::vector<double> seconds;
+  for (double sum = 0; sum < kSeconds || seconds.size() < kRuns; sum += seconds.back()) {
+    auto begin = Clock::now();
+    run();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+std::vector<DeviceId> every(std::size_t first, std::size_t step, std::size_t last) {
+  std::vector<DeviceId> devices;
+  for (std::size_t d = first; d < last; d += step) devices.push_back(DeviceId(static_cast<std::int64_t>(d)));
+  return devices;
+}
+
+// Adds the ring's transfers, with its own dependencies, to the graph.
+void add_ring(TransferGraph& graph, DeviceRoutes& routes, const std::vector<DeviceId>& ring, double bytes,
+              Picoseconds start) {
+  auto n = static_cast<TransferIndex>(ring.size()), base = static_cast<TransferIndex>(graph.size());
+  for (TransferIndex s = 0; s < 2 * (n - 1); ++s)
+    for (TransferIndex e = 0; e < n; ++e) {
+      TransferIndex before = s == 0 ? 0 : base + (s - 1) * n;
+      TransferIndex after[] = {before + e, before + (e + n - 1) % n};
+      graph.add(routes(ring[e], ring[(e + 1) % n]), bytes / n, s == 0 ? std::span<const TransferIndex>() : after,
+                start);
+    }
+}
+
+// What a training step has in flight: in each node a ring all-reduce of its GPUs, again and again; between the nodes a
+// ring for every GPU number, which share the network ports; and transfers between neighbours in the pipeline.
+TransferGraph mixed_workload(const Topology& topology) {
+  TransferGraph graph;
+  DeviceRoutes routes(topology, graph);
+  std::size_t devices = topology.device_count(), nodes = static_cast<std::size_t>(topology.nodes);
+  std::size_t local = devices / nodes;
+  RandomKey key(1);
+  for (std::size_t node = 0; node < nodes; ++node)
+    for (int round = 0; round < 20; ++round)
+      add_ring(graph, routes, every(node * local, 1, (node + 1) * local), 25e6,
+               from_seconds(round * 2e-3 + 1e-3 * random_uniform(key, node)));
+  for (std::size_t gpu = 0; gpu < local; ++gpu)
+    add_ring(graph, routes, every(gpu, local, devices), 100e6, from_seconds(1e-3 * static_cast<double>(gpu)));
+  for (std::size_t i = 0; i < 20 * devices; ++i) {
+    DeviceId from(static_cast<std::int64_t>(i % devices)), to(static_cast<std::int64_t>((i + local) % devices));
+    graph.add(routes(from, to), 1e6, {}, from_seconds(40e-3 * random_uniform(key.with(1), i)));
+  }
+  return graph;
+}
+
+struct Figure {
+  std::string key, unit;
+  double value;
+};
+
+// Transfers simulated per second.
+double transfer_rate(const TransferGraph& graph, const Topology& topology) {
+  return static_cast<double>(graph.size()) / median_seconds([&] { simulate_transfers(graph, topology); });
+}
+
+std::vector<Figure> bench_simulator() {
+  MachineOptions machine;
+  machine.topology = "summit";
+  std::vector<Figure> figures;
+  machine.nodes = 16;
+  Topology small = machine.load();
+  machine.nodes = 32;
+  Topology large = machine.load();
+  TransferGraph ring_96 = ring_all_reduce(small, every(0, 1, small.device_count()), {100'000'000});
+  TransferGraph ring_192 = ring_all_reduce(large, every(0, 1, large.device_count()), {100'000'000});
+  TransferGraph mixed = mixed_workload(large);
+  double ring_96_rate = transfer_rate(ring_96, small), ring_192_rate = transfer_rate(ring_192, large);
+  double mixed_rate = transfer_rate(mixed, large);
+  // A transfer is two events: its flow enters and ends.
+  double transfers = static_cast<double>(ring_96.size() + ring_192.size() + mixed.size());
+  double seconds = static_cast<double>(ring_96.size()) / ring_96_rate +
+                   static_cast<double>(ring_192.size()) / ring_192_rate +
+                   static_cast<double>(mixed.size()) / mixed_rate;
+  figures.push_back({"events_per_second", "", 2 * transfers / seconds});
+  figures.push_back({"mixed_events_per_second", "", 2 * mixed_rate});
+  figures.push_back({"mixed_transfers", "", static_cast<double>(mixed.size())});
+  figures.push_back({"ring_96_transfers_per_second", "", ring_96_rate});
+  figures.push_back({"ring_192_transfers_per_second", "", ring_192_rate});
+
+  PlanSource source;
+  source.model.model = "bert-large";
+  source.machine = machine;
+  Topology topology;
+  Plan plan = source.load(topology);
+  auto lowered = [&] { return lower(plan.pcg, plan.mappings, topology, {true, plan.optimizer}).value(); };
+  Program program = lowered();
+  SimulationOptions options;
+  options.trace = false;
+  figures.push_back({"bert_large_192_tasks", "", static_cast<double>(program.tasks.size())});
+  figures.push_back({"bert_large_192_lowering_seconds", "s", median_seconds(lowered)});
+  figures.push_back(
+      {"bert_large_192_unfolded_seconds", "s", median_seconds([&] { simulate(program, topology, options); })});
+  return figures;
+}
+
+void bench(const Options& o) {
+  std::vector<Figure> figures = bench_simulator();
+  if (o.json) {
+    nlohmann::ordered_json out;
+    for (const Figure& f : figures) out[f.key] = f.value;
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  Table table({"figure", "value"});
+  for (const Figure& f : figures)
+    table.add({f.key, f.unit.empty() ? grouped(static_cast<std::int64_t>(f.value)) : to_string(from_seconds(f.value))});
+  table.print();
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(app, "bench", "Measure Unity's own speed on this machine",
+                                  "  unity bench simulator\n"
+                                  "  unity bench simulator --json");
+  command->add_option("WHAT", o->what, "simulator: events and transfers per second, and BERT-Large on 192 GPUs")
+      ->required()
+      ->check(CLI::IsMember({"simulator"}));
+  add_json(*command, o->json);
+  command->callback([o] { bench(*o); });
+}
+
+}  // namespace unity::cli

@@ -1,0 +1,161 @@
+#include "simulator/network/transfers.h"
+
+#include <algorithm>
+
+#include "simulator/engine/event_queue.h"
+#include "simulator/engine/indexed_queue.h"
+
+namespace unity {
+namespace {
+
+// The transfers that come after each, from those that each comes after.
+struct Followers {
+  std::vector<std::uint32_t> begin;  // by transfer, and one more
+  std::vector<TransferIndex> list;
+
+  explicit Followers(const TransferGraph& graph) : begin(graph.size() + 1), list(graph.dependencies()) {
+    for (TransferIndex t = 0; t < graph.size(); ++t)
+      for (TransferIndex before : graph.after(t)) {
+        UNITY_CHECK(before < graph.size(), "transfer {} comes after {} of {}", t, before, graph.size());
+        ++begin[before];
+      }
+    std::uint32_t sum = 0;
+    for (std::uint32_t& b : begin) b = sum += b;
+    for (auto t = static_cast<TransferIndex>(graph.size()); t-- > 0;)
+      for (TransferIndex before : graph.after(t)) list[--begin[before]] = t;
+  }
+  std::span<const TransferIndex> of(TransferIndex t) const { return {list.data() + begin[t], begin[t + 1] - begin[t]}; }
+};
+
+class TransferSimulation {
+ public:
+  TransferSimulation(const TransferGraph& graph, const Topology& topology, LinkRecord* record)
+      : graph_(graph), followers_(graph), network_(topology), waits_for_(graph.size()), times_(graph.size()) {
+    if (record) network_.record(*record);
+    for (TransferIndex t = 0; t < graph.size(); ++t) {
+      times_[t] = graph.start(t);
+      waits_for_[t] = static_cast<std::uint32_t>(graph.after(t).size());
+    }
+  }
+
+  std::vector<Picoseconds> run() {
+    for (TransferIndex t = 0; t < graph_.size(); ++t)
+      if (waits_for_[t] == 0) depart(t);
+    while (!entering_.empty() || !draining_.empty()) {
+      Picoseconds now = entering_.empty()                                                    ? draining_.next_time()
+                        : draining_.empty() || entering_.next_time() < draining_.next_time() ? entering_.next_time()
+                                                                                             : draining_.next_time();
+      // What happens at one time is settled as a whole.
+      while (!draining_.empty() && draining_.next_time() == now) {
+        FlowIndex flow = draining_.pop();
+        network_.finish(flow);
+        arrive(transfer_of_[flow], now);
+      }
+      while (!entering_.empty() && entering_.next_time() == now) enter(entering_.pop(), now);
+      for (FlowIndex flow : network_.settle(now)) draining_.set(flow, network_.end(flow));
+    }
+    UNITY_CHECK(arrived_ == graph_.size(), "{} of {} transfers have ended", arrived_, graph_.size());
+    return std::move(times_);
+  }
+
+ private:
+  void depart(TransferIndex t) { entering_.push(times_[t] + graph_.latency(t), t); }
+
+  void enter(TransferIndex t, Picoseconds now) {
+    std::span<const LinkUse> links = graph_.links(t);
+    if (links.empty() || graph_.bytes(t) <= 0) return arrive(t, now);
+    FlowIndex flow = network_.start(links, graph_.bytes(t), now);
+    if (flow >= transfer_of_.size()) transfer_of_.resize(flow + 1);
+    transfer_of_[flow] = t;
+  }
+
+  void arrive(TransferIndex t, Picoseconds now) {
+    times_[t] = now;
+    ++arrived_;
+    for (TransferIndex follower : followers_.of(t)) {
+      times_[follower] = std::max(times_[follower], now);
+      if (--waits_for_[follower] == 0) depart(follower);
+    }
+  }
+
+  const TransferGraph& graph_;
+  Followers followers_;
+  Network network_;
+  EventQueue<TransferIndex> entering_;      // when the latency is over
+  IndexedQueue draining_;                   // by flow: when the last byte arrives
+  std::vector<TransferIndex> transfer_of_;  // by flow
+  std::vector<std::uint32_t> waits_for_;
+  std::vector<Picoseconds> times_;  // when it can start, then when it has ended
+  std::size_t arrived_ = 0;
+};
+
+}  // namespace
+
+RouteIndex TransferGraph::add_route(std::span<const LinkUse> uses, Picoseconds latency) {
+  routes_.push_back({static_cast<std::uint32_t>(uses_.size()), static_cast<std::uint32_t>(uses.size()), latency});
+  uses_.insert(uses_.end(), uses.begin(), uses.end());
+  return static_cast<RouteIndex>(routes_.size() - 1);
+}
+
+TransferIndex TransferGraph::add(RouteIndex route, double bytes, std::span<const TransferIndex> after,
+                                 Picoseconds start) {
+  UNITY_CHECK(route < routes_.size() && bytes >= 0 && start.count >= 0, "route {}, {} bytes, start {} ps", route, bytes,
+              start.count);
+  transfers_.push_back({bytes, start, route, static_cast<std::uint32_t>(after_.size())});
+  after_.insert(after_.end(), after.begin(), after.end());
+  return static_cast<TransferIndex>(transfers_.size() - 1);
+}
+
+void TransferGraph::reserve(std::size_t transfers, std::size_t dependencies) {
+  transfers_.reserve(transfers);
+  after_.reserve(dependencies);
+}
+
+RouteIndex DeviceRoutes::operator()(DeviceId from, DeviceId to) {
+  auto key = static_cast<std::uint64_t>(from.index()) << 32 | static_cast<std::uint64_t>(to.index());
+  if (auto found = routes_.find(key); found != routes_.end()) return found->second;
+  std::vector<LinkUse> uses;
+  for (LinkId l : topology_.route(from, to)) uses.push_back({static_cast<std::uint32_t>(l.value), 1});
+  return routes_[key] = graph_.add_route(uses, topology_.latency(from, to));
+}
+
+std::vector<Picoseconds> simulate_transfers(const TransferGraph& graph, const Topology& topology, LinkRecord* record) {
+  return TransferSimulation(graph, topology, record).run();
+}
+
+std::optional<TransferIndex> never_starts(const TransferGraph& graph) {
+  Followers followers(graph);
+  std::vector<std::size_t> waits_for(graph.size());
+  std::vector<TransferIndex> ready;
+  for (TransferIndex t = 0; t < graph.size(); ++t)
+    if ((waits_for[t] = graph.after(t).size()) == 0) ready.push_back(t);
+  while (!ready.empty()) {
+    TransferIndex t = ready.back();
+    ready.pop_back();
+    for (TransferIndex follower : followers.of(t))
+      if (--waits_for[follower] == 0) ready.push_back(follower);
+  }
+  for (TransferIndex t = 0; t < graph.size(); ++t)
+    if (waits_for[t] > 0) return t;
+  return std::nullopt;
+}
+
+TransferGraph ring_all_reduce(const Topology& topology, std::span<const DeviceId> ring, Bytes bytes) {
+  auto n = static_cast<TransferIndex>(ring.size());
+  TransferGraph graph;
+  if (n < 2) return graph;
+  TransferIndex steps = 2 * (n - 1);
+  graph.reserve(std::size_t{steps} * n, 2 * std::size_t{steps - 1} * n);
+  DeviceRoutes routes(topology, graph);
+  double part = static_cast<double>(bytes.count) / n;
+  for (TransferIndex s = 0; s < steps; ++s)
+    for (TransferIndex e = 0; e < n; ++e) {
+      RouteIndex route = routes(ring[e], ring[(e + 1) % n]);
+      TransferIndex before = s == 0 ? 0 : (s - 1) * n;
+      TransferIndex after[] = {before + e, before + (e + n - 1) % n};
+      graph.add(route, part, s == 0 ? std::span<const TransferIndex>() : after);
+    }
+  return graph;
+}
+
+}  // namespace unity
