@@ -331,9 +331,7 @@ struct Executor::Implementation {
       t.spans.resize(before + bytes.size() / sizeof(Span));
       if (!bytes.empty()) std::memcpy(t.spans.data() + before, bytes.data(), bytes.size());
     }
-    std::sort(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) {
-      return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device);
-    });
+    std::sort(t.spans.begin(), t.spans.end(), starts_before);
     if (t.spans.empty()) return t;
     Picoseconds first = t.spans[0].start;
     for (Span& s : t.spans) {

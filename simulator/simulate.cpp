@@ -3,37 +3,31 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <tuple>
 
 #include "simulator/collectives/running.h"
 #include "simulator/devices/shared_compute.h"
-#include "simulator/devices/task_times.h"
 #include "simulator/engine/event_queue.h"
+#include "simulator/folding/folded.h"
 #include "simulator/memory_tracker.h"
-#include "simulator/task_graph.h"
+#include "simulator/prepared.h"
 
 namespace unity {
 namespace {
 
 class Simulation {
  public:
-  Simulation(const Program& program, const CollectiveCache& cache, const SimulationOptions& options)
-      : program_(program),
-        cache_(cache),
-        topology_(cache.topology()),
+  Simulation(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options)
+      : prepared_(prepared),
+        program_(*prepared.program),
+        topology_(topology),
         options_(options),
-        graph_(program),
-        waits_for_(graph_.waits_for()),
-        collectives_(topology_, program.communications.size(), options.collectives, options.steps),
-        times_(program, topology_),
-        shared_(topology_, program.communications.size()),
-        memory_(program, options.trace),
-        running_(topology_.device_count() + program.communications.size()),
-        communication_tasks_(program.communications.size()) {
-    UNITY_CHECK(static_cast<std::size_t>(program.devices) <= topology_.device_count(), "a program for {} devices on {}",
-                program.devices, topology_.device_count());
-    check_options(options.collectives, topology_);
-    if (options.trace) starts_.resize(program.tasks.size());
+        waits_for_(prepared.graph.waits_for()),
+        collectives_(prepared.capacities, program_.communications.size(), options.collectives, options.steps),
+        shared_(topology_, program_.communications.size()),
+        memory_(program_, options.trace),
+        running_(topology_.device_count() + program_.communications.size()),
+        communication_tasks_(program_.communications.size()) {
+    if (options.trace) starts_.resize(program_.tasks.size());
   }
 
   SimulationResult run() {
@@ -77,7 +71,7 @@ class Simulation {
     if (options_.trace) starts_[id] = now_;
     memory_.start(task);
     if (task.kind == TaskKind::communicate) return start_communication(id);
-    TaskTimes::Time time = times_.time(TaskId(id));
+    const TaskTimes::Time& time = prepared_.times[id];
     ++(time.measured ? profiled_ : estimated_);
     if (task.stream == Stream::compute && shared_.shared(task.device)) {
       // A measured time is that of all threads of the device, an estimate that of one.
@@ -91,18 +85,17 @@ class Simulation {
 
   void start_communication(std::uint32_t id) {
     auto index = static_cast<std::size_t>(program_.tasks[id].op);
-    const Communication& c = program_.communications[index];
-    if (auto measured = times_.communication(TaskId(id))) {
+    const auto& choice = prepared_.choices[index];
+    if (!choice) {
       ++profiled_;
       std::size_t physical = topology_.device(program_.tasks[id].device).physical;
-      running_[shared_.start_communication(index, physical, *measured, now_)] = id;
+      running_[shared_.start_communication(index, physical, prepared_.times[id].alone, now_)] = id;
       return;
     }
     ++estimated_;
     communication_tasks_[index] = id;
-    auto choice = cache_.choose(c, options_.collectives);
     if (options_.trace) choices_.push_back({TaskId(id), choice->reason, choice->alternatives});
-    if (collectives_.start(static_cast<std::uint32_t>(index), std::move(choice), now_))
+    if (collectives_.start(static_cast<std::uint32_t>(index), choice, now_))
       queue_.push(now_, {Event::Kind::end, id, 0, 0});
     proceed(std::nullopt);
   }
@@ -146,15 +139,17 @@ class Simulation {
       else
         trace_.spans.push_back({task_id, task.device, stream, starts_[id], now_});
     }
-    for (std::uint32_t follower : graph_.followers(id))
+    for (std::uint32_t follower : prepared_.graph.followers(id))
       if (--waits_for_[follower] == 0) notice(task, follower);
   }
 
-  // A thread that waits for its own stream goes on at once; for another, it takes a while to notice.
+  // A thread that waits for its own stream goes on at once; for another, it takes a while to notice. A communication
+  // runs on the communication streams of all participants.
   void notice(const Task& ended, std::uint32_t follower) {
     const Task& task = program_.tasks[follower];
-    Picoseconds handover = times_.handover(task.device);
-    if (handover.count == 0 || (ended.device == task.device && ended.stream == task.stream))
+    Picoseconds handover = prepared_.handovers[task.device.index()];
+    bool same = ended.stream == task.stream && (ended.device == task.device || ended.stream == Stream::communication);
+    if (handover.count == 0 || same)
       ready_.push_back(follower);
     else
       queue_.push(now_ + handover, {Event::Kind::noticed, follower, 0, 0});
@@ -173,23 +168,19 @@ class Simulation {
     trace_.source = "simulated";
     trace_.program = program_hash(program_);
     trace_.iteration = last_end_;
-    std::sort(trace_.spans.begin(), trace_.spans.end(), [](const Span& a, const Span& b) {
-      return std::tuple(a.start, a.task, a.device) < std::tuple(b.start, b.task, b.device);
-    });
+    std::sort(trace_.spans.begin(), trace_.spans.end(), starts_before);
     trace_.memory = memory_.take_samples();
     result.trace = std::move(trace_);
     return result;
   }
 
+  const PreparedProgram& prepared_;
   const Program& program_;
-  const CollectiveCache& cache_;
   const Topology& topology_;
   SimulationOptions options_;
-  TaskGraph graph_;
   std::vector<std::uint32_t> waits_for_;
   EventQueue<Event> queue_;
   RunningCollectives collectives_;
-  TaskTimes times_;
   SharedCompute shared_;
   MemoryTracker memory_;
   std::vector<std::uint32_t> running_;              // by user of shared compute: its task
@@ -211,7 +202,14 @@ SimulationResult simulate(const Program& program, const Topology& topology, cons
 }
 
 SimulationResult simulate(const Program& program, const CollectiveCache& cache, const SimulationOptions& options) {
-  return Simulation(program, cache, options).run();
+  PreparedProgram prepared = prepare(program, cache, options.collectives);
+  if (!options.fold || options.steps) return simulate(prepared, cache.topology(), options);
+  FoldedProgram folded(prepared, cache.topology());
+  return folded.unfold(simulate(folded.prepared(), cache.topology(), options));
+}
+
+SimulationResult simulate(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options) {
+  return Simulation(prepared, topology, options).run();
 }
 
 }  // namespace unity

@@ -19,6 +19,7 @@ namespace unity {
 
 struct SimulationOptions {
   bool trace = true;   // spans, memory samples, choices of collectives; off for scoring
+  bool fold = false;   // simulate one device of each class (folding/symmetry.h): the same times
   bool steps = false;  // collectives transfer by transfer (collectives/steps.h): slow, shows stragglers
   CollectiveOptions collectives;
 };
@@ -43,5 +44,8 @@ struct SimulationResult {
 SimulationResult simulate(const Program& program, const Topology& topology, const SimulationOptions& options = {});
 // With choices kept from earlier simulations on the same topology.
 SimulationResult simulate(const Program& program, const CollectiveCache& cache, const SimulationOptions& options);
+// What has been prepared with the same options; `fold` is ignored.
+struct PreparedProgram;
+SimulationResult simulate(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options);
 
 }  // namespace unity

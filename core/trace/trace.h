@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/base/hash.h"
@@ -18,6 +19,11 @@ struct Span {
   Picoseconds start, end;
 };
 
+// The order of spans in a Trace.
+inline bool starts_before(const Span& a, const Span& b) {
+  return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device);
+}
+
 // Bytes in use on a device from a time on.
 struct MemorySample {
   DeviceId device;
@@ -30,7 +36,7 @@ struct Trace {
   std::string source;       // "simulated" or "measured"
   Hash program = 0;         // program_hash of the Program
   Picoseconds iteration;    // from the first start to the last end
-  std::vector<Span> spans;  // sorted by (start, task, device)
+  std::vector<Span> spans;  // by starts_before()
   std::vector<MemorySample> memory;
 };
 

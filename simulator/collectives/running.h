@@ -18,8 +18,8 @@ namespace unity {
 class RunningCollectives {
  public:
   // By number, 0 to count-1. `steps`: transfer by transfer (steps.h) instead of one flow for a phase.
-  RunningCollectives(const Topology& topology, std::size_t count, const CollectiveOptions& options, bool steps)
-      : network_(topology), options_(options), by_steps_(steps), running_(count) {}
+  RunningCollectives(std::span<const BytesPerSecond> capacities, std::size_t count, const CollectiveOptions& options, bool steps)
+        : network_(capacities), options_(options), by_steps_(steps), running_(count) {}
 
   // Something of a collective whose latency ends at a time: call enter() then.
   struct Entry {

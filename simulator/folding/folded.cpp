@@ -186,7 +186,7 @@ SimulationResult FoldedProgram::unfold(SimulationResult result) const {
       whole.trace.spans.push_back({TaskId(static_cast<std::int64_t>(task)), DeviceId(static_cast<std::int64_t>(d)),
                                    static_cast<std::uint8_t>(program.tasks[task].stream), start, end});
     }
-  sort_spans(whole.trace.spans);
+  std::sort(whole.trace.spans.begin(), whole.trace.spans.end(), starts_before);
   std::vector<std::vector<MemorySample>> samples(topology_.device_count());
   for (const MemorySample& s : result.trace.memory) samples[s.device.index()].push_back(s);
   for (std::size_t d = 0; d < static_cast<std::size_t>(program.devices); ++d)

@@ -21,12 +21,6 @@ Classes classes_of(std::vector<std::uint32_t> of, std::size_t count) {
   return classes;
 }
 
-Classes all_different(std::size_t members) {
-  std::vector<std::uint32_t> of(members);
-  std::iota(of.begin(), of.end(), 0u);
-  return classes_of(std::move(of), members);
-}
-
 std::uint64_t word(double x) { return std::bit_cast<std::uint64_t>(x); }
 std::uint64_t pair(std::uint32_t a, std::uint32_t b) { return static_cast<std::uint64_t>(a) << 32 | b; }
 

@@ -12,17 +12,13 @@
 #include "runtime/executor.h"
 #include "simulator/simulate.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/seed.h"
 #include "tests/support/stub_cost_model.h"
 
 using namespace unity;
 using namespace unity::test;
 
 namespace {
-
-std::uint64_t seed_of_run() {
-  const char* given = std::getenv("UNITY_TEST_SEED");
-  return given ? std::strtoull(given, nullptr, 10) : 20240817;
-}
 
 struct RandomProgram {
   Program program;

@@ -8,11 +8,6 @@
 
 namespace unity::test {
 
-std::uint64_t seed_of_run() {
-  const char* given = std::getenv("UNITY_TEST_SEED");
-  return given ? std::strtoull(given, nullptr, 10) : 20240817;
-}
-
 std::map<std::string, HostTensor> random_inputs(const Pcg& pcg, std::uint64_t seed) {
   std::map<std::string, HostTensor> inputs;
   for (std::size_t i = 0; i < pcg.size(); ++i) {

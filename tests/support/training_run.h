@@ -6,11 +6,9 @@
 
 #include "core/graph/pcg.h"
 #include "runtime/executor.h"
+#include "tests/support/seed.h"
 
 namespace unity::test {
-
-// $UNITY_TEST_SEED, or a fixed one.
-std::uint64_t seed_of_run();
 
 // Standard normal reals, indices below what their users accept.
 std::map<std::string, HostTensor> random_inputs(const Pcg& pcg, std::uint64_t seed);
