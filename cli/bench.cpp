@@ -11,6 +11,7 @@
 #include "cli/lowered.h"
 #include "cli/table.h"
 #include "core/base/random.h"
+#include "simulator/folding/folded.h"
 #include "simulator/network/transfers.h"
 #include "simulator/simulate.h"
 
@@ -89,6 +90,25 @@ double transfer_rate(const TransferGraph& graph, const Topology& topology) {
   return static_cast<double>(graph.size()) / median_seconds([&] { simulate_transfers(graph, topology); });
 }
 
+// Simulation of a program, whole and folded. Preparing (what tasks wait for, times, collectives) and folding happen once
+// for a program, and are given by themselves.
+void bench_program(const std::string& name, const Program& program, const Topology& topology,
+                   std::vector<Figure>& figures) {
+  SimulationOptions options;
+  options.trace = false;
+  CollectiveCache cache(topology);
+  PreparedProgram prepared = prepare(program, cache, options.collectives);
+  FoldedProgram folded(prepared, topology);
+  auto add = [&](const char* what, const std::function<void()>& run) {
+    figures.push_back({fmt::format("{}_{}_seconds", name, what), "s", median_seconds(run)});
+  };
+  add("unfolded", [&] { simulate(program, cache, options); });
+  add("prepare", [&] { prepare(program, cache, options.collectives); });
+  add("fold", [&] { FoldedProgram(prepared, topology); });
+  add("folded", [&] { simulate(folded.prepared(), topology, options); });
+  figures.push_back({name + "_devices_simulated", "", static_cast<double>(folded.representatives())});
+}
+
 std::vector<Figure> bench_simulator() {
   MachineOptions machine;
   machine.topology = "summit";
@@ -120,12 +140,9 @@ std::vector<Figure> bench_simulator() {
   Plan plan = source.load(topology);
   auto lowered = [&] { return lower(plan.pcg, plan.mappings, topology, {true, plan.optimizer}).value(); };
   Program program = lowered();
-  SimulationOptions options;
-  options.trace = false;
   figures.push_back({"bert_large_192_tasks", "", static_cast<double>(program.tasks.size())});
   figures.push_back({"bert_large_192_lowering_seconds", "s", median_seconds(lowered)});
-  figures.push_back(
-      {"bert_large_192_unfolded_seconds", "s", median_seconds([&] { simulate(program, topology, options); })});
+  bench_program("bert_large_192", program, topology, figures);
   return figures;
 }
 

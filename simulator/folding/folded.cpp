@@ -52,7 +52,8 @@ void FoldedProgram::select_tasks() {
                              : is_first(symmetry_.devices, task.device.index());
     if (!kept) continue;
     number_[t] = static_cast<std::uint32_t>(program_.tasks.size());
-    if (communicates) first_task_[symmetry_.communications.of[static_cast<std::size_t>(task.op)]] = static_cast<std::uint32_t>(t);
+    if (communicates)
+      first_task_[symmetry_.communications.of[static_cast<std::size_t>(task.op)]] = static_cast<std::uint32_t>(t);
     program_.tasks.push_back(task);
     folded_.times.push_back(whole_.times[t]);
   }
@@ -200,7 +201,8 @@ SimulationResult FoldedProgram::unfold(SimulationResult result) const {
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     if (program.tasks[t].kind != TaskKind::communicate) continue;
     const auto& choice = whole_.choices[static_cast<std::size_t>(program.tasks[t].op)];
-    if (choice) whole.collectives.push_back({TaskId(static_cast<std::int64_t>(t)), choice->reason, choice->alternatives});
+    if (choice)
+      whole.collectives.push_back({TaskId(static_cast<std::int64_t>(t)), choice->reason, choice->alternatives});
   }
   return whole;
 }

@@ -42,7 +42,7 @@ class FoldedProgram {
   Symmetry symmetry_;
   Program program_;
   PreparedProgram folded_;
-  std::vector<std::uint32_t> number_;  // by task of a representative, and first communication of a class
+  std::vector<std::uint32_t> number_;      // by task of a representative, and first communication of a class
   std::vector<std::uint32_t> first_task_;  // by class of communications
   std::deque<Pattern> patterns_;
   std::deque<CollectiveShape> shapes_;

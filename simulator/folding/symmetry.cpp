@@ -45,7 +45,7 @@ class Refinement {
   Symmetry run() {
     list_tasks();
     list_patterns();
-    if (!foldable() || !color_devices()) return different();
+    if (!foldable() || !split_dependencies() || !color_devices()) return different();
     color_rest();
     while (refine()) {
     }
@@ -75,18 +75,59 @@ class Refinement {
     symmetry_.tasks.resize(begin.back());
     symmetry_.place.assign(program_.tasks.size(), kNone);
     parts_.resize(program_.communications.size());
+    participant_.resize(begin.back());
     std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
     std::vector<std::uint32_t> communications(topology_.device_count(), 0);
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
       const Task& task = program_.tasks[t];
       for_devices(task, [&](std::size_t d) {
-        if (task.kind != TaskKind::communicate)
+        if (task.kind != TaskKind::communicate) {
           symmetry_.place[t] = static_cast<std::uint32_t>(next[d] - begin[d]);
-        else
-          parts_[static_cast<std::size_t>(task.op)].push_back({static_cast<std::uint32_t>(d), communications[d]++});
+        } else {
+          std::vector<Edge>& parts = parts_[static_cast<std::size_t>(task.op)];
+          participant_[next[d]] = static_cast<std::uint32_t>(parts.size());
+          parts.push_back({static_cast<std::uint32_t>(d), communications[d]++});
+        }
         symmetry_.tasks[next[d]++] = static_cast<std::uint32_t>(t);
       });
     }
+  }
+
+  // What each participant of a communication brings of what it waits for: tasks of its own, and communications that it
+  // took part in. False when something is brought by none.
+  bool split_dependencies() {
+    brought_.resize(program_.communications.size());
+    std::vector<std::uint32_t> stamp(topology_.device_count(), kNone), participant(topology_.device_count());
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const Task& task = program_.tasks[t];
+      if (task.kind != TaskKind::communicate) continue;
+      const std::vector<Edge>& parts = parts_[static_cast<std::size_t>(task.op)];
+      Brought& brought = brought_[static_cast<std::size_t>(task.op)];
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        stamp[parts[i].to] = static_cast<std::uint32_t>(t);
+        participant[parts[i].to] = static_cast<std::uint32_t>(i);
+      }
+      std::vector<Edge> edges;  // participant, task
+      for (TaskId id : program_.dependencies_of(task)) {
+        const Task& before = program_.tasks[id.index()];
+        std::size_t known = edges.size();
+        auto bring = [&](std::size_t device) {
+          if (stamp[device] == t) edges.push_back({participant[device], static_cast<std::uint32_t>(id.value)});
+        };
+        if (before.kind != TaskKind::communicate)
+          bring(before.device.index());
+        else
+          for (Edge part : parts_[static_cast<std::size_t>(before.op)]) bring(part.to);
+        if (edges.size() == known) return false;
+      }
+      brought.begin.assign(parts.size() + 1, 0);
+      for (Edge e : edges) ++brought.begin[e.to + 1];
+      std::partial_sum(brought.begin.begin(), brought.begin.end(), brought.begin.begin());
+      brought.tasks.resize(edges.size());
+      std::vector<std::uint32_t> next(brought.begin.begin(), brought.begin.end() - 1);
+      for (Edge e : edges) brought.tasks[next[e.to]++] = e.number;
+    }
+    return true;
   }
 
   void list_patterns() {
@@ -98,8 +139,8 @@ class Refinement {
       for (const CollectivePhase& phase : choice->shape->phases) {
         auto [it, fresh] = numbers.try_emplace(phase.pattern, static_cast<std::uint32_t>(symmetry_.patterns.size()));
         if (fresh) symmetry_.patterns.push_back(phase.pattern), users_.emplace_back();
-        users_[it->second].push_back({static_cast<std::uint32_t>(c),
-                                      static_cast<std::uint32_t>(symmetry_.phases[c].size())});
+        users_[it->second].push_back(
+            {static_cast<std::uint32_t>(c), static_cast<std::uint32_t>(symmetry_.phases[c].size())});
         symmetry_.phases[c].push_back(it->second);
       }
     }
@@ -118,7 +159,7 @@ class Refinement {
     return true;
   }
 
-  // By what a device does by itself. False when something waits for a device that has no part in it.
+  // By what a device does by itself. False when a task waits for one of another device.
   bool color_devices() {
     std::vector<std::uint32_t> place(program_.tasks.size()), owner(program_.tasks.size(), kNone);
     std::vector<std::uint32_t> buffer_place(program_.buffers.size()), buffer_owner(program_.buffers.size(), kNone);
@@ -128,8 +169,6 @@ class Refinement {
       if (lives[b].persistent)
         persistent[program_.buffers[b].device.index()] +=
             static_cast<std::uint64_t>(program_.bytes_of(BufferId(static_cast<std::int64_t>(b))).count);
-    // How many dependencies each communication has, less those found at the devices that take part in it.
-    std::vector<std::uint32_t> found(program_.tasks.size(), 0);
     Interner intern;
     Words words;
     device_.of.resize(topology_.device_count());
@@ -148,32 +187,38 @@ class Refinement {
         if (!communicates)
           words.push_back(static_cast<std::uint64_t>(prepared_.times[id].alone.count) << 1 |
                           (prepared_.times[id].measured ? 1u : 0u));
-        for (TaskId dependency : program_.dependencies_of(task)) {
-          if (owner[dependency.index()] == self) {
+        if (communicates) {
+          const Brought& brought = brought_[static_cast<std::size_t>(task.op)];
+          for (std::uint32_t k = brought.begin[participant_[i]]; k < brought.begin[participant_[i] + 1]; ++k)
+            words.push_back(place[brought.tasks[k]]);
+        } else {
+          for (TaskId dependency : program_.dependencies_of(task)) {
+            if (owner[dependency.index()] != self) return false;
             words.push_back(place[dependency.index()]);
-            ++found[id];
-          } else if (!communicates) {
-            return false;
           }
         }
         words.push_back(UINT64_MAX);
-        for_each_buffer(program_, task, [&](BufferId b) {
-          if (program_.buffer(b).device.index() != d) return;
+        auto use = [&](BufferId b) {
           bool fresh = buffer_owner[b.index()] != self;
           if (fresh) buffer_owner[b.index()] = self, buffer_place[b.index()] = buffers++;
           words.push_back(buffer_place[b.index()]);
           if (fresh)
             words.push_back(static_cast<std::uint64_t>(program_.bytes_of(b).count) << 1 |
                             (lives[b.index()].persistent ? 1u : 0u));
-        });
+        };
+        if (communicates) {
+          const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
+          const Participant& p = c.participants[participant_[i]];
+          for (BufferId b : {p.send, p.receive})
+            if (b.valid()) use(b);
+        } else {
+          for_each_buffer(program_, task, use);
+        }
         words.push_back(UINT64_MAX);
       }
       device_.of[d] = intern(words);
     }
     device_.count = intern.size();
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t)
-      if (program_.tasks[t].kind == TaskKind::communicate && found[t] < program_.dependencies_of(program_.tasks[t]).size())
-        return false;
     return true;
   }
 
@@ -229,8 +274,7 @@ class Refinement {
     recolor(device_, [&](std::size_t d, Words& words) {
       for (std::size_t i = symmetry_.tasks_begin[d]; i < symmetry_.tasks_begin[d + 1]; ++i) {
         const Task& task = program_.tasks[symmetry_.tasks[i]];
-        if (task.kind == TaskKind::communicate)
-          words.push_back(communication_.of[static_cast<std::size_t>(task.op)]);
+        if (task.kind == TaskKind::communicate) words.push_back(communication_.of[static_cast<std::size_t>(task.op)]);
       }
     });
     return device_.count + communication_.count + pattern_.count + link_.count > before;
@@ -271,6 +315,11 @@ class Refinement {
   const Program& program_;
   const Topology& topology_;
   Symmetry symmetry_;
+  struct Brought {
+    std::vector<std::uint32_t> begin, tasks;  // by participant
+  };
+  std::vector<Brought> brought_;              // by communication
+  std::vector<std::uint32_t> participant_;    // by entry of Symmetry::tasks: of a communication, which one it is
   std::vector<std::vector<Edge>> parts_;      // by communication: device, the how manieth communication it is there
   std::vector<std::vector<Edge>> users_;      // by pattern: communication and phase
   std::vector<std::vector<Edge>> crossings_;  // by link: pattern and times

@@ -4,8 +4,8 @@
 // devices, communications, patterns of links and links, joined by: who takes part where in a communication, which
 // patterns it uses, how often a pattern crosses a link. Devices of one class have the same tasks with the same times,
 // local dependencies and buffers, and at equal places communications of one class; a pattern crosses as many links of
-// each class as any other pattern of its class; a link is crossed by as many patterns of each class as any other link of
-// its class. Then what happens next is the same for all members of a class, if all that happened before was: start
+// each class as any other pattern of its class; a link is crossed by as many patterns of each class as any other link
+// of its class. Then what happens next is the same for all members of a class, if all that happened before was: start
 // times are maxima over classes, and max-min fair rates are unique. An automorphism is not needed, and a route,
 // straggler or link that breaks the symmetry splits the classes.
 #pragma once
@@ -18,7 +18,7 @@
 namespace unity {
 
 struct Classes {
-  std::vector<std::uint32_t> of;  // by member; numbered from 0 in the order of first members
+  std::vector<std::uint32_t> of;     // by member; numbered from 0 in the order of first members
   std::vector<std::uint32_t> first;  // by class: its first member
 
   std::size_t count() const { return first.size(); }
