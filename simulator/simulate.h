@@ -20,6 +20,7 @@ namespace unity {
 struct SimulationOptions {
   bool trace = true;   // spans, memory samples, choices of collectives; off for scoring
   bool fold = false;   // simulate one device of each class (folding/symmetry.h): the same times
+  bool links = false;  // with `trace`: also what the links carry and when (Trace::links, Trace::link_use)
   bool steps = false;  // collectives transfer by transfer (collectives/steps.h): slow, shows stragglers
   CollectiveOptions collectives;
 };
@@ -47,5 +48,8 @@ SimulationResult simulate(const Program& program, const CollectiveCache& cache, 
 // What has been prepared with the same options; `fold` is ignored.
 struct PreparedProgram;
 SimulationResult simulate(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options);
+// The same, folded.
+SimulationResult simulate_folded(const PreparedProgram& prepared, const Topology& topology,
+                                 const SimulationOptions& options);
 
 }  // namespace unity
