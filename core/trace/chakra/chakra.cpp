@@ -100,10 +100,8 @@ chakra::Attribute& attribute(chakra::Node& node, const char* name) {
   return a;
 }
 
-// Whole microseconds; what takes time takes at least one.
 std::uint64_t microseconds(Picoseconds time) {
-  auto rounded = static_cast<std::uint64_t>((time.count + 500'000) / 1'000'000);
-  return time.count > 0 ? std::max<std::uint64_t>(rounded, 1) : 0;
+  return static_cast<std::uint64_t>((time.count + 500'000) / 1'000'000);
 }
 
 void describe_communication(const Communication& c, TaskId task, DeviceId device, const Groups& groups,
@@ -158,7 +156,7 @@ std::vector<std::string> chakra_traces(const Program& program, const Trace& time
       Picoseconds start, duration;
       if (span != spans.end()) start = span->second->start, duration = span->second->end - start;
       node.set_start_microseconds(microseconds(start));
-      node.set_duration_microseconds(microseconds(duration));
+      node.set_duration_microseconds(std::max<std::uint64_t>(microseconds(duration), duration.count > 0));
       attribute(node, "is_cpu_op").set_bool_val(false);
       if (task.kind == TaskKind::communicate) {
         describe_communication(program.communications[static_cast<std::size_t>(task.op)], id, device, groups, node);

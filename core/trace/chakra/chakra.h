@@ -15,7 +15,8 @@
 //                                               of them), pg_name, root_rank (broadcast and reduce)
 //   all others               compute            num_ops (FLOPs), tensor_size (bytes of memory traffic)
 //
-// All have is_cpu_op (false) and duration_picoseconds, since the format's own times are whole microseconds.
+// All have is_cpu_op (false) and duration_picoseconds, since the format's own times are whole microseconds
+// (a duration that is not 0 is at least 1).
 #pragma once
 
 #include <string>
