@@ -83,7 +83,9 @@ void print_links(const PredictionReport& r) {
   for (const BusyLink& l : r.links) {
     std::string most = l.by.empty() ? "-" : l.by[0].first;
     if (l.by.size() > 1) most += fmt::format(" and {} more", l.by.size() - 1);
-    table.add({l.name, std::string(to_string(l.kind)), to_string(l.bytes), fmt::format("{:.1f}%", 100 * l.mean),
+    std::string name = l.name;
+    if (l.like_it) name += fmt::format(" and {} like it", l.like_it);
+    table.add({name, std::string(to_string(l.kind)), to_string(l.bytes), fmt::format("{:.1f}%", 100 * l.mean),
                fmt::format("{:.1f}%", 100 * l.peak), most});
   }
   table.print();
@@ -138,6 +140,7 @@ ordered_json links_json(const PredictionReport& r) {
     ordered_json by = ordered_json::array();
     for (const auto& [what, bytes] : l.by) by.push_back({{"collective", what}, {"bytes", bytes.count}});
     list.push_back({{"link", l.name},
+                    {"like_it", l.like_it},
                     {"kind", std::string(to_string(l.kind))},
                     {"bytes_per_second", l.bandwidth.rate},
                     {"bytes", l.bytes.count},

@@ -9,27 +9,26 @@ namespace unity {
 
 std::vector<BusyLink> busiest_links(const PreparedProgram& prepared, const Topology& topology, const Trace& trace,
                                     std::size_t count) {
+  std::map<LinkId, std::int32_t> peaks;
+  for (const LinkSample& s : trace.link_use) peaks[s.link] = std::max(peaks[s.link], s.use);
   std::vector<BusyLink> links;
-  double iteration = trace.iteration.seconds();
+  std::map<std::tuple<LinkKind, double, std::int64_t, std::int32_t>, std::size_t> alike;
   for (const LinkUsage& l : trace.links) {
-    double full = l.bandwidth.rate * iteration;
-    links.push_back({l.link,
-                     l.name,
-                     topology.links[l.link.index()].kind,
-                     l.bandwidth,
-                     l.bytes,
-                     full > 0 ? static_cast<double>(l.bytes.count) / full : 0,
-                     0,
-                     {}});
+    LinkKind kind = topology.links[l.link.index()].kind;
+    auto [at, fresh] = alike.try_emplace({kind, l.bandwidth.rate, l.bytes.count, peaks[l.link]}, links.size());
+    if (!fresh) {
+      ++links[at->second].like_it;
+      continue;
+    }
+    double full = l.bandwidth.rate * trace.iteration.seconds();
+    links.push_back({l.link, l.name, kind, l.bandwidth, l.bytes});
+    links.back().mean = full > 0 ? static_cast<double>(l.bytes.count) / full : 0;
+    links.back().peak = LinkSample{l.link, {}, peaks[l.link]}.fraction();
   }
   std::stable_sort(links.begin(), links.end(), [](const BusyLink& a, const BusyLink& b) { return a.mean > b.mean; });
   links.resize(std::min(links.size(), count));
   std::map<LinkId, std::size_t> place;
   for (std::size_t i = 0; i < links.size(); ++i) place[links[i].link] = i;
-  for (const LinkSample& s : trace.link_use)
-    if (auto at = place.find(s.link); at != place.end())
-      links[at->second].peak = std::max(links[at->second].peak, s.fraction());
-
   const Program& program = *prepared.program;
   std::vector<std::string> groups = task_groups(program);
   std::vector<std::map<std::string, double>> users(links.size());

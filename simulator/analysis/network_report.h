@@ -18,9 +18,10 @@ struct BusyLink {
   BytesPerSecond bandwidth;
   Bytes bytes;
   double mean = 0, peak = 0;                      // use over the iteration, as a fraction of the bandwidth
+  std::int64_t like_it = 0;                       // further links of the same kind and bandwidth, used as much
   std::vector<std::pair<std::string, Bytes>> by;  // "backward all_reduce (ring)", most bytes first
 };
-// Those with the highest mean use, at most `count`; equal ones by number. `trace` has links.
+// Those with the highest mean use, at most `count`, each the first of those like it. `trace` has links.
 std::vector<BusyLink> busiest_links(const PreparedProgram& prepared, const Topology& topology, const Trace& trace,
                                     std::size_t count);
 

@@ -272,7 +272,7 @@ TEST_CASE("explain predicts what a plan is bound by, and what would make it fast
   CHECK(sum == Approx(iteration).epsilon(1e-9));
   CHECK(out["model_flops_utilization"] <= out["executed_flops_utilization"]);
   CHECK(out["devices"].size() == 12);
-  CHECK(out["links"].size() == 10);
+  CHECK(out["links"][0]["mean_use"] >= out["links"][1]["mean_use"]);
   CHECK(out["collectives"][0]["kind"] == "all_reduce");
   REQUIRE(out["what_if"].size() >= 6);
   CHECK(out["what_if"][0]["speedup"] >= out["what_if"][1]["speedup"]);

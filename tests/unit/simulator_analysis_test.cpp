@@ -138,7 +138,9 @@ TEST_CASE("the busiest links say how much they are used, by which collectives") 
   CHECK(links[0].mean == Approx(1));  // 8 kB in 8 us
   CHECK(links[0].peak == 1);
   CHECK(links[0].by == std::vector<std::pair<std::string, Bytes>>{{"forward send (chain)", {8000}}});
+  CHECK(links[0].like_it == 0);
   CHECK(links[1].name == "d0 -> hub");
+  CHECK(links[1].like_it == 1);  // that of device 1
   CHECK(links[1].mean == Approx(0.25));
   CHECK(links[1].peak == 0.5);
 }
