@@ -97,13 +97,13 @@ void bench_program(const std::string& name, const Program& program, const Topolo
   SimulationOptions options;
   options.trace = false;
   CollectiveCache cache(topology);
-  PreparedProgram prepared = prepare(program, cache, options.collectives);
+  PreparedProgram prepared = prepare(program, cache, options);
   FoldedProgram folded(prepared, topology);
   auto add = [&](const char* what, const std::function<void()>& run) {
     figures.push_back({fmt::format("{}_{}_seconds", name, what), "s", median_seconds(run)});
   };
   add("unfolded", [&] { simulate(program, cache, options); });
-  add("prepare", [&] { prepare(program, cache, options.collectives); });
+  add("prepare", [&] { prepare(program, cache, options); });
   add("fold", [&] { FoldedProgram(prepared, topology); });
   add("folded", [&] { simulate(folded.prepared(), topology, options); });
   figures.push_back({name + "_devices_simulated", "", static_cast<double>(folded.representatives())});

@@ -37,7 +37,8 @@ struct DeviceSpec {
   BytesPerSecond memory_bandwidth;
   Bytes memory;
   Picoseconds launch_overhead;  // per task
-  Picoseconds handover;  // until a task notices that one of another stream or device, for which it waited, has ended
+  Picoseconds handover;     // until a task notices that one of another stream or device, for which it waited, has ended
+  double interference = 0;  // by which compute is slower while the device communicates; 0 to less than 1
   std::vector<EfficiencyPoint> matmul_efficiency;  // by FLOPs, ascending; fraction of peak
   std::vector<EfficiencyPoint> memory_efficiency;  // by bytes, ascending; fraction of memory bandwidth
   std::shared_ptr<const DeviceProfile> profile;    // measured times (profile.h); null: none
