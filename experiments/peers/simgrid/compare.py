@@ -16,7 +16,7 @@ from pathlib import Path
 MODEL = ["--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0", "--cfg=network/latency-factor:1",
          "--cfg=network/bandwidth-factor:1", "--cfg=network/weight-S:0", "--cfg=network/crosstraffic:0",
          "--log=root.thresh:warning"]
-TIGHT = ["--cfg=precision/timing:1e-12", "--cfg=precision/work-amount:1e-9"]
+TIGHT = ["--cfg=surf/precision:1e-13", "--cfg=maxmin/precision:1e-9"]
 MACHINES = [("summit", 1), ("summit", 2), ("summit", 4), ("dgx-a100", 2), ("dgx-h100", 2), ("dgx-v100", 2)]
 DEVICES_PER_NODE = {"summit": 6, "dgx-a100": 8, "dgx-h100": 8, "dgx-v100": 8}
 
