@@ -148,7 +148,7 @@ void Network::begin_change() {
   change_flows_.clear();
   change_links_.clear();
   change_bounds_.clear();
-  expanded_flows_ = expanded_links_ = 0;
+  expanded_ = 0;
 }
 
 void Network::settle_change(Picoseconds now) {
@@ -159,6 +159,7 @@ void Network::settle_change(Picoseconds now) {
   apply(now);
 }
 
+// With the full links that it crosses.
 void Network::add_flow(FlowIndex index) {
   Flow& flow = flows_[index];
   if (flow.reached == change_) return;
@@ -167,7 +168,8 @@ void Network::add_flow(FlowIndex index) {
   double bound = kNone;
   for (const LinkUse& use : flow.links()) {
     const LinkState& link = links_[use.link];
-    if (link.flows.size() == 1) bound = std::min(bound, share_of(link.capacity, use.times));
+    if (link.level != kNone) add_link(use.link);
+    if (link.flows.size() == 1 || is_new(flow)) bound = std::min(bound, share_of(link.capacity, use.times));
   }
   if (bound != kNone) change_bounds_.push_back({bound, index});
 }
@@ -179,19 +181,14 @@ void Network::add_link(std::uint32_t l) {
   change_links_.push_back(l);
 }
 
-// From full links to the flows that they limit, and from flows to the full links that they cross.
+// From full links to the flows that they limit, and from these to the full links that they cross.
 void Network::expand() {
-  while (expanded_flows_ < change_flows_.size() || expanded_links_ < change_links_.size()) {
-    for (; expanded_links_ < change_links_.size(); ++expanded_links_) {
-      const LinkState& link = links_[change_links_[expanded_links_]];
-      for (const Member& member : link.flows) {
-        double rate = flows_[member.flow].rate;
-        if (rate == 0 || rate >= link.level * kNearly) add_flow(member.flow);
-      }
+  for (; expanded_ < change_links_.size(); ++expanded_) {
+    const LinkState& link = links_[change_links_[expanded_]];
+    for (const Member& member : link.flows) {
+      const Flow& flow = flows_[member.flow];
+      if (is_new(flow) || flow.rate >= link.level * kNearly) add_flow(member.flow);
     }
-    for (; expanded_flows_ < change_flows_.size(); ++expanded_flows_)
-      for (const LinkUse& use : flows_[change_flows_[expanded_flows_]].links())
-        if (links_[use.link].level != kNone) add_link(use.link);
   }
 }
 
@@ -229,7 +226,7 @@ void Network::fill() {
   }
   bounds_ = change_bounds_;
   for (FlowIndex f : change_flows_) flows_[f].new_rate = kNotFrozen;
-  for (std::size_t not_frozen = change_flows_.size(); not_frozen > 0;) {
+  for (std::size_t not_frozen = change_flows_.size(); not_frozen > 0;) {  // a round
     double least = kNone;
     for (std::uint32_t l : open_) least = std::min(least, links_[l].share);
     for (const Bound& bound : bounds_) least = std::min(least, bound.rate);
@@ -248,9 +245,11 @@ void Network::fill() {
     }
     for (const Bound& bound : bounds_)
       if (bound.rate <= least * kEqual) freeze(bound.flow);
-    if (least == kNone)  // what is left crosses no full link: widen() finds the first to limit it
-      for (FlowIndex f : change_flows_) freeze(f);
     not_frozen -= frozen_.size();
+    if (not_frozen == 0) {
+      for (std::uint32_t l : open_) links_[l].left -= least * links_[l].weight;
+      return;
+    }
     for (FlowIndex f : frozen_)
       for (const LinkUse& use : flows_[f].links()) links_[use.link].frozen += use.times;
     std::erase_if(open_, [&](std::uint32_t l) {
@@ -271,8 +270,8 @@ void Network::fill() {
 // there are none: the rates are right.
 bool Network::widen() {
   std::size_t flows = change_flows_.size(), links = change_links_.size();
-  for (std::uint32_t l : change_links_) {
-    const LinkState& link = links_[l];
+  for (std::size_t i = 0; i < links; ++i) {  // add_flow() adds links
+    const LinkState& link = links_[change_links_[i]];
     if (link.new_level == kNone) continue;
     for (const Member& member : link.flows)
       if (flows_[member.flow].rate > link.new_level * kEqual) add_flow(member.flow);
@@ -305,7 +304,6 @@ void Network::apply(Picoseconds now) {
     LinkState& link = links_[l];
     link.level = link.new_level;
     link.load = link.capacity - link.left;
-    link.settled = turn_;
   }
   for (std::uint32_t l : checked_) links_[l].load = links_[l].new_load;
   for (FlowIndex f : change_flows_) {
@@ -319,19 +317,20 @@ void Network::apply(Picoseconds now) {
 }
 
 std::span<const FlowIndex> Network::settle(Picoseconds now) {
-  for (FlowIndex f : joined_) {
-    if (flows_[f].uses == nullptr || flows_[f].rate > 0) continue;
+  if (!joined_.empty() || !touched_.empty()) {
+    // One change, however many flows started and ended, with those that found room, too: so their order does not
+    // matter.
     begin_change();
-    add_flow(f);
+    for (FlowIndex f : changed_)
+      for (const LinkUse& use : flows_[f].links())
+        if (links_[use.link].flows.size() > 1) add_flow(f);
+    for (FlowIndex f : joined_)
+      if (flows_[f].uses != nullptr && flows_[f].rate == 0) add_flow(f);
+    for (std::uint32_t l : touched_)
+      if (!links_[l].flows.empty()) add_link(l);
     settle_change(now);
   }
   joined_.clear();
-  for (std::uint32_t l : touched_) {
-    if (links_[l].flows.empty() || links_[l].settled == turn_) continue;
-    begin_change();
-    add_link(l);
-    settle_change(now);
-  }
   touched_.clear();
   if (record_) take_samples(now);
   settled_.swap(changed_);
@@ -343,7 +342,7 @@ std::span<const FlowIndex> Network::settle(Picoseconds now) {
 void Network::next_turn() {
   if (++turn_ != 0) return;
   for (Flow& flow : flows_) flow.reported = 0;
-  for (LinkState& link : links_) link.touched = link.settled = link.noted = 0;
+  for (LinkState& link : links_) link.touched = link.noted = 0;
   turn_ = 1;
 }
 

@@ -13,8 +13,9 @@
 // symmetric flows): it then uses `times` times its rate there. A flow that waits for its latency is not in the network
 // yet.
 //
-// Nothing depends on the order in which flows came at one time, nor, bit for bit, on whether k equal flows are given
-// one by one or as one flow with k-fold `times`: what is taken off a link's capacity at one rate is one integer weight.
+// Bit for bit, nothing depends on the order in which flows came at one time, nor on whether k equal flows are given one
+// by one or as one flow with k-fold `times`: what is taken off a link's capacity at one rate is one integer weight.
+// Where links of different flows tie, the last bits of a rate depend on what happened before.
 #pragma once
 
 #include <cstdint>
@@ -84,18 +85,18 @@ class Network {
     FlowIndex flow;
     std::uint32_t times;
   };
-  struct LinkState {
+  struct alignas(64) LinkState {
     std::vector<Member> flows;
-    double capacity = 0;  // bytes per picosecond
-    double load = 0;      // sum of the rates
-    double level = 0;     // rate of the flows that it limits; infinite when it limits none
+    double capacity = 0;                     // bytes per picosecond
+    double load = 0;                         // sum of the rates
+    double level = 0;                        // rate of the flows that it limits; infinite when it limits none
+    std::uint32_t reached = 0, checked = 0;  // number of the change
+    std::uint32_t touched = 0, noted = 0;    // turn
     double new_load = 0, new_level = 0;
-    double left = 0;                                    // for flows that are not frozen
-    double share = 0;                                   // left / weight
-    std::uint32_t weight = 0;                           // times of the flows that are not frozen
-    std::uint32_t frozen = 0;                           // times of the flows that this round froze
-    std::uint32_t reached = 0, checked = 0;             // number of the change
-    std::uint32_t touched = 0, settled = 0, noted = 0;  // turn
+    double left = 0;           // for flows that are not frozen
+    double share = 0;          // left / weight
+    std::uint32_t weight = 0;  // times of the flows that are not frozen
+    std::uint32_t frozen = 0;  // times of the flows that this round froze
   };
   struct Bound {
     double rate;
@@ -105,6 +106,9 @@ class Network {
   bool start_beside_others(Flow& flow, double bound);
   void set_rate(Flow& flow, double rate, Picoseconds now);
   void report(FlowIndex flow);
+
+  // Whether it started in this turn. Until rates are applied, only flows that started with room are reported.
+  bool is_new(const Flow& flow) const { return flow.rate == 0 || flow.reported == turn_; }
 
   // One change: its flows get new rates, for which its links are filled.
   void begin_change();
@@ -132,10 +136,10 @@ class Network {
   std::uint32_t change_ = 0;  // counts changes
   std::vector<FlowIndex> change_flows_;
   std::vector<std::uint32_t> change_links_, checked_;
-  std::vector<Bound> change_bounds_;                     // what the links that a flow has for itself allow it
-  std::size_t expanded_flows_ = 0, expanded_links_ = 0;  // how far expand() has come
-  std::vector<std::uint32_t> open_;                      // of change_links_: those with flows that are not frozen
-  std::vector<Bound> bounds_;                            // of change_bounds_: those of such flows
+  std::vector<Bound> change_bounds_;  // what the links that a flow has for itself allow it
+  std::size_t expanded_ = 0;          // how many of change_links_ expand() has seen
+  std::vector<std::uint32_t> open_;   // of change_links_: those with flows that are not frozen
+  std::vector<Bound> bounds_;         // of change_bounds_: those of such flows
   std::vector<FlowIndex> frozen_;
   std::vector<std::pair<double, std::uint32_t>> fixed_;  // rates and times of flows that keep theirs
 
