@@ -95,8 +95,8 @@ class Comparison:
         _, end, _ = run([self.peer, "ring", network, devices, size, *MODEL, *TIGHT]).split()
         rates = []
         for _ in range(rounds):
-            transfers, _, wall = run([self.peer, "ring", network, devices, size, *MODEL]).split()
-            rates.append(int(transfers) / float(wall))
+            transfers, _, seconds = run([self.peer, "ring", network, devices, size, *MODEL]).split()
+            rates.append(int(transfers) / float(seconds))
         return abs(answer["end_s"] - float(end)) / float(end), statistics.median(rates)
 
 
