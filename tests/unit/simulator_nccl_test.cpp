@@ -1,9 +1,12 @@
 // Protocols of a library of collectives, with NCCL's figures.
 
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "core/machine/collectives.h"
 #include "simulator/collectives/choice.h"
+#include "simulator/collectives/direct_rings.h"
 #include "simulator/simulate.h"
 #include "tests/support/simulator_build.h"
 
@@ -108,6 +111,23 @@ TEST_CASE("rings of several channels use the network ports of all devices") {
   double bytes = 2 * 15 / 16.0 * static_cast<double>(size);
   CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "Simple") ==
         Approx(bytes / (0.824 * 450e9) * 1e6).epsilon(2e-2));
+}
+
+TEST_CASE("in a DGX-1's cube mesh six rings use all NVLinks") {
+  // Six NVLinks of 25 GB/s for each GPU, of which 0.8 are usable: 120 GB/s of bus bandwidth.
+  Topology t = load_topology("dgx-v100");
+  const std::int64_t size = 8'000'000'000;
+  CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "Simple") ==
+        Approx(8.4 + 14 * 3.4 + 2 * 7 / 8.0 * static_cast<double>(size) / 120e9 * 1e6).epsilon(1e-6));
+  std::vector<DeviceId> group;
+  for (int d = 0; d < 8; ++d) group.emplace_back(d);
+  std::vector<std::vector<DeviceId>> rings = direct_rings(t, group);
+  CHECK(rings.size() == 6);
+  for (const auto& ring : rings) {
+    CHECK(std::set<DeviceId>(ring.begin(), ring.end()).size() == 8);
+    for (std::size_t i = 0; i < 8; ++i) CHECK(t.route(ring[i], ring[(i + 1) % 8]).size() == 1);
+  }
+  CHECK(direct_rings(load_topology("dgx-h100"), group).empty());  // a switch, no direct links
 }
 
 TEST_CASE("the choice of a task can be read from the simulation") {
