@@ -186,6 +186,7 @@ class ShapeMaker {
 
   // Around the devices, of which `places` stand in each node: S x `part` goes `times` around, in `rings` equal parts.
   void add_ring(const std::vector<DeviceId>& devices, std::size_t places, std::size_t rings, int times, double part) {
+    if (rings == 1) places = 1;  // stand where they may: the order is that of the devices
     const Pattern* pattern = cache_.pattern({'r', static_cast<int>(places), static_cast<int>(rings)}, devices, [&] {
       std::vector<std::vector<DeviceId>> orders(rings);
       for (std::size_t r = 0; r < rings; ++r)
