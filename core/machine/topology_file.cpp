@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/machine/files.h"
-#include "core/machine/pattern.h"
+#include "core/machine/name_pattern.h"
 #include "core/machine/topology_parts.h"
 
 namespace unity {
@@ -42,11 +42,11 @@ class TopologyBuilder {
 
   void read_parameters() {
     for (const Level& level : topology_.levels)
-      if (is_identifier(level.name)) parts_.scope.add(level.name, level.count);
+      if (is_index_name(level.name)) parts_.scope.add(level.name, level.count);
     if (YAML::Node parameters = yaml_.root()["parameters"])
       for (const auto& [key, value] : yaml_.entries(parameters, "parameters")) {
         std::string name = yaml_.text(key, "parameters");
-        if (!is_identifier(name))
+        if (!is_index_name(name))
           yaml_.fail_at(key, fmt::format("parameters: found '{}', expected a name of letters, digits and '_'", name));
         if (parts_.scope.find(name))
           yaml_.fail_at(key, fmt::format("parameters: the name '{}' is given twice, or is that of a level", name));
@@ -101,7 +101,7 @@ class TopologyBuilder {
       if (stem == level.name)
         yaml_.fail_at(named, fmt::format("switches: found '{}', expected another name than that of a level", text));
     if (stem.size() == text.size()) return list.push_back({text, named, inside});
-    Result<Expression> expression = Expression::parse(text.substr(stem.size() + 1), parts_.scope);
+    Result<IndexExpression> expression = IndexExpression::parse(text.substr(stem.size() + 1), parts_.scope);
     Result<std::int64_t> count = expression.ok() ? expression->evaluate(parts_.scope.values) : expression.error();
     if (!count.ok()) yaml_.fail_at(named, fmt::format("switches: '{}': {}", text, count.error().message));
     if (*count < 1 || *count > kMostSwitches)
@@ -217,8 +217,8 @@ class TopologyBuilder {
     YAML::Node device = yaml_.require(yaml_.root(), "device");
     if (!device.IsMap()) return device;
     for (const auto& [key, file] : yaml_.entries(device, "device")) {
-      Scope scope;
-      Result<Pattern> pattern = Pattern::parse(yaml_.text(key, "device"), scope);
+      IndexScope scope;
+      Result<NamePattern> pattern = NamePattern::parse(yaml_.text(key, "device"), scope);
       if (!pattern.ok()) yaml_.fail_at(key, "device: " + pattern.error().message);
       if (pattern->match(path, scope.values)) return file;
     }

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "core/machine/pattern.h"
+#include "core/machine/name_pattern.h"
 #include "core/machine/topology_parts.h"
 
 namespace unity {
@@ -38,7 +38,7 @@ class LinkReader {
   const std::string& name(VertexId v) const { return topology_.vertices[v.index()].name; }
 
   // What a pattern is matched with: the name without the path of the part.
-  std::string_view local_name(const Part& part, VertexId v) const {
+  std::string_view local_name(const MachinePart& part, VertexId v) const {
     std::string_view full = name(v);
     std::size_t prefix = part.path.empty() ? 0 : part.path.size() + 1;
     return full.size() <= prefix ? std::string_view() : full.substr(prefix);
@@ -67,7 +67,7 @@ class LinkReader {
     return pairs;
   }
 
-  std::vector<VertexId> matches(const Part& part, const Pattern& pattern, Values values) const {
+  std::vector<VertexId> matches(const MachinePart& part, const NamePattern& pattern, Values values) const {
     if (auto only = pattern.name()) {
       auto found = parts_.vertex_named.find(part.path.empty() ? *only : part.path + "." + *only);
       return found == parts_.vertex_named.end() ? std::vector<VertexId>{} : std::vector{found->second};
@@ -81,7 +81,7 @@ class LinkReader {
     return found;
   }
 
-  std::vector<VertexId> some_matches(const Part& part, const Pattern& pattern, const Values& values,
+  std::vector<VertexId> some_matches(const MachinePart& part, const NamePattern& pattern, const Values& values,
                                      const YAML::Node& node) const {
     std::vector<VertexId> found = matches(part, pattern, values);
     if (found.empty()) {
@@ -95,7 +95,7 @@ class LinkReader {
   }
 
   // "leaf<i/8>" is leaf4 where there are leaf0 to leaf3.
-  [[noreturn]] void fail_out_of_range(const Part& part, VertexId from, const std::string& found,
+  [[noreturn]] void fail_out_of_range(const MachinePart& part, VertexId from, const std::string& found,
                                       const YAML::Node& node) const {
     std::string stem = found.substr(0, found.find_last_not_of("-0123456789") + 1);
     std::string path = part.path.empty() ? stem : part.path + "." + stem;
@@ -110,25 +110,25 @@ class LinkReader {
   // Calls use(a, b, scope, values) for each pair that the two ends and `where` mean, in the order of the vertices.
   template <class Use>
   void for_pairs(const YAML::Node& entry, const YAML::Node& pair, Use use) {
-    Scope scope = parts_.scope;
-    const Pattern first = good(Pattern::parse(yaml_.text(pair[0], "link"), scope), pair[0], "link");
-    const Pattern second = good(Pattern::parse(yaml_.text(pair[1], "link"), scope), pair[1], "link");
+    IndexScope scope = parts_.scope;
+    const NamePattern first = good(NamePattern::parse(yaml_.text(pair[0], "link"), scope), pair[0], "link");
+    const NamePattern second = good(NamePattern::parse(yaml_.text(pair[1], "link"), scope), pair[1], "link");
     YAML::Node where = entry["where"];
-    std::optional<Expression> condition;
-    if (where) condition = good(Expression::parse(yaml_.text(where, "where"), scope), where, "where");
+    std::optional<IndexExpression> condition;
+    if (where) condition = good(IndexExpression::parse(yaml_.text(where, "where"), scope), where, "where");
     auto holds = [&](const Values& values) {
       return !condition || good(condition->evaluate(values), where, "where") != 0;
     };
-    const Pattern start = good(first.bind(scope.values), pair[0], "link");
+    const NamePattern start = good(first.bind(scope.values), pair[0], "link");
     bool same_ends = pair[0].Scalar() == pair[1].Scalar();
-    for (const Part& part : parts_.parts[depth_of(entry)]) {
+    for (const MachinePart& part : parts_.parts[depth_of(entry)]) {
       std::vector<VertexId> from = some_matches(part, start, scope.values, pair[0]), to;
       if (!second.has_expressions()) to = some_matches(part, second, scope.values, pair[1]);
       bool any = false;
       for (VertexId a : from) {
         Values values = scope.values;
         start.match(local_name(part, a), values);
-        Pattern end = second;
+        NamePattern end = second;
         if (second.has_expressions()) {
           end = good(second.bind(values), pair[1], "link");
           auto only = end.name();
@@ -160,7 +160,7 @@ class LinkReader {
       yaml_.fail_at(latency, fmt::format("latency: found '{}', expected at least 0", latency.Scalar()));
     YAML::Node width = entry["width"];
     for (const YAML::Node& pair : pairs_of(entry))
-      for_pairs(entry, pair, [&](VertexId a, VertexId b, const Scope& scope, const Values& values) {
+      for_pairs(entry, pair, [&](VertexId a, VertexId b, const IndexScope& scope, const Values& values) {
         link.bandwidth = one;
         if (width) link.bandwidth.rate *= static_cast<double>(read_width(width, scope, values));
         auto id = static_cast<std::int64_t>(topology_.links.size());
@@ -174,8 +174,8 @@ class LinkReader {
       });
   }
 
-  std::int64_t read_width(const YAML::Node& node, const Scope& scope, const Values& values) const {
-    Expression expression = good(Expression::parse(yaml_.text(node, "width"), scope), node, "width");
+  std::int64_t read_width(const YAML::Node& node, const IndexScope& scope, const Values& values) const {
+    IndexExpression expression = good(IndexExpression::parse(yaml_.text(node, "width"), scope), node, "width");
     std::int64_t width = good(expression.evaluate(values), node, "width");
     if (width < 1) yaml_.fail_at(node, fmt::format("width: '{}' is {}, expected at least 1", node.Scalar(), width));
     return width;
@@ -202,7 +202,7 @@ class LinkReader {
     }
     std::vector<YAML::Node> via = yaml_.items(yaml_.require(entry, "via"), "via");
     for (const YAML::Node& pair : pairs_of(entry))
-      for_pairs(entry, pair, [&](VertexId a, VertexId b, const Scope& scope, const Values& values) {
+      for_pairs(entry, pair, [&](VertexId a, VertexId b, const IndexScope& scope, const Values& values) {
         std::vector<VertexId> path = {a};
         for (const YAML::Node& node : via) path.push_back(via_vertex(entry, node, a, scope, values));
         path.push_back(b);
@@ -214,15 +214,15 @@ class LinkReader {
   }
 
   // The vertex in the part that holds `inside`.
-  VertexId via_vertex(const YAML::Node& entry, const YAML::Node& node, VertexId inside, Scope scope,
+  VertexId via_vertex(const YAML::Node& entry, const YAML::Node& node, VertexId inside, IndexScope scope,
                       const Values& values) const {
     std::size_t names = scope.names().size();
-    Pattern pattern = good(Pattern::parse(yaml_.text(node, "via"), scope), node, "via");
+    NamePattern pattern = good(NamePattern::parse(yaml_.text(node, "via"), scope), node, "via");
     auto local = good(pattern.bind(values), node, "via").name();
     if (scope.names().size() > names || !local)
       yaml_.fail_at(node,
                     fmt::format("via: found '{}', expected one vertex, without '*' and new names", node.Scalar()));
-    for (const Part& part : parts_.parts[depth_of(entry)]) {
+    for (const MachinePart& part : parts_.parts[depth_of(entry)]) {
       if (inside.index() < part.first_vertex || inside.index() >= part.end_vertex) continue;
       auto found = parts_.vertex_named.find(part.path.empty() ? *local : part.path + "." + *local);
       if (found != parts_.vertex_named.end()) return found->second;
@@ -292,8 +292,8 @@ class LinkReader {
   }
 
   void let_forward(const YAML::Node& node) {
-    Scope scope;
-    Pattern pattern = good(Pattern::parse(yaml_.text(node, "forwarding"), scope), node, "forwarding");
+    IndexScope scope;
+    NamePattern pattern = good(NamePattern::parse(yaml_.text(node, "forwarding"), scope), node, "forwarding");
     bool any = false;
     std::vector<std::string> names;
     for (const Device& d : topology_.devices) {
@@ -323,8 +323,8 @@ void TopologyParts::check_level(const YamlReader& yaml, const YAML::Node& node, 
     yaml.fail_at(node, fmt::format("unknown level '{}'{}", level, suggestion(level, known)));
 }
 
-std::int64_t evaluate(const YamlReader& yaml, const YAML::Node& node, std::string_view what, const Scope& scope) {
-  Result<Expression> expression = Expression::parse(yaml.text(node, what), scope);
+std::int64_t evaluate(const YamlReader& yaml, const YAML::Node& node, std::string_view what, const IndexScope& scope) {
+  Result<IndexExpression> expression = IndexExpression::parse(yaml.text(node, what), scope);
   Result<std::int64_t> value = expression.ok() ? expression->evaluate(scope.values) : expression.error();
   if (!value.ok()) yaml.fail_at(node, fmt::format("{}: {}", what, value.error().message));
   return *value;

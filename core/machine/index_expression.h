@@ -13,7 +13,7 @@
 namespace unity {
 
 // The names that expressions may use, each with a value: counts of levels, parameters, captured numbers.
-class Scope {
+class IndexScope {
  public:
   std::optional<std::size_t> find(std::string_view name) const;
   std::size_t add(std::string name, std::int64_t value = 0);  // not there yet
@@ -27,14 +27,14 @@ class Scope {
 // Operators, weakest first: || ; && ; == != < <= > >= ; + - ; * / % ; unary - and !. Division rounds down and its
 // remainder has the sign of the divisor, so that (i-1) % n walks around a ring. Functions: min(a, b), max(a, b) and
 // root(a, n), the smallest r with r^n >= a.
-class Expression {
+class IndexExpression {
  public:
-  static Result<Expression> parse(std::string_view text, const Scope& scope);
+  static Result<IndexExpression> parse(std::string_view text, const IndexScope& scope);
   // `values` are those of the scope. Error on division by zero and on overflow.
   Result<std::int64_t> evaluate(std::span<const std::int64_t> values) const;
 
  private:
-  friend class ExpressionParser;
+  friend class IndexExpressionParser;
   enum class Op : std::uint8_t {
     number,
     name,
@@ -66,6 +66,6 @@ class Expression {
   std::vector<Step> steps_;  // in reverse Polish notation
 };
 
-bool is_identifier(std::string_view text);
+bool is_index_name(std::string_view text);
 
 }  // namespace unity

@@ -1,12 +1,12 @@
-#include "core/machine/pattern.h"
+#include "core/machine/name_pattern.h"
 
 #include <algorithm>
 #include <charconv>
 
 namespace unity {
 
-Result<Pattern> Pattern::parse(std::string_view text, Scope& scope) {
-  Pattern pattern;
+Result<NamePattern> NamePattern::parse(std::string_view text, IndexScope& scope) {
+  NamePattern pattern;
   std::vector<std::string> captured;
   for (std::string_view rest = text; !rest.empty();) {
     if (rest[0] == '*') {
@@ -29,19 +29,19 @@ Result<Pattern> Pattern::parse(std::string_view text, Scope& scope) {
     rest.remove_prefix(end + 1);
     if (std::find(captured.begin(), captured.end(), inside) != captured.end())
       return fail("'{}': '<{}>' is given twice, expected another name, and a 'where' that compares them", text, inside);
-    if (is_identifier(inside) && !scope.find(inside)) {
+    if (is_index_name(inside) && !scope.find(inside)) {
       captured.emplace_back(inside);
       pattern.pieces_.push_back({Kind::capture, {}, scope.add(std::string(inside))});
     } else {
-      Expression expression = UNITY_TRY(Expression::parse(inside, scope));
+      IndexExpression expression = UNITY_TRY(IndexExpression::parse(inside, scope));
       pattern.pieces_.push_back({Kind::expression, {}, 0, std::move(expression)});
     }
   }
   return pattern;
 }
 
-Result<Pattern> Pattern::bind(std::span<const std::int64_t> values) const {
-  Pattern bound;
+Result<NamePattern> NamePattern::bind(std::span<const std::int64_t> values) const {
+  NamePattern bound;
   for (const Piece& piece : pieces_)
     if (piece.kind == Kind::expression)
       bound.pieces_.push_back({Kind::text, std::to_string(UNITY_TRY(piece.expression->evaluate(values)))});
@@ -50,11 +50,11 @@ Result<Pattern> Pattern::bind(std::span<const std::int64_t> values) const {
   return bound;
 }
 
-bool Pattern::has_expressions() const {
+bool NamePattern::has_expressions() const {
   return std::any_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.kind == Kind::expression; });
 }
 
-std::optional<std::string> Pattern::name() const {
+std::optional<std::string> NamePattern::name() const {
   std::string name;
   for (const Piece& piece : pieces_) {
     if (piece.kind != Kind::text) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<std::string> Pattern::name() const {
   return name;
 }
 
-bool Pattern::match(std::size_t p, std::string_view name, std::vector<std::int64_t>& values) const {
+bool NamePattern::match(std::size_t p, std::string_view name, std::vector<std::int64_t>& values) const {
   if (p == pieces_.size()) return name.empty();
   const Piece& piece = pieces_[p];
   switch (piece.kind) {

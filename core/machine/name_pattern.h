@@ -9,17 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "core/machine/expression.h"
+#include "core/machine/index_expression.h"
 
 namespace unity {
 
-class Pattern {
+class NamePattern {
  public:
   // Adds the names that it captures to the scope.
-  static Result<Pattern> parse(std::string_view text, Scope& scope);
+  static Result<NamePattern> parse(std::string_view text, IndexScope& scope);
 
   // The pattern with the values of its expressions in their place.
-  Result<Pattern> bind(std::span<const std::int64_t> values) const;
+  Result<NamePattern> bind(std::span<const std::int64_t> values) const;
   bool has_expressions() const;
   // The one name that it stands for, where it is a name and no more.
   std::optional<std::string> name() const;
@@ -32,7 +32,7 @@ class Pattern {
     Kind kind;
     std::string text;       // text
     std::size_t place = 0;  // capture: in the scope
-    std::optional<Expression> expression;
+    std::optional<IndexExpression> expression;
   };
   bool match(std::size_t piece, std::string_view name, std::vector<std::int64_t>& values) const;
 

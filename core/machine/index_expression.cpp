@@ -1,4 +1,4 @@
-#include "core/machine/expression.h"
+#include "core/machine/index_expression.h"
 
 #include <algorithm>
 #include <array>
@@ -9,31 +9,31 @@
 
 namespace unity {
 
-std::optional<std::size_t> Scope::find(std::string_view name) const {
+std::optional<std::size_t> IndexScope::find(std::string_view name) const {
   auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end()) return std::nullopt;
   return static_cast<std::size_t>(found - names_.begin());
 }
 
-std::size_t Scope::add(std::string name, std::int64_t value) {
+std::size_t IndexScope::add(std::string name, std::int64_t value) {
   names_.push_back(std::move(name));
   values.push_back(value);
   return names_.size() - 1;
 }
 
-bool is_identifier(std::string_view text) {
+bool is_index_name(std::string_view text) {
   auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
     return letter(c) || std::isdigit(static_cast<unsigned char>(c));
   });
 }
 
-class ExpressionParser {
+class IndexExpressionParser {
  public:
-  using Op = Expression::Op;
-  ExpressionParser(std::string_view text, const Scope& scope) : text_(text), rest_(text), scope_(scope) {}
+  using Op = IndexExpression::Op;
+  IndexExpressionParser(std::string_view text, const IndexScope& scope) : text_(text), rest_(text), scope_(scope) {}
 
-  Result<Expression> parse() {
+  Result<IndexExpression> parse() {
     UNITY_TRY_VOID(level(0));
     if (!peek().empty()) return fail("'{}': found '{}', expected an operator or the end", text_, rest_);
     return std::move(result_);
@@ -123,9 +123,9 @@ class ExpressionParser {
       return {};
     }
     std::size_t length = 1;
-    while (length < rest_.size() && is_identifier(rest_.substr(0, length + 1))) ++length;
+    while (length < rest_.size() && is_index_name(rest_.substr(0, length + 1))) ++length;
     std::string name(rest_.substr(0, length));
-    if (!is_identifier(name)) return fail("'{}': found '{}', expected a number or name", text_, rest_);
+    if (!is_index_name(name)) return fail("'{}': found '{}', expected a number or name", text_, rest_);
     rest_.remove_prefix(length);
     constexpr std::array<std::pair<std::string_view, Op>, 3> kFunctions = {
         {{"min", Op::minimum}, {"max", Op::maximum}, {"root", Op::root}}};
@@ -149,16 +149,16 @@ class ExpressionParser {
   }
 
   std::string_view text_, rest_;
-  const Scope& scope_;
-  Expression result_;
+  const IndexScope& scope_;
+  IndexExpression result_;
   int depth_ = 0;
 };
 
-Result<Expression> Expression::parse(std::string_view text, const Scope& scope) {
-  return ExpressionParser(text, scope).parse();
+Result<IndexExpression> IndexExpression::parse(std::string_view text, const IndexScope& scope) {
+  return IndexExpressionParser(text, scope).parse();
 }
 
-Result<std::int64_t> Expression::apply(Op op, std::int64_t a, std::int64_t b) {
+Result<std::int64_t> IndexExpression::apply(Op op, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   bool overflow = false;
   switch (op) {
@@ -225,7 +225,7 @@ Result<std::int64_t> Expression::apply(Op op, std::int64_t a, std::int64_t b) {
   return result;
 }
 
-Result<std::int64_t> Expression::evaluate(std::span<const std::int64_t> values) const {
+Result<std::int64_t> IndexExpression::evaluate(std::span<const std::int64_t> values) const {
   std::vector<std::int64_t> stack;
   for (const Step& step : steps_) {
     if (step.op == Op::number || step.op == Op::name) {
