@@ -258,15 +258,19 @@ class TopologyBuilder {
 
 std::vector<std::string> topology_names() { return yaml_names(topology_folder()); }
 
-Topology load_topology(const std::string& name_or_path, const TopologyOptions& options) {
+std::filesystem::path topology_path(const std::string& name_or_path) {
   std::filesystem::path path = name_or_path;
-  if (name_or_path.find('/') == std::string::npos && path.extension() != ".yaml") {
-    path = topology_folder() / (name_or_path + ".yaml");
-    if (topology_names().empty())
-      throw_input_error("unknown topology '{}': there are none in '{}'", name_or_path, topology_folder().string());
-    if (!std::filesystem::exists(path))
-      throw_input_error("unknown topology '{}'{}", name_or_path, suggestion(name_or_path, topology_names()));
-  }
+  if (name_or_path.find('/') != std::string::npos || path.extension() == ".yaml") return path;
+  path = topology_folder() / (name_or_path + ".yaml");
+  if (topology_names().empty())
+    throw_input_error("unknown topology '{}': there are none in '{}'", name_or_path, topology_folder().string());
+  if (!std::filesystem::exists(path))
+    throw_input_error("unknown topology '{}'{}", name_or_path, suggestion(name_or_path, topology_names()));
+  return path;
+}
+
+Topology load_topology(const std::string& name_or_path, const TopologyOptions& options) {
+  const std::filesystem::path path = topology_path(name_or_path);
   if (options.nodes < 0 || options.devices < 0)
     throw_input_error("topology '{}': a negative count was asked for", name_or_path);
   YamlReader yaml(path.string(), "unity-topology", 1);

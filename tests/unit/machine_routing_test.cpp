@@ -128,7 +128,7 @@ TEST_CASE("without another way devices forward") {
 }
 
 TEST_CASE("on DGX-1 GPUs without a link between them use another GPU; on Summit they go by the hosts") {
-  // GPU 0 and 5 (socket 1, GPU 1): by 1 or by 4, of which 4 has the double links on both hops
+  // GPU 0 and 5 (socket 1, GPU 1): by 1 or by 4, each a double and a single link; the lowest links decide
   CHECK(way(load_topology("dgx-v100"), 0, 5) == Names{"node0.socket1.gpu0", "node0.socket1.gpu1"});
   CHECK(way(load_topology("summit", {.nodes = 1}), 2, 3) ==
         Names{"node0.socket0.host", "node0.socket1.host", "node0.socket1.gpu0"});

@@ -141,7 +141,7 @@ class Reader {
       if (net) {
         std::string title = net->Attribute("name") ? net->Attribute("name") : "";
         if (net->Attribute("speed")) port.rate = number(net, "speed", text(net, "speed")) * 1e6 / 8;
-        port.source = fmt::format("speed of {} (F)", title);
+        port.source = "speed of the port (F)";
         if (!title.starts_with("mlx") && !title.starts_with("ib")) port.kind = LinkKind::ethernet;
         net = net->NextSiblingElement("net");
       }

@@ -191,11 +191,11 @@ class NodeBuilder {
       matrix_.fail(rows_.front().line, "found no NVLinks, which would tell the GPUs apart; expected --device");
     }
     node_.device = device.empty() ? generation_->device : device;
-    node_.notes.push_back(
-        device.empty() ? fmt::format("Taken for {}: {} NVLinks for each GPU", node_.device, std::min(sum, largest))
-                       : "Rates are those of the generation of " + device);
     switched_ = sum > std::max(generation_->nvlinks, largest);
-    if (switched_) node_.notes.back() += ", on NVSwitches (drawn as one)";
+    node_.notes.push_back(device.empty() ? fmt::format("Taken for {}: {} NVLinks for each GPU{}", node_.device,
+                                                       switched_ ? largest : sum,
+                                                       switched_ ? ", on NVSwitches (drawn as one)" : "")
+                                         : "Rates are those of the generation of " + device);
   }
 
   void add_nvlinks() {
@@ -266,10 +266,15 @@ class NodeBuilder {
       }
       int number = 0;
       for (const auto& [first, parts] : groups) {
-        if (parts.size() < 2 && l + 1 < levels_.size()) continue;
+        const bool last = l + 1 == levels_.size();
+        if (parts.size() < 2 && !last) continue;
+        if (parts.size() < 2 && std::find(names_.begin(), names_.end(), parts[0]) == names_.end()) {
+          hosts.push_back(parts[0]);  // of which the level below made a vertex
+          continue;
+        }
         std::string name = fmt::format("{}{}", kStems[l], number++);
         node_.vertices.push_back(name);
-        if (l + 1 == levels_.size()) hosts.push_back(name);
+        if (last) hosts.push_back(name);
         for (const std::string& part : parts)
           link(part, name, LinkKind::pcie, generation_->pcie,
                part.starts_with("gpu")   ? 1
