@@ -154,5 +154,5 @@ TEST_CASE("unity import tells machines by a word before the file") {
   CHECK(run("import", out) == 2);
   TextFile unfinished("format: unity-topology\nversion: 1\nhierarchy: {gpu: 2}\ndevice: cpu\n");
   CHECK(run("show " + unfinished.path(), out) == 2);
-  CHECK_THAT(out, Contains(unfinished.path() + ":3:1: topology") && Contains("no way from gpu0 to gpu1"));
+  CHECK_THAT(out, Contains(unfinished.path() + ":1:1: topology") && Contains("no way from gpu0 to gpu1"));
 }
