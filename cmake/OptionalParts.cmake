@@ -67,6 +67,10 @@ if(Protobuf_FOUND AND TARGET onnx_proto)
 endif()
 unity_report_part("ONNX import" ${UNITY_ONNX_FOUND} "apt-get install libonnx-dev libprotobuf-dev protobuf-compiler")
 
+find_package(tinyxml2 QUIET)
+set(UNITY_TINYXML2_FOUND ${tinyxml2_FOUND})
+unity_report_part("import of NCCL topologies" "${UNITY_TINYXML2_FOUND}" "apt-get install libtinyxml2-dev")
+
 find_package(MPI QUIET COMPONENTS CXX)
 if(MPI_CXX_FOUND)
   unity_report_part("MPI" TRUE "")
