@@ -1,11 +1,13 @@
-// unity import: a model of another program as a model file.
+// unity import: a model of another program as a model file, or a machine as a topology file (import_machine.h).
 #include <charconv>
+#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/import_machine.h"
 #include "cli/options.h"
 #include "core/base/text.h"
 #include "core/models/models.h"
@@ -74,14 +76,30 @@ void import_model(const Options&) {
 
 #endif
 
+// What a file that does not end in .onnx seems to be, as the rest of a message.
+std::string what_else(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return {};
+  std::string text = read_file(path);
+  auto has = [&](std::string_view part) { return text.find(part) != std::string::npos; };
+  const char* format = has("<system") && has("<cpu") ? "nccl-topo"
+                       : has("busbw")                ? "nccl-tests"
+                       : has("GPU0") && has("SYS")   ? "nvidia-smi-topo"
+                                                     : nullptr;
+  return format ? fmt::format(": unity import {} {}", format, path)
+                : ", or nvidia-smi-topo, nccl-topo or nccl-tests before it";
+}
+
 }  // namespace
 
 void add_import(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = add_command(app, "import", "Make a model file, with its initial values, of an ONNX model",
+  CLI::App* command = add_command(app, "import", "Make a model file of an ONNX model, or a topology file of a machine",
                                   "  unity import net.onnx -o net.yaml --dim batch=32\n"
-                                  "  unity import regressor.onnx --loss mean_squared_error --labels target");
-  command->add_option("MODEL", o->model, "An ONNX file, opset 9 to 20")->required();
+                                  "  unity import regressor.onnx --loss mean_squared_error --labels target\n"
+                                  "  unity import nvidia-smi-topo topo.txt -o node.yaml\n"
+                                  "  unity import nccl-topo topo.xml -o node.yaml\n"
+                                  "  unity import nccl-tests all_reduce.txt --topology dgx-h100 -o fitted.yaml");
+  command->add_option("MODEL", o->model, "An ONNX file, opset 9 to 20; its name ends in .onnx");
   command->add_option("-o,--output", o->output, "The model file to write (default: beside the ONNX file, .yaml)");
   command->add_option("--dim", o->dims, "Size of a dynamic dimension; may be repeated")
       ->type_name("NAME=SIZE")
@@ -92,7 +110,15 @@ void add_import(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--labels", o->labels, "Name of the input that the loss compares with")->capture_default_str();
   add_json(*command, o->json);
-  command->callback([o] { import_model(*o); });
+  add_machine_imports(*command);
+  command->callback([o, command] {
+    if (!command->get_subcommands().empty()) return;
+    if (o->model.empty())
+      throw_input_error("import: found no file, expected an ONNX file, nvidia-smi-topo, nccl-topo or nccl-tests");
+    if (std::filesystem::path(o->model).extension() != ".onnx" && !what_else(o->model).empty())
+      throw_input_error("import: found '{}', expected a file that ends in .onnx{}", o->model, what_else(o->model));
+    import_model(*o);
+  });
 }
 
 }  // namespace unity::cli

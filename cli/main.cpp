@@ -55,6 +55,7 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("unknown {} '{}'{}", option ? "option" : "command", unknown.front(),
                        suggestion(unknown.front(), option ? option_names(app) : command_names(app)));
   }
+  while (!called.front()->get_subcommands().empty()) called = called.front()->get_subcommands();
   const CLI::App& command = *called.front();
   if (!unknown.empty()) {
     std::string name = unknown.front().substr(0, unknown.front().find('='));

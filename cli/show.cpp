@@ -8,6 +8,7 @@
 #include "cli/graphviz.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "cli/show_topology.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/graph/export_dot.h"
@@ -77,69 +78,6 @@ void show_model(const Options& o) {
   if (o.graph) fmt::print("\n{}", print(pcg));
 }
 
-void show_topology(const Options& o) {
-  if (!o.dot.empty() || !o.svg.empty())
-    throw_input_error("show: --dot and --svg draw graphs, found topology '{}'", o.model.model);
-  Topology t = load_topology(o.model.model, {o.nodes, o.devices});
-  // Links of one kind and rate are one line; a full-duplex link is two directions.
-  std::vector<std::pair<Link, int>> kinds;
-  for (const Link& link : t.links) {
-    auto same = [&](const auto& k) {
-      return k.first.kind == link.kind && k.first.bandwidth == link.bandwidth && k.first.latency == link.latency;
-    };
-    auto found = std::find_if(kinds.begin(), kinds.end(), same);
-    if (found == kinds.end())
-      kinds.emplace_back(link, 1);
-    else
-      ++found->second;
-  }
-  if (o.json) {
-    ordered_json levels = ordered_json::array(), devices = ordered_json::array(), links = ordered_json::array();
-    for (const Level& level : t.levels) levels.push_back({{"name", level.name}, {"count", level.count}});
-    for (const Device& d : t.devices) devices.push_back({{"name", d.name}, {"device", t.specs[d.spec].name}});
-    for (const auto& [link, count] : kinds)
-      links.push_back({{"kind", to_string(link.kind)},
-                       {"directions", count},
-                       {"bytes_per_second", link.bandwidth.rate},
-                       {"latency_seconds", link.latency.seconds()}});
-    ordered_json result = {{"topology", t.name}, {"nodes", t.nodes},   {"hash", fmt::format("{:016x}", t.hash())},
-                           {"levels", levels},   {"devices", devices}, {"links", links}};
-    fmt::print("{}\n", result.dump(2));
-    return;
-  }
-  std::vector<std::string> levels;
-  for (const Level& level : t.levels) levels.push_back(fmt::format("{} {}", level.count, level.name));
-  fmt::print("{}: {} devices ({})\n\n", t.name, t.device_count(), join(levels, " x "));
-  Table devices({"device", "count", "f32 peak", "memory", "memory bandwidth"});
-  for (std::size_t s = 0; s < t.specs.size(); ++s) {
-    auto count = std::count_if(t.devices.begin(), t.devices.end(), [&](const Device& d) { return d.spec == s; });
-    const DeviceSpec& spec = t.specs[s];
-    devices.add({spec.name, std::to_string(count), to_string(spec.peak.at(DType::f32)), to_string(spec.memory),
-                 to_string(spec.memory_bandwidth)});
-  }
-  devices.print();
-  fmt::print("\n");
-  Table links({"link", "directions", "bandwidth", "latency"});
-  for (const auto& [link, count] : kinds)
-    links.add(
-        {std::string(to_string(link.kind)), std::to_string(count), to_string(link.bandwidth), to_string(link.latency)});
-  links.print();
-  // From the first device, to one device at each distance.
-  fmt::print("\n");
-  Table routes({"route", "hops", "bandwidth", "latency"});
-  int last = -1;
-  for (std::size_t d = 1; d < t.device_count(); ++d) {
-    DeviceId to(static_cast<std::int64_t>(d));
-    int level = t.distance_level(DeviceId(0), to);
-    if (level == last) continue;
-    last = level;
-    routes.add({fmt::format("{} to {}", t.devices[0].name, t.devices[d].name),
-                std::to_string(t.route(DeviceId(0), to).size()), to_string(t.bandwidth(DeviceId(0), to)),
-                to_string(t.latency(DeviceId(0), to))});
-  }
-  if (t.device_count() > 1) routes.print();
-}
-
 void show_plan(const Options& o) {
   Plan plan = load_plan(o.model.model);
   draw(o, plan.pcg);
@@ -184,7 +122,11 @@ void show(const Options& o) {
   const std::string& name = o.model.model;
   if (is_plan_path(name)) return show_plan(o);
   std::vector<std::string> models = model_names(), topologies = topology_names();
-  if (contains(topologies, name) || is_topology_file(name)) return show_topology(o);
+  if (contains(topologies, name) || is_topology_file(name)) {
+    if (!o.dot.empty() || !o.svg.empty())
+      throw_input_error("show: --dot and --svg draw graphs, found topology '{}'", name);
+    return show_topology(load_topology(name, {o.nodes, o.devices}), o.json);
+  }
   if (contains(models, name) || name.ends_with(".yaml") || name.ends_with(".yml")) return show_model(o);
   if (show_rule(o)) return;
   std::vector<std::string> known = models;

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/collectives.h"
 #include "cli/commands.h"
 #include "cli/lowered.h"
 #include "cli/path_report.h"
@@ -27,7 +28,9 @@ struct Options {
   std::string plan, flows, trace, trace_format;
   MachineOptions machine;
   ScaleOptions scales;
-  bool critical_path = false, routes = false, json = false;
+  CollectiveSettings settings;
+  AloneOptions alone;
+  bool critical_path = false, collectives = false, routes = false, json = false;
 };
 
 // The links of the machine, and for each flow which of them it crosses.
@@ -95,9 +98,10 @@ void simulate_plan(const Options& o) {
   Topology topology;
   Plan plan = source.load(topology);
   Program program = lower_plan(plan, topology, true);
+  SimulationOptions options{.steps = o.settings.steps, .collectives = o.settings.options()};
   std::optional<SimulationResult> unscaled;
-  if (!scales.empty()) unscaled = Scenario(program, topology).simulate(true);
-  Scenario scenario(program, topology, scales);
+  if (!scales.empty()) unscaled = Scenario(program, topology, {}, options).simulate(true);
+  Scenario scenario(program, topology, scales, options);
   SimulationResult result = scenario.simulate(true);
   write_trace(o, program, result.trace, topology);
   std::vector<DeviceUse> use = device_use(result.trace);
@@ -122,6 +126,7 @@ void simulate_plan(const Options& o) {
         {"devices", devices}};
     if (unscaled) out.update(change_json(scales, *unscaled, result));
     if (o.critical_path) out["critical_path"] = steps_json(report_path(program, result.trace).steps, program, topology);
+    if (o.collectives) out["collectives"] = collectives_json(program, result);
     fmt::print("{}\n", out.dump(2));
     return;
   }
@@ -137,6 +142,7 @@ void simulate_plan(const Options& o) {
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
                to_string(result.peak_memory[u.device.index()])});
   table.print();
+  if (o.collectives) print_collectives(program, result);
   if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.iteration);
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
 }
@@ -145,9 +151,11 @@ void simulate_plan(const Options& o) {
 
 void add_simulate(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = add_command(app, "simulate", "Predict one iteration of a plan, or simulate bare flows",
-                                  "  unity simulate plan.json --trace trace.json\n"
-                                  "  unity simulate --flows flows.json --topology summit --nodes 2 --json");
+  CLI::App* command =
+      add_command(app, "simulate", "Predict one iteration of a plan, or simulate bare flows or a collective",
+                  "  unity simulate plan.json --trace trace.json\n"
+                  "  unity simulate --flows flows.json --topology summit --nodes 2 --json\n"
+                  "  unity simulate --collective all_reduce --bytes '1 GB' --topology dgx-h100");
   CLI::Option* plan = command->add_option("PLAN", o->plan, "A plan file");
   CLI::Option* flows =
       command
@@ -168,10 +176,19 @@ void add_simulate(CLI::App& app) {
       ->excludes(flows);
   o->scales.add(*command, flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
+  command->add_flag("--collectives", o->collectives, "Say which algorithm each collective takes, and why")
+      ->excludes(flows);
+  o->settings.add(*command);
+  o->alone.add(*command);
   add_json(*command, o->json);
   command->callback([o] {
+    if (!o->alone.kind.empty() && o->plan.empty() && o->flows.empty())
+      return simulate_alone(o->alone, o->machine, o->settings, o->json);
+    if (!o->alone.kind.empty() || !o->alone.bytes.empty())
+      throw_input_error("simulate: --collective and --bytes belong together, without PLAN and --flows");
     if (!o->flows.empty()) return simulate_flows_file(*o);
-    if (o->plan.empty()) throw_input_error("simulate: found neither PLAN nor --flows, expected one of them");
+    if (o->plan.empty())
+      throw_input_error("simulate: found neither PLAN nor --flows nor --collective, expected one of them");
     simulate_plan(*o);
   });
 }

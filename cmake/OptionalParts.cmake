@@ -73,6 +73,10 @@ if(Protobuf_FOUND AND Protobuf_PROTOC_EXECUTABLE)
 endif()
 unity_report_part("Chakra export" ${UNITY_CHAKRA_FOUND} "apt-get install libprotobuf-dev protobuf-compiler")
 
+find_package(tinyxml2 QUIET)
+set(UNITY_TINYXML2_FOUND ${tinyxml2_FOUND})
+unity_report_part("import of NCCL topologies" "${UNITY_TINYXML2_FOUND}" "apt-get install libtinyxml2-dev")
+
 find_package(MPI QUIET COMPONENTS CXX)
 if(MPI_CXX_FOUND)
   unity_report_part("MPI" TRUE "")

@@ -1,12 +1,51 @@
 #include "simulator/prepared.h"
 
-namespace unity {
+#include <cmath>
 
-PreparedProgram prepare(const Program& program, const CollectiveCache& cache, const CollectiveOptions& options) {
+#include "core/base/random.h"
+
+namespace unity {
+namespace {
+
+// What the time of each task is multiplied by.
+class NoiseFactors {
+ public:
+  NoiseFactors(const Noise& noise, std::size_t devices)
+      : jitter_(noise.jitter), key_(noise.seed), slowness_(devices, 1.0) {
+    if (!(noise.jitter >= 0 && noise.jitter < 10))
+      throw_input_error("jitter: found {}, expected at least 0 and less than 10", noise.jitter);
+    for (const auto& [device, factor] : noise.stragglers) {
+      if (!device.valid() || device.index() >= devices)
+        throw_input_error("straggler: found device {}, expected 0 to {}", device, devices - 1);
+      if (!(factor > 0 && std::isfinite(factor)))
+        throw_input_error("straggler: device {}: found factor {}, expected more than 0", device, factor);
+      slowness_[device.index()] *= factor;
+    }
+    quiet_ = noise.jitter == 0 && noise.stragglers.empty();
+  }
+
+  Picoseconds apply(Picoseconds time, DeviceId device, std::size_t task) const {
+    if (quiet_) return time;
+    double factor = slowness_[device.index()];
+    if (jitter_ > 0) factor *= std::exp(jitter_ * random_normal(key_, task) - jitter_ * jitter_ / 2);
+    return {std::llround(static_cast<double>(time.count) * factor)};
+  }
+
+ private:
+  double jitter_;
+  RandomKey key_;
+  std::vector<double> slowness_;  // by device
+  bool quiet_ = true;
+};
+
+}  // namespace
+
+PreparedProgram prepare(const Program& program, const CollectiveCache& cache, const SimulationOptions& options) {
   const Topology& topology = cache.topology();
   UNITY_CHECK(static_cast<std::size_t>(program.devices) <= topology.device_count(), "a program for {} devices on {}",
               program.devices, topology.device_count());
-  check_options(options, topology);
+  check_options(options.collectives, topology);
+  NoiseFactors noise(options.noise, topology.device_count());
   PreparedProgram prepared{&program, TaskGraph(program), {}, {}, {}, {}};
   TaskTimes times(program, topology);
   prepared.times.resize(program.tasks.size());
@@ -16,11 +55,12 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
     const Task& task = program.tasks[t];
     if (task.kind != TaskKind::communicate) {
       prepared.times[t] = times.time(id);
+      prepared.times[t].alone = noise.apply(prepared.times[t].alone, task.device, t);
     } else if (auto measured = times.communication(id)) {
       prepared.times[t] = {*measured, true};
     } else {
       auto index = static_cast<std::size_t>(task.op);
-      prepared.choices[index] = cache.choose(program.communications[index], options);
+      prepared.choices[index] = cache.choose(program.communications[index], options.collectives);
     }
   }
   for (std::size_t d = 0; d < topology.device_count(); ++d)

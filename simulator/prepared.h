@@ -1,5 +1,5 @@
-// A Program made ready to be simulated, as often as one likes: what its tasks wait for, what they take alone, and how its
-// communications use the links.
+// A Program made ready to be simulated, as often as one likes: what its tasks wait for, what they take alone, and how
+// its communications use the links.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "core/plan/program.h"
 #include "simulator/collectives/choice.h"
 #include "simulator/devices/task_times.h"
+#include "simulator/options.h"
 #include "simulator/task_graph.h"
 
 namespace unity {
@@ -26,6 +27,6 @@ struct PreparedProgram {
 };
 
 // Program and cache (with its topology) must outlive the result. InputError when the options do not fit the topology.
-PreparedProgram prepare(const Program& program, const CollectiveCache& cache, const CollectiveOptions& options);
+PreparedProgram prepare(const Program& program, const CollectiveCache& cache, const SimulationOptions& options);
 
 }  // namespace unity

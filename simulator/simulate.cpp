@@ -99,6 +99,7 @@ class Simulation {
     }
     ++estimated_;
     communication_tasks_[index] = id;
+    shared_.communicates(program_.communications[index], true);
     if (options_.trace) choices_.push_back({TaskId(id), choice->reason, choice->alternatives});
     if (collectives_.start(static_cast<std::uint32_t>(index), choice, now_))
       queue_.push(now_, {Event::Kind::end, id, 0, 0});
@@ -135,6 +136,8 @@ class Simulation {
     ++ended_;
     last_end_ = now_;
     memory_.finish(task);
+    if (task.kind == TaskKind::communicate && prepared_.choices[static_cast<std::size_t>(task.op)])
+      shared_.communicates(program_.communications[static_cast<std::size_t>(task.op)], false);
     if (options_.trace) {
       auto stream = static_cast<std::uint8_t>(task.stream);
       TaskId task_id(id);
@@ -208,7 +211,7 @@ SimulationResult simulate(const Program& program, const Topology& topology, cons
 }
 
 SimulationResult simulate(const Program& program, const CollectiveCache& cache, const SimulationOptions& options) {
-  PreparedProgram prepared = prepare(program, cache, options.collectives);
+  PreparedProgram prepared = prepare(program, cache, options);
   if (!options.fold || options.steps) return simulate(prepared, cache.topology(), options);
   return simulate_folded(prepared, cache.topology(), options);
 }

@@ -2,9 +2,9 @@
 //
 // Each device has a compute, a communication and a copy stream, which overlap; a stream runs its tasks in the order of
 // the Program, one at a time, each when what it depends on has ended. A communication starts when it is next on the
-// communication streams of all participants. Tasks take the time that the device's profile or the
-// roofline says (devices/task_times.h), stretched where
-// logical devices share a physical one; communications share links max-min fairly (network/network.h,
+// communication streams of all participants. Tasks take the time that the device's profile or the roofline says
+// (devices/task_times.h), stretched where logical devices share a physical one or where communication interferes with
+// compute (devices/shared_compute.h); communications share links max-min fairly (network/network.h,
 // collectives/shapes.h). Deterministic: equal inputs give byte-identical results.
 #pragma once
 
@@ -14,16 +14,9 @@
 #include "core/plan/program.h"
 #include "core/trace/trace.h"
 #include "simulator/collectives/choice.h"
+#include "simulator/options.h"
 
 namespace unity {
-
-struct SimulationOptions {
-  bool trace = true;   // spans, memory samples, choices of collectives; off for scoring
-  bool fold = false;   // simulate one device of each class (folding/symmetry.h): the same times
-  bool links = false;  // with `trace`: also what the links carry and when (Trace::links, Trace::link_use)
-  bool steps = false;  // collectives transfer by transfer (collectives/steps.h): slow, shows stragglers
-  CollectiveOptions collectives;
-};
 
 // What was chosen for a communication, and why.
 struct TaskCollective {

@@ -63,8 +63,9 @@ std::vector<std::string> yaml_names(const std::filesystem::path& folder) {
 DeviceSpec load_device_file(const std::string& file) {
   YamlReader yaml(file, "unity-device", 1);
   const YAML::Node& root = yaml.root();
-  yaml.check_keys(root, {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth", "memory",
-                         "launch_overhead", "handover", "matmul_efficiency", "memory_efficiency", "profile"});
+  yaml.check_keys(root,
+                  {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth", "memory",
+                   "launch_overhead", "handover", "interference", "matmul_efficiency", "memory_efficiency", "profile"});
   DeviceSpec spec;
   spec.name = yaml.text(yaml.require(root, "name"), "name");
   YAML::Node kind = yaml.require(root, "kind");
@@ -96,6 +97,11 @@ DeviceSpec load_device_file(const std::string& file) {
   if (auto handover = root["handover"]) {
     spec.handover = yaml.quantity(handover, "handover", parse_time);
     if (spec.handover.count < 0) yaml.fail_at(handover, "handover: expected at least 0");
+  }
+  if (auto interference = root["interference"]) {
+    spec.interference = yaml.positive_number(interference, "interference");
+    if (spec.interference >= 1)
+      yaml.fail_at(interference, fmt::format("interference: found {}, expected less than 1", spec.interference));
   }
   spec.matmul_efficiency = read_curve(yaml, "matmul_efficiency", amount_of_flops);
   spec.memory_efficiency = read_curve(yaml, "memory_efficiency", amount_of_bytes);

@@ -43,18 +43,12 @@ void require_known(const Scale& scale, std::vector<std::string> known) {
                     kKinds[static_cast<std::size_t>(scale.kind)], scale.name, suggestion(scale.name, known));
 }
 
-// The class of hops that cross links of a kind (collectives.h).
-HopClass hops_over(LinkKind kind) {
-  if (kind == LinkKind::infiniband || kind == LinkKind::ethernet) return HopClass::net;
-  return kind == LinkKind::pcie || kind == LinkKind::xbus ? HopClass::pci : HopClass::nvlink;
-}
-
 void scale_links(const Scale& scale, Topology& topology) {
   require_known(scale, link_kinds(topology));
   std::array<bool, kHopClasses> classes{};
   for (Link& link : topology.links) {
     if (!scale.name.empty() && to_string(link.kind) != scale.name) continue;
-    classes[static_cast<std::size_t>(hops_over(link.kind))] = true;
+    classes[static_cast<std::size_t>(class_of(link.kind))] = true;
     if (scale.property == Property::rate)
       link.bandwidth.rate *= scale.factor;
     else

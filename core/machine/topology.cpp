@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <tuple>
+#include <set>
+
+#include "core/machine/routes.h"
 
 namespace unity {
 namespace {
@@ -22,88 +24,33 @@ Hash hash_spec(const DeviceSpec& s) {
   h = combine(combine(h, hash_number(s.memory_bandwidth.rate)), static_cast<Hash>(s.memory.count));
   h = combine(h, static_cast<Hash>(s.launch_overhead.count));
   h = combine(h, static_cast<Hash>(s.handover.count));
+  if (s.interference > 0) h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
   return hash_curve(hash_curve(h, s.matmul_efficiency), s.memory_efficiency);
 }
 
-// What makes one way to a vertex better than another with as many hops.
-struct Way {
-  std::int64_t latency = 0;
-  double bandwidth = std::numeric_limits<double>::infinity();
-  bool better_than(const Way& other) const {
-    return latency != other.latency ? latency < other.latency : bandwidth > other.bandwidth;
+void check_custom_route(const Topology& t, DeviceId from, DeviceId to, const std::vector<LinkId>& route) {
+  VertexId at = t.device(from).vertex;
+  std::set<VertexId> passed = {at};
+  auto name = [&](VertexId v) -> const std::string& { return t.vertices[v.index()].name; };
+  auto where = [&] {
+    return fmt::format("topology '{}': route {} to {}", t.name, t.device(from).name, t.device(to).name);
+  };
+  for (LinkId l : route) {
+    const Link& link = t.links.at(l.index());
+    if (link.from != at)
+      throw_input_error("{}: a link leaves {}, expected one that leaves {}", where(), name(link.from), name(at));
+    if (link.to != at && !passed.insert(link.to).second)
+      throw_input_error("{}: passes {} twice", where(), name(link.to));
+    at = link.to;
   }
-};
-
-// Breadth-first search, one level after the other. Within a level the vertices stand in the order of their routes' link
-// ids, so that the first of equally good ways is the one with the lowest ids.
-class RouteTree {
- public:
-  explicit RouteTree(const Topology& topology) : topology_(topology) {
-    std::size_t n = topology.vertices.size();
-    begin_.assign(n + 1, 0);
-    for (const Link& link : topology.links) ++begin_[link.from.index() + 1];
-    for (std::size_t v = 0; v < n; ++v) begin_[v + 1] += begin_[v];
-    out_.resize(topology.links.size());
-    std::vector<std::uint32_t> next(begin_.begin(), begin_.end() - 1);
-    for (std::size_t l = 0; l < topology.links.size(); ++l)
-      out_[next[topology.links[l].from.index()]++] = LinkId(static_cast<std::int64_t>(l));
-    ways_.resize(n);
-    hops_.resize(n);
-    rank_.resize(n);
-  }
-
-  void search(VertexId source, std::span<LinkId> arriving) {
-    std::fill(hops_.begin(), hops_.end(), -1);
-    hops_[source.index()] = 0;
-    ways_[source.index()] = Way{};
-    level_.assign(1, source);
-    for (int hops = 1; !level_.empty(); ++hops) {
-      for (std::size_t i = 0; i < level_.size(); ++i) rank_[level_[i].index()] = static_cast<int>(i);
-      next_.clear();
-      bool replaced = false;
-      for (VertexId u : level_)
-        for (std::uint32_t k = begin_[u.index()]; k < begin_[u.index() + 1]; ++k) {
-          const Link& link = topology_.links[out_[k].index()];
-          std::size_t v = link.to.index();
-          if (hops_[v] >= 0 && hops_[v] < hops) continue;
-          const Way& before = ways_[u.index()];
-          Way way{before.latency + link.latency.count, std::min(before.bandwidth, link.bandwidth.rate)};
-          if (hops_[v] < 0) {
-            hops_[v] = hops;
-            next_.push_back(link.to);
-          } else if (way.better_than(ways_[v])) {
-            replaced = true;
-          } else {
-            continue;
-          }
-          ways_[v] = way;
-          arriving[v] = out_[k];
-        }
-      if (replaced)
-        std::sort(next_.begin(), next_.end(), [&](VertexId a, VertexId b) {
-          LinkId x = arriving[a.index()], y = arriving[b.index()];
-          return std::tuple(rank_[topology_.links[x.index()].from.index()], x) <
-                 std::tuple(rank_[topology_.links[y.index()].from.index()], y);
-        });
-      level_.swap(next_);
-    }
-  }
-
-  bool reached(VertexId v) const { return hops_[v.index()] >= 0; }
-
- private:
-  const Topology& topology_;
-  std::vector<std::uint32_t> begin_;
-  std::vector<LinkId> out_;
-  std::vector<Way> ways_;
-  std::vector<int> hops_, rank_;
-  std::vector<VertexId> level_, next_;
-};
+  if (at != t.device(to).vertex) throw_input_error("{}: ends at {}", where(), name(at));
+}
 
 }  // namespace
 
 std::string_view to_string(LinkKind kind) {
-  constexpr std::array<std::string_view, 6> kNames = {"nvlink", "xbus", "pcie", "infiniband", "ethernet", "memory"};
+  constexpr std::array<std::string_view, 7> kNames = {"nvlink",   "xbus",   "pcie",     "infiniband",
+                                                      "ethernet", "memory", "switching"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -138,44 +85,39 @@ void Topology::finish() {
                         l.bandwidth.rate);
     if (l.latency.count < 0) throw_input_error("topology '{}': link {} to {}: negative latency", name, from, to);
   }
-  arriving_.assign(devices.size() * vertices.size(), LinkId{});
-  RouteTree tree(*this);
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    tree.search(devices[d].vertex, {arriving_.data() + d * vertices.size(), vertices.size()});
-    for (const Device& other : devices)
-      if (!tree.reached(other.vertex))
-        throw_input_error("topology '{}': no way from {} to {}", name, devices[d].name, other.name);
-  }
+  for (const auto& [ends, route] : custom_routes) check_custom_route(*this, ends.first, ends.second, route);
+  if (auto pair = unconnected())
+    throw_input_error("topology '{}': no way from {} to {}", name, device(pair->first).name, device(pair->second).name);
+  routes_ = std::make_shared<const RouteTable>(*this);
 }
 
 template <class Use>
-void Topology::walk_back(DeviceId from, DeviceId to, Use use) const {
-  UNITY_CHECK(arriving_.size() >= devices.size() * vertices.size(), "topology '{}' is not finished", name);
-  VertexId source = device(from).vertex;
-  const LinkId* arriving = arriving_.data() + from.index() * vertices.size();
-  for (VertexId v = device(to).vertex; v != source;) {
-    LinkId link = arriving[v.index()];
-    use(link);
-    v = links[link.index()].from;
-  }
+void Topology::for_links(DeviceId from, DeviceId to, Use use) const {
+  UNITY_CHECK(routes_, "topology '{}' is not finished", name);
+  if (auto custom = custom_routes.find({from, to}); custom != custom_routes.end())
+    for (LinkId l : custom->second) use(l);
+  else
+    routes_->walk_back(device(from).vertex, device(to).vertex, 0, use);
 }
 
-std::vector<LinkId> Topology::route(DeviceId from, DeviceId to) const {
+std::vector<LinkId> Topology::route(DeviceId from, DeviceId to, std::uint64_t label) const {
+  UNITY_CHECK(routes_, "topology '{}' is not finished", name);
+  if (auto custom = custom_routes.find({from, to}); custom != custom_routes.end()) return custom->second;
   std::vector<LinkId> route;
-  walk_back(from, to, [&](LinkId l) { route.push_back(l); });
+  routes_->walk_back(device(from).vertex, device(to).vertex, label, [&](LinkId l) { route.push_back(l); });
   std::reverse(route.begin(), route.end());
   return route;
 }
 
 Picoseconds Topology::latency(DeviceId from, DeviceId to) const {
   Picoseconds sum;
-  walk_back(from, to, [&](LinkId l) { sum += links[l.index()].latency; });
+  for_links(from, to, [&](LinkId l) { sum += links[l.index()].latency; });
   return sum;
 }
 
 BytesPerSecond Topology::bandwidth(DeviceId from, DeviceId to) const {
   BytesPerSecond least{std::numeric_limits<double>::infinity()};
-  walk_back(from, to, [&](LinkId l) { least = std::min(least, links[l.index()].bandwidth); });
+  for_links(from, to, [&](LinkId l) { least = std::min(least, links[l.index()].bandwidth); });
   return least;
 }
 
@@ -201,7 +143,7 @@ Topology Topology::first_devices(int n) const {
   for (std::size_t d = static_cast<std::size_t>(n); d < devices.size(); ++d)
     cut.vertices[devices[d].vertex.index()].device = DeviceId{};
   cut.devices.resize(static_cast<std::size_t>(n));
-  cut.arriving_.resize(std::min(arriving_.size(), cut.devices.size() * vertices.size()));
+  std::erase_if(cut.custom_routes, [&](const auto& r) { return std::max(r.first.first, r.first.second).value >= n; });
   int unit = 1;
   for (std::size_t i = cut.levels.size(); i-- > 0;) {
     Level& level = cut.levels[i];
@@ -223,6 +165,12 @@ Hash Topology::hash() const {
     h = combine(h, static_cast<Hash>(l.kind));
   }
   for (const Level& l : levels) h = combine(h, static_cast<Hash>(l.count));
+  h = combine(h, static_cast<Hash>(routing));
+  for (const Vertex& v : vertices) h = combine(combine(h, v.forwards), static_cast<Hash>(v.inside.value));
+  for (const auto& [ends, route] : custom_routes) {
+    h = combine(combine(combine(h, ends.first.index()), ends.second.index()), route.size());
+    for (LinkId l : route) h = combine(h, l.index());
+  }
   return h;
 }
 

@@ -3,8 +3,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/hash.h"
@@ -14,7 +16,8 @@
 
 namespace unity {
 
-enum class LinkKind : std::uint8_t { nvlink, xbus, pcie, infiniband, ethernet, memory };
+// `switching` is for links inside a vertex (Vertex::inside); the others join two.
+enum class LinkKind : std::uint8_t { nvlink, xbus, pcie, infiniband, ethernet, memory, switching };
 std::string_view to_string(LinkKind kind);
 
 // One point of an efficiency curve: work of at least this amount (FLOPs or bytes) reaches this fraction of the peak.
@@ -37,7 +40,8 @@ struct DeviceSpec {
   BytesPerSecond memory_bandwidth;
   Bytes memory;
   Picoseconds launch_overhead;  // per task
-  Picoseconds handover;  // until a task notices that one of another stream or device, for which it waited, has ended
+  Picoseconds handover;     // until a task notices that one of another stream or device, for which it waited, has ended
+  double interference = 0;  // by which compute is slower while the device communicates; 0 to less than 1
   std::vector<EfficiencyPoint> matmul_efficiency;  // by FLOPs, ascending; fraction of peak
   std::vector<EfficiencyPoint> memory_efficiency;  // by bytes, ascending; fraction of memory bandwidth
   std::shared_ptr<const DeviceProfile> profile;    // measured times (profile.h); null: none
@@ -58,7 +62,9 @@ struct Device {
 
 struct Vertex {
   std::string name;
-  DeviceId device;  // invalid for switches, hosts, NICs
+  DeviceId device;       // invalid for switches, hosts, NICs
+  bool forwards = true;  // passes on what others send; what does not is only a first or last vertex of routes
+  LinkId inside;         // a link from the vertex to itself, which all that passes through shares; invalid: none
 };
 
 // One direction of a link. A full-duplex link is two of these.
@@ -69,11 +75,20 @@ struct Link {
   LinkKind kind = LinkKind::nvlink;
 };
 
+// Which of several equally good routes traffic takes; equally good are as many hops, the same sum of latencies and the
+// same smallest bandwidth.
+enum class Routing : std::uint8_t {
+  shortest,  // always the one with the lowest link ids from the source on
+  ecmp  // one of them by a hash of source, target and a label, drawn at each vertex among the links that lead there
+};
+
 // A level of the hierarchy, outermost first: {"node", 2}, {"socket", 2}, {"gpu", 3}.
 struct Level {
   std::string name;
   int count = 1;
 };
+
+class RouteTable;
 
 class Topology {
  public:
@@ -86,23 +101,30 @@ class Topology {
   std::vector<Link> links;
   std::vector<Level> levels;
   std::shared_ptr<const CollectiveLibrary> collectives;  // what runs the collectives (collectives.h); null: plain rings
+  Routing routing = Routing::shortest;
+  std::map<std::pair<DeviceId, DeviceId>, std::vector<LinkId>> custom_routes;  // stand in place of those found
 
   std::size_t device_count() const { return devices.size(); }
   const Device& device(DeviceId id) const { return devices.at(id.index()); }
   const DeviceSpec& spec(DeviceId id) const { return specs[device(id).spec]; }
 
-  // The links from one device to another: fewest hops, then lowest latency sum, then highest bandwidth, then lowest
-  // link ids from the source on; deterministic. Devices may forward. Empty for a device to itself. Needs finish().
-  std::vector<LinkId> route(DeviceId from, DeviceId to) const;
-  // Sum of latencies, and the smallest bandwidth, along the route.
+  // The links from one device to another, in order, with those inside the vertices between them: the custom route, else
+  // fewest hops (links inside vertices do not count), then lowest latency sum, then highest bandwidth, then as
+  // `routing` says. Flows that are to take ways of their own under ECMP give different labels; without ECMP the label
+  // does not matter. Deterministic. Empty for a device to itself. Needs finish(). Any number of threads may ask.
+  std::vector<LinkId> route(DeviceId from, DeviceId to, std::uint64_t label = 0) const;
+  // Sum of latencies, and the smallest bandwidth, along the route with label 0.
   Picoseconds latency(DeviceId from, DeviceId to) const;
   BytesPerSecond bandwidth(DeviceId from, DeviceId to) const;
   // The outermost level in which the two devices differ (0 = different nodes); levels.size() for the same device.
   int distance_level(DeviceId a, DeviceId b) const;
 
-  // Computes routes, one tree for each device: O(devices * vertices) memory. InputError when two devices are not
-  // connected (says which) or a rate is not positive.
+  // Call after the last change. Routes are found from each device when first asked for (memory: one number for each
+  // vertex, under ECMP one bit for each link, and device that was asked about). InputError when two devices are not
+  // connected (says which), a rate is not positive, or a custom route is broken or passes a vertex twice.
   void finish();
+  // Two devices without a way from the first to the second.
+  std::optional<std::pair<DeviceId, DeviceId>> unconnected() const;
   // Units of compute (cores) that are a logical device's fair share: as many threads as the runtime gives it.
   int threads(DeviceId id) const;
   // The first n devices with everything between them: routes stay as they are, the other devices become switches.
@@ -110,11 +132,11 @@ class Topology {
   Hash hash() const;
 
  private:
-  // Gives the links of the route to `use`, the last one first.
+  // Gives the links of the route with label 0 to `use`, in any order.
   template <class Use>
-  void walk_back(DeviceId from, DeviceId to, Use use) const;
+  void for_links(DeviceId from, DeviceId to, Use use) const;
 
-  std::vector<LinkId> arriving_;  // [source device * vertices + vertex]: last link of the route; invalid at the source
+  std::shared_ptr<const RouteTable> routes_;
 };
 
 // Where topology files are found: $UNITY_TOPOLOGIES, else ../share/unity/topologies beside the executable's folder,

@@ -40,16 +40,20 @@ std::string scale_name(const Program& program, const Task& task) {
 }
 
 Scenario::Scenario(const Program& program, Topology topology, const std::vector<Scale>& scales,
-                   const CollectiveOptions& collectives)
+                   const SimulationOptions& options)
     : topology_(scaled(std::move(topology), scales)),
+      options_(options),
       cache_(topology_),
-      prepared_(prepare(program, cache_, collectives)) {
+      prepared_(prepare(program, cache_, options)) {
   for (const Scale& scale : scales)
     if (scale.kind == Scale::Kind::task) scale_times(scale, prepared_);
 }
 
 SimulationResult Scenario::simulate(bool trace) const {
-  return simulate_folded(prepared_, topology_, {.trace = trace, .fold = true, .links = trace});
+  SimulationOptions options = options_;
+  options.trace = options.links = trace;
+  return options.steps ? unity::simulate(prepared_, topology_, options)
+                       : simulate_folded(prepared_, topology_, options);
 }
 
 }  // namespace unity

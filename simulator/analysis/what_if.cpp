@@ -24,10 +24,10 @@ std::vector<Scale> usual_scales(const Topology& topology) {
 }
 
 std::vector<WhatIf> what_if(const Program& program, const Topology& topology,
-                            const std::vector<std::vector<Scale>>& cases, const CollectiveOptions& collectives) {
+                            const std::vector<std::vector<Scale>>& cases, const SimulationOptions& options) {
   std::vector<WhatIf> results(cases.size());
   parallel_for(cases.size(), 0, [&](std::size_t i) {
-    Scenario scenario(program, topology, cases[i], collectives);
+    Scenario scenario(program, topology, cases[i], options);
     results[i] = {cases[i].back().text(), scenario.simulate(false).iteration};
   });
   std::stable_sort(results.begin(), results.end(),

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "core/machine/scale.h"
-#include "simulator/collectives/choice.h"
+#include "core/plan/program.h"
+#include "simulator/options.h"
 
 namespace unity {
 
@@ -21,6 +22,6 @@ std::vector<Scale> usual_scales(const Topology& topology);
 // The iteration under each of the cases, named by its last scale: the shortest first, equal ones in the order of the
 // cases. Uses all cores; the result does not depend on them.
 std::vector<WhatIf> what_if(const Program& program, const Topology& topology,
-                            const std::vector<std::vector<Scale>>& cases, const CollectiveOptions& collectives = {});
+                            const std::vector<std::vector<Scale>>& cases, const SimulationOptions& options = {});
 
 }  // namespace unity

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/engine/event_queue.h"
+
 namespace unity {
 
 bool RunningCollectives::start(std::uint32_t collective, std::shared_ptr<const CollectiveChoice> choice,
@@ -91,6 +93,40 @@ std::span<const RunningCollectives::Entry> RunningCollectives::take_entries() {
   taken_.swap(entries_);
   entries_.clear();
   return taken_;
+}
+
+AloneResult simulate_alone(const Topology& topology, std::shared_ptr<const CollectiveChoice> choice,
+                           const CollectiveOptions& options, bool steps) {
+  struct Event {
+    bool drained;
+    std::uint32_t index;  // drained: flow; else part
+    std::uint32_t version;
+  };
+  std::vector<BytesPerSecond> capacities;
+  for (const Link& link : topology.links) capacities.push_back(link.bandwidth);
+  RunningCollectives running(capacities, 1, options, steps);
+  EventQueue<Event> queue;
+  AloneResult result;
+  auto proceed = [&] {
+    for (const RunningCollectives::Entry& e : running.take_entries()) {
+      queue.push(e.time, {false, e.part, 0});
+      ++result.transfers;
+    }
+  };
+  if (running.start(0, std::move(choice), {})) return result;
+  proceed();
+  for (bool ended = false; !ended;) {
+    Picoseconds now = queue.next_time();
+    while (!ended && !queue.empty() && queue.next_time() == now) {
+      Event event = queue.pop();
+      ended = (event.drained ? running.drained(event.index, event.version, now) : running.enter(0, event.index, now))
+                  .has_value();
+      proceed();
+    }
+    for (FlowIndex f : running.settle(now)) queue.push(running.end(f), {true, f, running.version(f)});
+    result.time = now;
+  }
+  return result;
 }
 
 }  // namespace unity

@@ -70,4 +70,12 @@ class RunningCollectives {
   std::vector<Entry> entries_, taken_;
 };
 
+// One collective alone on the machine: the time of its simulation, and how many transfers (flows) it was.
+struct AloneResult {
+  Picoseconds time;
+  std::int64_t transfers = 0;
+};
+AloneResult simulate_alone(const Topology& topology, std::shared_ptr<const CollectiveChoice> choice,
+                           const CollectiveOptions& options, bool steps);
+
 }  // namespace unity

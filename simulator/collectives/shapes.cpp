@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 
+#include "simulator/collectives/direct_rings.h"
+
 namespace unity {
 namespace {
 
@@ -71,6 +73,23 @@ double fill_seconds(const CollectivePhase& phase, double bytes, Bytes chunk) {
   if (phase.pattern->hops < 2 || chunk.count <= 0 || edge <= 0) return 0;
   double chunks = std::ceil(edge / static_cast<double>(chunk.count));
   return (phase.pattern->hops - 1) * phase.drain * bytes / chunks;
+}
+
+double bus_bandwidth_factor(CollectiveKind kind, std::size_t devices) {
+  double others = static_cast<double>(devices - 1) / static_cast<double>(devices);
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return 2 * others;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+      return others;
+    case CollectiveKind::send:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+      break;
+  }
+  return 1;
 }
 
 Picoseconds CollectiveShape::idle_time(double bytes, Bytes chunk) const {
@@ -146,12 +165,28 @@ class ShapeMaker {
     std::size_t rings = 1;
     if (library_ && nodes_.size() > 1 && same_size(nodes_))
       rings = std::min(places, static_cast<std::size_t>(library_->channels));
-    add_ring(in_order(nodes_), places, rings, times_around(kind), 1);
+    if (!add_direct_rings(times_around(kind))) add_ring(in_order(nodes_), places, rings, times_around(kind), 1);
+    return true;
+  }
+
+  // Several channels in one node whose devices are linked directly.
+  bool add_direct_rings(int times) {
+    if (!library_ || library_->channels < 2 || nodes_.size() > 1) return false;
+    const std::vector<DeviceId>& devices = nodes_[0];
+    const Pattern* pattern = cache_.pattern({'h'}, devices, [&]() -> std::optional<Pattern> {
+      std::vector<std::vector<DeviceId>> rings = direct_rings(topology_, devices);
+      return rings.empty() ? std::nullopt : std::optional(ring_pattern(topology_, rings));
+    });
+    if (!pattern) return false;
+    auto n = static_cast<double>(devices.size());
+    double rings = static_cast<double>(pattern->edges.size()) / n;
+    add(pattern, times * (n - 1) / n / rings, static_cast<std::uint32_t>(times) * (pattern->ring - 1));
     return true;
   }
 
   // Around the devices, of which `places` stand in each node: S x `part` goes `times` around, in `rings` equal parts.
   void add_ring(const std::vector<DeviceId>& devices, std::size_t places, std::size_t rings, int times, double part) {
+    if (rings == 1) places = 1;  // stand where they may: the order is that of the devices
     const Pattern* pattern = cache_.pattern({'r', static_cast<int>(places), static_cast<int>(rings)}, devices, [&] {
       std::vector<std::vector<DeviceId>> orders(rings);
       for (std::size_t r = 0; r < rings; ++r)

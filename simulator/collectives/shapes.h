@@ -74,6 +74,11 @@ struct CollectiveShape {
 // How much longer than its bytes' time the pipeline of a phase takes to fill, in seconds.
 double fill_seconds(const CollectivePhase& phase, double bytes, Bytes chunk);
 
+// busbw / algbw of nccl-tests (its PERFORMANCE.md): the rate S/t times what a link that all of n devices have must
+// carry for each byte of S: 2(n-1)/n for all_reduce; (n-1)/n for all_gather, reduce_scatter and all_to_all (there S is
+// what one device holds); 1 for the others.
+double bus_bandwidth_factor(CollectiveKind kind, std::size_t devices);
+
 // An all-to-all: bytes from one device to another.
 struct PairBytes {
   DeviceId from, to;

@@ -10,18 +10,23 @@ SharedCompute::SharedCompute(const Topology& topology, std::size_t communication
       shared_(topology.physical_devices.size()),
       physicals_(topology.physical_devices.size()),
       users_(topology.device_count() + communications) {
-  std::vector<int> logical(physicals_.size());
-  std::vector<bool> profiled(physicals_.size());
+  std::vector<bool> profiled(physicals_.size()), interferes(physicals_.size());
   for (const Device& d : topology.devices) {
     physical_.push_back(d.physical);
-    ++logical[d.physical];
+    ++physicals_[d.physical].logical;
+    interferes[d.physical] = interferes[d.physical] || topology.specs[d.spec].interference > 0;
     profiled[d.physical] = profiled[d.physical] || topology.specs[d.spec].profile;
   }
   for (std::size_t p = 0; p < physicals_.size(); ++p) {
     physicals_[p].units = topology.physical_devices[p].units;
-    physicals_[p].share = std::max(1.0, std::floor(physicals_[p].units / std::max(logical[p], 1)));
-    shared_[p] = logical[p] > physicals_[p].units || physicals_[p].share > 1 || (logical[p] > 1 && profiled[p]);
+    int logical = physicals_[p].logical;
+    physicals_[p].share = std::max(1.0, std::floor(physicals_[p].units / std::max(logical, 1)));
+    shared_[p] =
+        logical > physicals_[p].units || physicals_[p].share > 1 || (logical > 1 && profiled[p]) || interferes[p];
   }
+  if (std::find(interferes.begin(), interferes.end(), true) == interferes.end()) return;
+  for (const Device& d : topology.devices) interference_.push_back(topology.specs[d.spec].interference);
+  communicating_.resize(devices_);
 }
 
 void SharedCompute::touch(std::size_t physical) {
@@ -65,6 +70,14 @@ void SharedCompute::finish(std::uint32_t user) {
   touch(users_[user].physical);
 }
 
+void SharedCompute::communicates(const Communication& communication, bool begins) {
+  if (interference_.empty()) return;
+  for (const Participant& p : communication.participants) {
+    communicating_[p.device.index()] += begins ? 1 : -1;
+    touch(physical_[p.device.index()]);
+  }
+}
+
 std::span<const std::uint32_t> SharedCompute::settle(Picoseconds now) {
   changed_.clear();
   for (std::size_t p : touched_) {
@@ -76,6 +89,7 @@ std::span<const std::uint32_t> SharedCompute::settle(Picoseconds now) {
     for (std::uint32_t u : physical.busy) {
       User& user = users_[u];
       double rate = user.most * of_thread;
+      if (!communicating_.empty() && u < devices_ && communicating_[u] > 0) rate *= 1 - interference_[u];
       if (user.rate == rate) continue;
       user.remaining = std::max(0.0, user.remaining - user.rate * static_cast<double>((now - user.since).count));
       user.since = now;

@@ -5,6 +5,9 @@
 // Communications between logical devices of one physical device are work of its cores, too: of one thread. Where their
 // times are measured, they take part in the sharing: with T threads busy in all, each runs at the rate
 // min(1, units / T).
+//
+// Communication interferes with compute on devices that say so (DeviceSpec::interference): the kernels of collectives
+// take units and memory bandwidth. While a device communicates, its tasks run at 1 - interference of their rate.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "core/machine/topology.h"
+#include "core/plan/program.h"
 
 namespace unity {
 
@@ -22,6 +26,8 @@ class SharedCompute {
 
   // Whether tasks of this device run at another speed than that of one unit; if not, they need not be started here.
   bool shared(DeviceId device) const { return shared_[physical_[device.index()]]; }
+  // Whether it is the only logical device of its physical one.
+  bool exclusive(DeviceId device) const { return physicals_[physical_[device.index()]].logical == 1; }
   // The units that a device may use.
   double share(DeviceId device) const { return physicals_[physical_[device.index()]].share; }
 
@@ -31,6 +37,8 @@ class SharedCompute {
   std::uint32_t start_communication(std::size_t communication, std::size_t physical, Picoseconds alone,
                                     Picoseconds now);
   void finish(std::uint32_t user);
+  // A communication over the network, whose own time is not this class's matter, begins or ends.
+  void communicates(const Communication& communication, bool begins);
 
   // The users whose work now ends at another time; valid until the next call.
   std::span<const std::uint32_t> settle(Picoseconds now);
@@ -48,6 +56,7 @@ class SharedCompute {
   };
   struct Physical {
     double units = 1, share = 1;
+    int logical = 0;
     std::vector<std::uint32_t> busy;
     bool touched = false;
   };
@@ -57,6 +66,8 @@ class SharedCompute {
   std::size_t devices_;
   std::vector<std::size_t> physical_;  // by device
   std::vector<bool> shared_;           // by physical device
+  std::vector<double> interference_;   // by device; empty where there is none
+  std::vector<int> communicating_;     // by device: communications
   std::vector<Physical> physicals_;
   std::vector<User> users_;
   std::vector<std::size_t> touched_;

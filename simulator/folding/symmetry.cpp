@@ -153,7 +153,7 @@ class Refinement {
   bool foldable() const {
     SharedCompute shared(topology_, 0);
     for (std::size_t d = 0; d < topology_.device_count(); ++d)
-      if (shared.shared(DeviceId(static_cast<std::int64_t>(d)))) return false;
+      if (!shared.exclusive(DeviceId(static_cast<std::int64_t>(d)))) return false;
     for (std::size_t c = 0; c < prepared_.choices.size(); ++c)
       if (!prepared_.choices[c]) return false;
     return true;

@@ -8,7 +8,13 @@ namespace unity {
 namespace {
 
 constexpr double kNotFrozen = -1;
+constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr Picoseconds kNoEnd{-1};
+
+// Shares that differ by rounding alone count as equal, so that symmetric flows freeze in one round.
+constexpr double kEqual = 1 + 1e-11;
+// A link counts as full, or a flow as limited by it, from just below. To take in more than needed changes no rate.
+constexpr double kNearly = 1 - 1e-9;
 
 double share_of(double capacity, std::uint32_t times) { return times == 1 ? capacity : capacity / times; }
 
@@ -16,12 +22,14 @@ double share_of(double capacity, std::uint32_t times) { return times == 1 ? capa
 
 Network::Network(const Topology& topology) : links_(topology.links.size()) {
   for (std::size_t l = 0; l < links_.size(); ++l) links_[l].capacity = topology.links[l].bandwidth.rate * 1e-12;
+  for (LinkState& link : links_) link.level = kNone;
 }
 
 Network::Network(std::span<const BytesPerSecond> capacities) : links_(capacities.size()) {
   for (std::size_t l = 0; l < links_.size(); ++l) {
     UNITY_CHECK(capacities[l].rate > 0, "link {} carries {} bytes per second", l, capacities[l].rate);
     links_[l].capacity = capacities[l].rate * 1e-12;
+    links_[l].level = kNone;
   }
 }
 
@@ -29,12 +37,6 @@ void Network::record(LinkRecord& record) {
   record_ = &record;
   record.bytes.resize(links_.size());
   last_use_.assign(links_.size(), 0);
-}
-
-void Network::touch(std::uint32_t link) {
-  if (links_[link].touched == turn_) return;
-  links_[link].touched = turn_;
-  touched_.push_back(link);
 }
 
 void Network::report(FlowIndex index) {
@@ -45,12 +47,16 @@ void Network::report(FlowIndex index) {
   changed_.push_back(index);
 }
 
-void Network::plan_end(Flow& flow, Picoseconds now) {
+void Network::set_rate(Flow& flow, double rate, Picoseconds now) {
+  double sent = flow.rate * static_cast<double>((now - flow.since).count);
+  flow.bytes_left = std::max(0.0, flow.bytes_left - sent);
+  flow.since = now;
+  flow.rate = rate;
   // The whole picosecond in which the last byte arrives; a millionth of one is rounding.
-  double duration = std::max(0.0, std::ceil(flow.bytes_left / flow.rate - 1e-6));
+  double duration = std::max(0.0, std::ceil(flow.bytes_left / rate - 1e-6));
   if (duration + static_cast<double>(now.count) > 9.2e18)
     throw_input_error("a flow of {:.17g} bytes at {:.17g} bytes per second: found an end after more than 106 days",
-                      flow.bytes_left, flow.rate * 1e12);
+                      flow.bytes_left, rate * 1e12);
   flow.end = now + Picoseconds{static_cast<std::int64_t>(duration)};
 }
 
@@ -68,26 +74,26 @@ FlowIndex Network::start(std::span<const LinkUse> uses, double bytes, Picosecond
   flow.uses = uses.data();
   flow.use_count = static_cast<std::uint32_t>(uses.size());
   flow.bytes_left = bytes;
+  flow.rate = 0;
   flow.since = now;
   bool alone = true;
-  double rate = std::numeric_limits<double>::infinity();
+  double bound = kNone;
   for (const LinkUse& use : uses) {
     LinkState& link = links_[use.link];
-    if (!link.flows.empty()) {
+    if (link.flows.empty())
+      bound = std::min(bound, share_of(link.capacity, use.times));
+    else
       alone = false;
-      touch(use.link);
-    }
     link.flows.push_back({index, use.times});
-    rate = std::min(rate, share_of(link.capacity, use.times));
   }
-  if (alone) {
-    flow.rate = rate;
-    plan_end(flow, now);
+  if (alone || start_beside_others(flow, bound)) {
+    for (const LinkUse& use : uses) links_[use.link].load += bound * use.times;
+    set_rate(flow, bound, now);
     report(index);
   } else {
-    flow.rate = 0;
     flow.end = kNoEnd;
     ++flow.version;
+    joined_.push_back(index);
   }
   if (record_) {
     for (const LinkUse& use : uses) record_->bytes[use.link] += bytes * use.times;
@@ -96,64 +102,132 @@ FlowIndex Network::start(std::span<const LinkUse> uses, double bytes, Picosecond
   return index;
 }
 
+// Whether the links that the flow shares have room for all that its other links let through.
+bool Network::start_beside_others(Flow& flow, double bound) {
+  for (const LinkUse& use : flow.links()) {
+    const LinkState& link = links_[use.link];
+    if (link.load + bound * use.times > link.capacity * kNearly && link.flows.size() > 1) return false;
+  }
+  return true;
+}
+
 void Network::finish(FlowIndex index) {
   Flow& flow = flows_[index];
   for (const LinkUse& use : flow.links()) {
-    std::vector<Member>& flows = links_[use.link].flows;
-    auto at = flows.begin();
+    LinkState& link = links_[use.link];
+    auto at = link.flows.begin();
     while (at->flow != index) ++at;
-    *at = flows.back();
-    flows.pop_back();
-    if (!flows.empty()) touch(use.link);
+    *at = link.flows.back();
+    link.flows.pop_back();
+    if (link.flows.empty()) {
+      link.load = 0;
+      link.level = kNone;
+      continue;
+    }
+    link.load -= flow.rate * use.times;
+    if (link.level == kNone || link.touched == turn_) continue;
+    link.touched = turn_;
+    touched_.push_back(use.link);
   }
   if (record_) note(flow);
   if (flow.reported == turn_) {
     std::erase(changed_, index);
     flow.reported = 0;
   }
+  flow.uses = nullptr;
   ++flow.version;
   unused_.push_back(index);
 }
 
-void Network::collect_component(std::uint32_t seed) {
-  component_.clear();
-  open_.clear();
-  bounds_.clear();
-  auto open = [&](std::uint32_t l) {
-    LinkState& link = links_[l];
-    link.collected = turn_;
-    link.left = link.capacity;
-    link.weight = link.frozen = 0;
-    open_.push_back(l);
-  };
-  open(seed);
-  for (std::size_t i = 0; i < open_.size(); ++i)  // grows while it is read
-    for (const Member& member : links_[open_[i]].flows) {
-      Flow& flow = flows_[member.flow];
-      if (flow.collected == turn_) continue;
-      flow.collected = turn_;
-      flow.new_rate = kNotFrozen;
-      component_.push_back(member.flow);
-      double bound = std::numeric_limits<double>::infinity();
-      for (const LinkUse& use : flow.links()) {
-        LinkState& link = links_[use.link];
-        if (link.flows.size() > 1 || use.link == seed) {
-          if (link.collected != turn_) open(use.link);
-          link.weight += use.times;
-        } else {
-          bound = std::min(bound, share_of(link.capacity, use.times));
-        }
-      }
-      if (std::isfinite(bound)) bounds_.push_back({bound, member.flow});
+void Network::begin_change() {
+  if (++change_ == 0) {
+    for (Flow& flow : flows_) flow.reached = 0;
+    for (LinkState& link : links_) link.reached = link.checked = 0;
+    change_ = 1;
+  }
+  change_flows_.clear();
+  change_links_.clear();
+  change_bounds_.clear();
+  expanded_ = 0;
+}
+
+void Network::settle_change(Picoseconds now) {
+  do {
+    expand();
+    fill();
+  } while (widen());
+  apply(now);
+}
+
+// With the full links that it crosses.
+void Network::add_flow(FlowIndex index) {
+  Flow& flow = flows_[index];
+  if (flow.reached == change_) return;
+  flow.reached = change_;
+  change_flows_.push_back(index);
+  double bound = kNone;
+  for (const LinkUse& use : flow.links()) {
+    const LinkState& link = links_[use.link];
+    if (link.level != kNone) add_link(use.link);
+    if (link.flows.size() == 1 || is_new(flow)) bound = std::min(bound, share_of(link.capacity, use.times));
+  }
+  if (bound != kNone) change_bounds_.push_back({bound, index});
+}
+
+void Network::add_link(std::uint32_t l) {
+  LinkState& link = links_[l];
+  if (link.reached == change_) return;
+  link.reached = change_;
+  change_links_.push_back(l);
+}
+
+// From full links to the flows that they limit, and from these to the full links that they cross.
+void Network::expand() {
+  for (; expanded_ < change_links_.size(); ++expanded_) {
+    const LinkState& link = links_[change_links_[expanded_]];
+    for (const Member& member : link.flows) {
+      const Flow& flow = flows_[member.flow];
+      if (is_new(flow) || flow.rate >= link.level * kNearly) add_flow(member.flow);
     }
-  for (std::uint32_t l : open_) links_[l].share = links_[l].left / links_[l].weight;
+  }
+}
+
+// What flows that keep their rates leave to those of the change.
+void Network::open_link(LinkState& link) {
+  link.left = link.capacity;
+  link.weight = link.frozen = 0;
+  link.new_level = kNone;
+  fixed_.clear();
+  for (const Member& member : link.flows) {
+    const Flow& flow = flows_[member.flow];
+    if (flow.reached == change_)
+      link.weight += member.times;
+    else
+      fixed_.push_back({flow.rate, member.times});
+  }
+  if (!fixed_.empty()) {
+    std::sort(fixed_.begin(), fixed_.end());
+    for (std::size_t i = 0; i < fixed_.size();) {
+      double rate = fixed_[i].first;
+      std::uint32_t weight = 0;
+      for (; i < fixed_.size() && fixed_[i].first == rate; ++i) weight += fixed_[i].second;
+      link.left -= rate * weight;
+    }
+    link.left = std::max(link.left, 0.0);
+  }
+  link.share = link.left / link.weight;
 }
 
 void Network::fill() {
-  // Shares that differ by rounding alone count as equal, so that symmetric flows freeze in one round.
-  constexpr double kEqual = 1 + 1e-11;
-  for (std::size_t not_frozen = component_.size();;) {
-    double least = std::numeric_limits<double>::infinity();
+  open_.clear();
+  for (std::uint32_t l : change_links_) {
+    open_link(links_[l]);
+    if (links_[l].weight > 0) open_.push_back(l);
+  }
+  bounds_ = change_bounds_;
+  for (FlowIndex f : change_flows_) flows_[f].new_rate = kNotFrozen;
+  for (std::size_t not_frozen = change_flows_.size(); not_frozen > 0;) {  // a round
+    double least = kNone;
     for (std::uint32_t l : open_) least = std::min(least, links_[l].share);
     for (const Bound& bound : bounds_) least = std::min(least, bound.rate);
     frozen_.clear();
@@ -162,13 +236,20 @@ void Network::fill() {
       flows_[f].new_rate = least;
       frozen_.push_back(f);
     };
-    for (std::uint32_t l : open_)
-      if (links_[l].share <= least * kEqual)
-        for (const Member& member : links_[l].flows) freeze(member.flow);
+    for (std::uint32_t l : open_) {
+      LinkState& link = links_[l];
+      if (link.share > least * kEqual) continue;
+      link.new_level = least;
+      for (const Member& member : link.flows)
+        if (flows_[member.flow].reached == change_) freeze(member.flow);
+    }
     for (const Bound& bound : bounds_)
       if (bound.rate <= least * kEqual) freeze(bound.flow);
     not_frozen -= frozen_.size();
-    if (not_frozen == 0) return;
+    if (not_frozen == 0) {
+      for (std::uint32_t l : open_) links_[l].left -= least * links_[l].weight;
+      return;
+    }
     for (FlowIndex f : frozen_)
       for (const LinkUse& use : flows_[f].links()) links_[use.link].frozen += use.times;
     std::erase_if(open_, [&](std::uint32_t l) {
@@ -185,28 +266,71 @@ void Network::fill() {
   }
 }
 
+// Takes in the flows that are too fast for a link of the change, and the links that its flows overfill. False when
+// there are none: the rates are right.
+bool Network::widen() {
+  std::size_t flows = change_flows_.size(), links = change_links_.size();
+  for (std::size_t i = 0; i < links; ++i) {  // add_flow() adds links
+    const LinkState& link = links_[change_links_[i]];
+    if (link.new_level == kNone) continue;
+    for (const Member& member : link.flows)
+      if (flows_[member.flow].rate > link.new_level * kEqual) add_flow(member.flow);
+  }
+  checked_.clear();
+  for (std::size_t i = 0; i < flows; ++i) {
+    const Flow& flow = flows_[change_flows_[i]];
+    double more = flow.new_rate - flow.rate;
+    if (more == 0) continue;
+    for (const LinkUse& use : flow.links()) {
+      LinkState& link = links_[use.link];
+      if (link.reached == change_) continue;
+      if (link.checked != change_) {
+        link.checked = change_;
+        link.new_load = link.load;
+        checked_.push_back(use.link);
+      }
+      link.new_load += more * use.times;
+    }
+  }
+  for (std::uint32_t l : checked_) {
+    links_[l].checked = 0;
+    if (links_[l].new_load > links_[l].capacity * kNearly && links_[l].flows.size() > 1) add_link(l);
+  }
+  return change_flows_.size() > flows || change_links_.size() > links;
+}
+
 void Network::apply(Picoseconds now) {
-  for (FlowIndex f : component_) {
+  for (std::uint32_t l : change_links_) {
+    LinkState& link = links_[l];
+    link.level = link.new_level;
+    link.load = link.capacity - link.left;
+  }
+  for (std::uint32_t l : checked_) links_[l].load = links_[l].new_load;
+  for (FlowIndex f : change_flows_) {
     Flow& flow = flows_[f];
     if (flow.new_rate == flow.rate) continue;
-    double sent = flow.rate * static_cast<double>((now - flow.since).count);
-    flow.bytes_left = std::max(0.0, flow.bytes_left - sent);
-    flow.since = now;
-    flow.rate = flow.new_rate;
     Picoseconds before = flow.end;
-    plan_end(flow, now);
+    set_rate(flow, flow.new_rate, now);
     if (flow.end != before) report(f);
     if (record_) note(flow);
   }
 }
 
 std::span<const FlowIndex> Network::settle(Picoseconds now) {
-  for (std::uint32_t l : touched_) {
-    if (links_[l].flows.empty() || links_[l].collected == turn_) continue;
-    collect_component(l);
-    fill();
-    apply(now);
+  if (!joined_.empty() || !touched_.empty()) {
+    // One change, however many flows started and ended, with those that found room, too: so their order does not
+    // matter.
+    begin_change();
+    for (FlowIndex f : changed_)
+      for (const LinkUse& use : flows_[f].links())
+        if (links_[use.link].flows.size() > 1) add_flow(f);
+    for (FlowIndex f : joined_)
+      if (flows_[f].uses != nullptr && flows_[f].rate == 0) add_flow(f);
+    for (std::uint32_t l : touched_)
+      if (!links_[l].flows.empty()) add_link(l);
+    settle_change(now);
   }
+  joined_.clear();
   touched_.clear();
   if (record_) take_samples(now);
   settled_.swap(changed_);
@@ -217,8 +341,8 @@ std::span<const FlowIndex> Network::settle(Picoseconds now) {
 
 void Network::next_turn() {
   if (++turn_ != 0) return;
-  for (Flow& flow : flows_) flow.collected = flow.reported = 0;
-  for (LinkState& link : links_) link.touched = link.collected = link.noted = 0;
+  for (Flow& flow : flows_) flow.reported = 0;
+  for (LinkState& link : links_) link.touched = link.noted = 0;
   turn_ = 1;
 }
 

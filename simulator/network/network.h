@@ -1,16 +1,21 @@
 // Flows over shared links, with max-min fair rates.
 //
 // Max-min fairness by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): raise the rates of all flows
-// together; when a link is full, freeze the flows that cross it; repeat with the rest. Exact for fluid flows. When
-// flows start or end, only the flows that share links with them, directly or through others, get new rates.
+// together; when a link is full, freeze the flows that cross it; repeat with the rest. Exact for fluid flows.
+//
+// When flows start or end, only those get new rates that a change reaches: from a full link to the flows that it
+// limits, from such a flow to the other full links that it crosses. With these rates it is checked whether a link of
+// other flows is overfull now, or a link that limits flows is too full for faster ones; then they are taken in, too.
+// What is left out has the same rates as in the whole network: its flows are limited by links where nothing has
+// changed.
 //
 // A flow may cross a link several times, or stand for several equal flows that move in lockstep (a ring, or a class of
 // symmetric flows): it then uses `times` times its rate there. A flow that waits for its latency is not in the network
 // yet.
 //
-// Rates depend on the flows and links alone, bit for bit: not on the order in which flows came, nor on whether k equal
-// flows are given one by one or as one flow with k-fold `times`. Each connected group of flows is filled by itself, and
-// in each round what is frozen on a link is one integer, taken off its capacity in one subtraction.
+// Bit for bit, nothing depends on the order in which flows came at one time, nor on whether k equal flows are given one
+// by one or as one flow with k-fold `times`: what is taken off a link's capacity at one rate is one integer weight.
+// Where links of different flows tie, the last bits of a rate depend on what happened before.
 #pragma once
 
 #include <cstdint>
@@ -65,41 +70,57 @@ class Network {
 
  private:
   struct alignas(64) Flow {
-    const LinkUse* uses = nullptr;
+    const LinkUse* uses = nullptr;  // null: ended
     std::uint32_t use_count = 0;
     std::uint32_t version = 0;
     double bytes_left = 0;  // at `since`
-    double rate = 0;        // bytes per picosecond
+    double rate = 0;        // bytes per picosecond; 0: new
     double new_rate = 0;
     Picoseconds since, end;
-    std::uint32_t collected = 0;  // turn in which it was
-    std::uint32_t reported = 0;
+    std::uint32_t reached = 0;   // number of the change
+    std::uint32_t reported = 0;  // turn
     std::span<const LinkUse> links() const { return {uses, use_count}; }
   };
   struct Member {
     FlowIndex flow;
     std::uint32_t times;
   };
-  struct LinkState {
-    double capacity = 0;  // bytes per picosecond
-    double left = 0;
-    double share = 0;                                     // left / weight
-    std::uint32_t weight = 0;                             // times of the flows that are not frozen
-    std::uint32_t frozen = 0;                             // times of the flows that this round froze
-    std::uint32_t touched = 0, collected = 0, noted = 0;  // turns in which it was
+  struct alignas(64) LinkState {
     std::vector<Member> flows;
+    double capacity = 0;                     // bytes per picosecond
+    double load = 0;                         // sum of the rates
+    double level = 0;                        // rate of the flows that it limits; infinite when it limits none
+    std::uint32_t reached = 0, checked = 0;  // number of the change
+    std::uint32_t touched = 0, noted = 0;    // turn
+    double new_load = 0, new_level = 0;
+    double left = 0;           // for flows that are not frozen
+    double share = 0;          // left / weight
+    std::uint32_t weight = 0;  // times of the flows that are not frozen
+    std::uint32_t frozen = 0;  // times of the flows that this round froze
   };
   struct Bound {
     double rate;
     FlowIndex flow;
   };
 
-  void touch(std::uint32_t link);
+  bool start_beside_others(Flow& flow, double bound);
+  void set_rate(Flow& flow, double rate, Picoseconds now);
   void report(FlowIndex flow);
-  void collect_component(std::uint32_t link);
+
+  // Whether it started in this turn. Until rates are applied, only flows that started with room are reported.
+  bool is_new(const Flow& flow) const { return flow.rate == 0 || flow.reported == turn_; }
+
+  // One change: its flows get new rates, for which its links are filled.
+  void begin_change();
+  void settle_change(Picoseconds now);
+  void add_flow(FlowIndex flow);
+  void add_link(std::uint32_t link);
+  void expand();
+  void open_link(LinkState& link);
   void fill();
+  bool widen();
   void apply(Picoseconds now);
-  void plan_end(Flow& flow, Picoseconds now);
+
   void next_turn();
   void note(const Flow& flow);
   void take_samples(Picoseconds now);
@@ -107,11 +128,21 @@ class Network {
   std::vector<LinkState> links_;
   std::vector<Flow> flows_;
   std::vector<FlowIndex> unused_;
-  std::vector<std::uint32_t> touched_;  // shared links that flows have joined or left
-  std::vector<FlowIndex> component_, frozen_, changed_, settled_;
-  std::vector<std::uint32_t> open_;  // links that several flows of the component share and that are not full
-  std::vector<Bound> bounds_;        // what the links that a flow has for itself allow it
-  std::uint32_t turn_ = 1;           // counts calls of settle()
+  std::vector<FlowIndex> joined_;       // flows that share links and have no rate yet
+  std::vector<std::uint32_t> touched_;  // full links that flows have left
+  std::vector<FlowIndex> changed_, settled_;
+  std::uint32_t turn_ = 1;  // counts calls of settle()
+
+  std::uint32_t change_ = 0;  // counts changes
+  std::vector<FlowIndex> change_flows_;
+  std::vector<std::uint32_t> change_links_, checked_;
+  std::vector<Bound> change_bounds_;  // what the links that a flow has for itself allow it
+  std::size_t expanded_ = 0;          // how many of change_links_ expand() has seen
+  std::vector<std::uint32_t> open_;   // of change_links_: those with flows that are not frozen
+  std::vector<Bound> bounds_;         // of change_bounds_: those of such flows
+  std::vector<FlowIndex> frozen_;
+  std::vector<std::pair<double, std::uint32_t>> fixed_;  // rates and times of flows that keep theirs
+
   LinkRecord* record_ = nullptr;
   std::vector<std::uint32_t> noted_;  // links whose use may have changed
   std::vector<double> last_use_;

@@ -161,6 +161,7 @@ PlaygroundFlow flow_from_json(const json& entry, const Place& place) {
 TransferGraph transfers_of(const std::vector<PlaygroundFlow>& flows, const Topology& topology,
                            const std::string& file) {
   std::unordered_map<std::string_view, TransferIndex> index;
+  index.reserve(flows.size());
   for (std::size_t i = 0; i < flows.size(); ++i)
     if (!index.emplace(flows[i].id, static_cast<TransferIndex>(i)).second)
       throw_input_error("{} is given twice", FlowName{flows[i], file}.text());

@@ -163,6 +163,27 @@ TEST_CASE("flows on a topology: two that share a link get half of it each") {
   CHECK(result["end_s"].get<double>() == Approx(0.2).epsilon(1e-3));
 }
 
+TEST_CASE("flows are answered by their ids as given, with their routes when asked") {
+  Folder f;
+  // a alone on an NVLink of 50 GB/s with 1.9 us: 5 MB in 101.9 us; b after it the same again
+  std::string flows = f.write("flows.json",
+                              R"({"flows": [{"id": 7, "src": 0, "dst": 1, "bytes": 5000000},
+                                            {"id": "b", "src": 0, "dst": 1, "bytes": 5000000, "after": [7]}]})");
+  json result = json::parse(unity("simulate --flows " + flows + " --topology summit --nodes 1 --json --routes").out);
+  CHECK(result["flows"][0]["id"] == 7);
+  CHECK(result["flows"][1]["id"] == "b");
+  CHECK(result["flows"][0]["finish_s"].get<double>() == Approx(101.9e-6).epsilon(1e-9));
+  CHECK(result["end_s"].get<double>() == Approx(203.8e-6).epsilon(1e-9));
+  REQUIRE(result["flows"][0]["links"].size() == 1);
+  json link = result["links"][result["flows"][0]["links"][0].get<std::size_t>()];
+  CHECK(link["from"] == "node0.socket0.gpu0");
+  CHECK(link["to"] == "node0.socket0.gpu1");
+  CHECK(link["bytes_per_second"] == 50e9);
+  check_refused("simulate --topology summit --flows " +
+                    f.write("wrong.json", "{\"flows\": [\n{\"src\": 0, \"dst\": 99, \"bytes\": 1}]}"),
+                {"wrong.json:2", "99"});
+}
+
 TEST_CASE("wrong names are refused with the nearest right one") {
   check_refused("search bert-larg --topology summit", {"bert-larg", "bert-large"});
   check_refused("search mlp --topology sumit", {"sumit", "summit"});

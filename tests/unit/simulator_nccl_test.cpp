@@ -1,9 +1,14 @@
 // Protocols of a library of collectives, with NCCL's figures.
 
+#include <set>
+#include <thread>
+
 #include <catch2/catch.hpp>
 
 #include "core/machine/collectives.h"
 #include "simulator/collectives/choice.h"
+#include "simulator/collectives/direct_rings.h"
+#include "simulator/collectives/running.h"
 #include "simulator/simulate.h"
 #include "tests/support/simulator_build.h"
 
@@ -108,6 +113,73 @@ TEST_CASE("rings of several channels use the network ports of all devices") {
   double bytes = 2 * 15 / 16.0 * static_cast<double>(size);
   CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "Simple") ==
         Approx(bytes / (0.824 * 450e9) * 1e6).epsilon(2e-2));
+}
+
+TEST_CASE("in a DGX-1's cube mesh six rings use all NVLinks") {
+  // Six NVLinks of 25 GB/s for each GPU, of which 0.8 are usable: 120 GB/s of bus bandwidth.
+  Topology t = load_topology("dgx-v100");
+  const std::int64_t size = 8'000'000'000;
+  CHECK(microseconds(t, size, CollectiveAlgorithm::ring, "Simple") ==
+        Approx(8.4 + 14 * 3.4 + 2 * 7 / 8.0 * static_cast<double>(size) / 120e9 * 1e6).epsilon(1e-6));
+  std::vector<DeviceId> group;
+  for (int d = 0; d < 8; ++d) group.emplace_back(d);
+  std::vector<std::vector<DeviceId>> rings = direct_rings(t, group);
+  CHECK(rings.size() == 6);
+  for (const auto& ring : rings) {
+    CHECK(std::set<DeviceId>(ring.begin(), ring.end()).size() == 8);
+    for (std::size_t i = 0; i < 8; ++i) CHECK(t.route(ring[i], ring[(i + 1) % 8]).size() == 1);
+  }
+  CHECK(direct_rings(load_topology("dgx-h100"), group).empty());  // a switch, no direct links
+}
+
+TEST_CASE("between 1 and 2 MiB, eight H100 turn from rings in LL to the switch, as NCCL reports (nccl-tests #309)") {
+  Topology t = dgx(1, "H100-SXM5");
+  CollectiveCache cache(t);
+  auto algorithm = [&](std::int64_t bytes) { return choose(t, cache, bytes)->shape->algorithm; };
+  for (std::int64_t bytes = 8; bytes <= 1 << 20; bytes *= 2) CHECK(algorithm(bytes) == CollectiveAlgorithm::ring);
+  for (std::int64_t bytes = 1 << 21; bytes <= 1ll << 34; bytes *= 2)
+    CHECK(algorithm(bytes) == CollectiveAlgorithm::in_switch);
+}
+
+TEST_CASE("threads that share a cache choose what one alone chooses") {
+  Topology t = dgx(4, "H100-SXM5");
+  CollectiveCache alone(t), shared(t);
+  constexpr int kSizes = 40;
+  std::vector<std::vector<Picoseconds>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& times : found)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kSizes; ++i) times.push_back(choose(t, shared, 1000ll << (i % 20))->predicted());
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& times : found)
+    for (int i = 0; i < kSizes; ++i)
+      CHECK(times[static_cast<std::size_t>(i)] == choose(t, alone, 1000ll << (i % 20))->predicted());
+}
+
+TEST_CASE("step by step, large data take what their flows take; of small ones, channels hide some of the latency") {
+  using enum CollectiveAlgorithm;
+  for (int nodes : {1, 2, 4}) {
+    Topology t = dgx(nodes, "H100-SXM5");
+    CollectiveCache cache(t);
+    for (CollectiveAlgorithm algorithm : {ring, tree, in_switch, hierarchical})
+      for (std::int64_t bytes : {10'000'000ll, 10'000'000'000ll}) {
+        CollectiveOptions options{.algorithm = algorithm, .protocol = "Simple"};
+        auto choice = choose(t, cache, bytes, options);
+        INFO(to_string(choice->shape->algorithm) << " of " << bytes << " bytes on " << nodes << " nodes");
+        double flows = simulate_alone(t, choice, options, false).time.seconds();
+        double steps = simulate_alone(t, choice, options, true).time.seconds();
+        CHECK(choice->predicted().seconds() == Approx(flows).epsilon(1e-7));
+        if (bytes > 1'000'000'000) CHECK(steps == Approx(flows).epsilon(0.05));
+        CHECK(steps <= 1.05 * flows);
+        double latency = 0, moving = 0;
+        for (const CollectiveStage& stage : choice->shape->stages) {
+          latency += stage.latency.seconds();
+          moving += stage.seconds * static_cast<double>(bytes);
+        }
+        CHECK(steps >= 0.99 * std::max(latency, moving));
+      }
+  }
 }
 
 TEST_CASE("the choice of a task can be read from the simulation") {

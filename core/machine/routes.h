@@ -1,0 +1,95 @@
+// Routes between the vertices of a topology, found from each source when first asked for. Internal to this folder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "core/base/hash.h"
+#include "core/machine/topology.h"
+
+namespace unity {
+
+// A topology's links as a graph for route search, without its custom routes and links inside vertices.
+class RouteGraph {
+ public:
+  explicit RouteGraph(const Topology& topology);
+
+  // Breadth-first search, one level after the other. Within a level the vertices stand in the order of their routes'
+  // link ids, so that the first of equally good ways is the one with the lowest ids.
+  class Search {
+   public:
+    explicit Search(const RouteGraph& graph);
+    // Fills, for each vertex, the last link of the best route to it; invalid at the source and where there is no way.
+    void run(VertexId source, std::span<LinkId> arriving);
+    bool reached(VertexId v) const { return ways_[v.index()].hops >= 0; }
+    // Whether a best route to its end may end with this link.
+    bool is_tight(LinkId link) const;
+
+   private:
+    // What makes one way to a vertex better than another with as many hops: latency, then bandwidth.
+    struct Way {
+      int hops = -1;
+      std::int64_t latency = 0;
+      double bandwidth = 0;
+      bool better_than(const Way& other) const {
+        return latency != other.latency ? latency < other.latency : bandwidth > other.bandwidth;
+      }
+      bool operator==(const Way&) const = default;
+    };
+    Way extend(const Way& way, const Link& link) const;
+
+    const RouteGraph& graph_;
+    VertexId source_;
+    std::vector<Way> ways_;
+    std::vector<int> rank_;
+    std::vector<VertexId> level_, next_;
+  };
+
+  // Whether all that forwards is of one piece, in both directions, that all the devices touch: then all are connected.
+  bool one_piece(const std::vector<Device>& devices) const;
+
+  std::vector<Link> links;
+  std::vector<std::uint32_t> out_begin, in_begin;  // by vertex, with an end
+  std::vector<LinkId> out, in;                     // by vertex, ascending
+  std::vector<LinkId> inside;                      // by vertex
+  std::vector<char> forwards;                      // by vertex
+};
+
+class RouteTable {
+ public:
+  explicit RouteTable(const Topology& topology);
+
+  // Gives the links of the route to `use`, the last one first.
+  template <class Use>
+  void walk_back(VertexId from, VertexId to, std::uint64_t label, Use use) const {
+    if (from == to) return;
+    const Tree& t = tree(from);
+    Hash hash = combine(combine(static_cast<Hash>(from.value), static_cast<Hash>(to.value)), label);
+    for (VertexId v = to;;) {
+      LinkId link = routing_ == Routing::ecmp ? draw(t, v, hash) : t.arriving[v.index()];
+      use(link);
+      v = graph_.links[link.index()].from;
+      if (v == from) return;
+      if (LinkId inside = graph_.inside[v.index()]; inside.valid()) use(inside);
+    }
+  }
+
+ private:
+  struct Tree {
+    std::once_flag once;
+    std::vector<LinkId> arriving;      // shortest: last link of the route, by vertex
+    std::vector<std::uint64_t> tight;  // ECMP: a bit for each place in RouteGraph::in, set where a best route arrives
+  };
+  const Tree& tree(VertexId source) const;
+  LinkId draw(const Tree& tree, VertexId v, Hash hash) const;
+
+  RouteGraph graph_;
+  Routing routing_;
+  std::vector<std::uint32_t> tree_of_;  // by vertex: place in trees_ of a device
+  std::unique_ptr<Tree[]> trees_;
+};
+
+}  // namespace unity
