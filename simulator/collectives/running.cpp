@@ -102,7 +102,7 @@ AloneResult simulate_alone(const Topology& topology, std::shared_ptr<const Colle
     std::uint32_t index;  // drained: flow; else part
     std::uint32_t version;
   };
-  RunningCollectives running(topology, 1, options, steps);
+  RunningCollectives running(link_capacities(topology), 1, options, steps);
   EventQueue<Event> queue;
   AloneResult result;
   auto proceed = [&] {
