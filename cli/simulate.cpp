@@ -23,6 +23,7 @@ namespace {
 struct Options {
   std::string plan, flows, trace;
   MachineOptions machine;
+  ScheduleOptions schedule;
   bool critical_path = false, json = false;
 };
 
@@ -99,6 +100,7 @@ void simulate_plan(const Options& o) {
   PlanSource source;
   source.model.model = o.plan;
   source.machine = o.machine;
+  source.settings.schedule = o.schedule;
   if (!is_plan_path(o.plan))
     throw_input_error("simulate: found '{}', expected a plan file (.json); unity search writes one", o.plan);
   Topology topology;
@@ -158,6 +160,7 @@ void add_simulate(CLI::App& app) {
                        "Flows as JSON: {\"flows\": [{\"id\", \"src\", \"dst\", \"bytes\", \"start_s\", \"after\"}]}")
           ->excludes(plan);
   o->machine.add(*command, false);
+  o->schedule.add(*command);
   command->add_option("--trace", o->trace, "Write the simulated trace to a file")->excludes(flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
   add_json(*command, o->json);

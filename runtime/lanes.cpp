@@ -103,10 +103,13 @@ struct Lanes::Implementation {
 
   void communicate(TaskId id, std::size_t self) {
     const Communication& c = program.communications[static_cast<std::size_t>(program.tasks[id.index()].op)];
-    const Participant& p = c.participants[self];
-    CollectiveBuffers buffers;
-    if (p.send.valid()) buffers.send = work.data(p.send), buffers.send_box = program.buffer(p.send).box;
-    if (p.receive.valid()) buffers.receive = work.data(p.receive), buffers.receive_box = program.buffer(p.receive).box;
+    std::vector<CollectiveBuffers> buffers(c.part_count());
+    for (std::size_t k = 0; k < buffers.size(); ++k) {
+      const Participant& p = c.part(k)[self];
+      CollectiveBuffers& b = buffers[k];
+      if (p.send.valid()) b.send = work.data(p.send), b.send_box = program.buffer(p.send).box;
+      if (p.receive.valid()) b.receive = work.data(p.receive), b.receive_box = program.buffer(p.receive).box;
+    }
     run_collective(c, self, buffers, held_type(c.dtype, precision), *communicator,
                    static_cast<std::int64_t>(id.value) << kTagBits);
   }

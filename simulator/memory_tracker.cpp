@@ -9,10 +9,12 @@ namespace {
 template <class Use>
 void for_each_buffer(const Program& program, const Task& task, Use use) {
   if (task.kind == TaskKind::communicate) {
-    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
-      if (p.send.valid()) use(p.send);
-      if (p.receive.valid()) use(p.receive);
-    }
+    const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+    for (std::size_t part = 0; part < c.part_count(); ++part)
+      for (const Participant& p : c.part(part)) {
+        if (p.send.valid()) use(p.send);
+        if (p.receive.valid()) use(p.receive);
+      }
     return;
   }
   auto operands = program.operands_of(task);

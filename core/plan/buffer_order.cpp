@@ -27,10 +27,14 @@ BufferOrder::BufferOrder(const Program& program, DeviceId device) : uses_(progra
       join(ended[i], clock);
     };
     if (task.kind == TaskKind::communicate) {
-      for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants)
-        part(p.device, [&](std::int32_t position, const Clock& known) {
-          if (p.send.valid()) touch(p.send, lane, position, known, true);
-          if (p.receive.valid()) touch(p.receive, lane, position, known, false);
+      const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+      for (std::size_t a = 0; a < c.participants.size(); ++a)
+        part(c.participants[a].device, [&](std::int32_t position, const Clock& known) {
+          for (std::size_t k = 0; k < c.part_count(); ++k) {
+            const Participant& p = c.part(k)[a];
+            if (p.send.valid()) touch(p.send, lane, position, known, true);
+            if (p.receive.valid()) touch(p.receive, lane, position, known, false);
+          }
         });
       continue;
     }

@@ -144,12 +144,7 @@ std::vector<Transfer> transfers(const Communication& c, const PatternCache& patt
     }
     return all_to_all(pairs, patterns);
   }
-  std::int64_t elements = 0;
-  if (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
-    for (const Participant& p : c.participants) elements += p.piece.elements();
-  else
-    elements = c.participants.front().piece.elements();
-  return transfers(c.kind, devices, {elements * element}, patterns);
+  return transfers(c.kind, devices, {elements_moved(c) * element}, patterns);
 }
 
 Picoseconds idle_time(const std::vector<Transfer>& transfers, const Topology& topology) {

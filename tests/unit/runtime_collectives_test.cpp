@@ -62,7 +62,7 @@ void run(Group& g) {
       const Participant& p = g.communication.participants[i];
       CollectiveBuffers b{p.send.valid() ? g.send[i].data() : nullptr, g.send_box[i],
                           p.receive.valid() ? g.receive[i].data() : nullptr, g.receive_box[i]};
-      run_collective(g.communication, i, b, DType::f64, *communicator, 0);
+      run_collective(g.communication, i, {&b, 1}, DType::f64, *communicator, 0);
     });
 }
 
