@@ -210,8 +210,8 @@ class Ring {
     };
     auto self = static_cast<std::int64_t>(self_);
     if (n > 1) send(next(), chunk_of(self), 0);
-    std::span<std::byte> incoming =
-        arriving.take(std::min(static_cast<std::int64_t>(kSegment), (total / n + 1) * width));
+    std::span<std::byte> incoming = arriving.take(
+        std::min(static_cast<std::int64_t>(kSegment), (total / n + static_cast<std::int64_t>(parts_.size())) * width));
     // What arrives in a step goes on in the next: first with this participant's summand, then as it is.
     for (std::int64_t step = 0, steps = 2 * (n - 1); step < steps; ++step) {
       std::span<std::byte> chunk = chunk_of(self - 1 - step);
