@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/report.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/trace/compare.h"
@@ -116,7 +117,8 @@ void simulate_plan(const Options& o) {
                          {"compute_seconds", u.compute.seconds()},
                          {"communication_seconds", u.communication.seconds()},
                          {"idle_seconds", u.idle.seconds()},
-                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count}});
+                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count},
+                         {"memory_by_category", by_category_json(result.memory_by_category[u.device.index()])}});
     nlohmann::ordered_json out = {
         {"model", plan.model.name},
         {"topology", plan.topology},
@@ -142,6 +144,9 @@ void simulate_plan(const Options& o) {
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
                to_string(result.peak_memory[u.device.index()])});
   table.print();
+  auto fullest = std::max_element(result.peak_memory.begin(), result.peak_memory.end()) - result.peak_memory.begin();
+  fmt::print("\nat the peak of {}: {}\n", topology.device(DeviceId(fullest)).name,
+             by_category_text(result.memory_by_category[static_cast<std::size_t>(fullest)]));
   if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.iteration);
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
 }

@@ -1,12 +1,16 @@
 // Bytes in use on each device as tasks start and end.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "core/plan/program.h"
 #include "core/trace/trace.h"
 
 namespace unity {
+
+// Bytes of each BufferCategory.
+using CategoryBytes = std::array<Bytes, 5>;
 
 // A buffer takes memory from the start of its first user to the end of its last one; persistent buffers throughout.
 class MemoryTracker {
@@ -19,6 +23,8 @@ class MemoryTracker {
   void sample(Picoseconds now);
 
   const std::vector<Bytes>& peaks() const { return peaks_; }
+  // What was in use when a device first reached its peak.
+  const std::vector<CategoryBytes>& at_peak() const { return at_peak_; }
   std::vector<MemorySample> take_samples() { return std::move(samples_); }
 
  private:
@@ -34,6 +40,7 @@ class MemoryTracker {
   bool keep_samples_;
   std::vector<BufferState> buffers_;
   std::vector<Bytes> used_, peaks_, sampled_;
+  std::vector<CategoryBytes> by_category_, at_peak_;  // of used_, of peaks_
   std::vector<DeviceId> changed_;
   std::vector<MemorySample> samples_;
 };
