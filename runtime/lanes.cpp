@@ -55,7 +55,7 @@ struct Lanes::Implementation {
   }
 
   void build() {
-    std::map<std::pair<int, bool>, std::size_t> index;
+    std::map<std::pair<int, Stream>, std::size_t> index;
     waits.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       TaskId id(static_cast<std::int64_t>(t));
@@ -63,8 +63,8 @@ struct Lanes::Implementation {
       std::vector<DeviceId> devices = program.devices_of(id);
       for (std::size_t i = 0; i < devices.size(); ++i) {
         if (!processes.has(devices[i], program.devices)) continue;
-        auto [it, inserted] = index.try_emplace({devices[i].value, communicates}, lanes.size());
-        if (inserted) lanes.push_back({devices[i], communicates ? Stream::communication : Stream::compute, {}, {}, {}});
+        auto [it, inserted] = index.try_emplace({devices[i].value, program.tasks[t].stream}, lanes.size());
+        if (inserted) lanes.push_back({devices[i], program.tasks[t].stream, {}, {}, {}});
         lanes[it->second].tasks.push_back(id);
         lanes[it->second].participant.push_back(i);
         ++waits[t];

@@ -45,6 +45,7 @@ MemoryTracker::MemoryTracker(const Program& program, bool keep_samples)
 
 void MemoryTracker::allocate(BufferId id) {
   buffers_[id.index()].allocated = true;
+  if (program_.buffer(id).on_host) return;
   DeviceId device = program_.buffer(id).device;
   std::size_t d = device.index();
   used_[d] += program_.bytes_of(id);
@@ -54,6 +55,7 @@ void MemoryTracker::allocate(BufferId id) {
 }
 
 void MemoryTracker::release(BufferId id) {
+  if (program_.buffer(id).on_host) return;
   DeviceId device = program_.buffer(id).device;
   used_[device.index()] -= program_.bytes_of(id);
   by_category_[device.index()][static_cast<std::size_t>(program_.buffer(id).category)] -= program_.bytes_of(id);

@@ -13,7 +13,7 @@ BufferOrder::BufferOrder(const Program& program, DeviceId device) : uses_(progra
   };
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
-    std::size_t lane = task.kind == TaskKind::communicate ? 1 : 0;
+    auto lane = static_cast<std::size_t>(task.stream);
     Clock before{};
     for (TaskId d : program.dependencies_of(task)) join(before, ended[d.index()]);
     auto part = [&](DeviceId on, auto&& touch_operands) {
@@ -53,7 +53,7 @@ BufferOrder::BufferOrder(const Program& program, DeviceId device) : uses_(progra
 
 void BufferOrder::touch(BufferId buffer, std::size_t lane, std::int32_t position, const Clock& known, bool reads) {
   Use& use = uses_[buffer.index()];
-  if (use.first[0] < 0 && use.first[1] < 0) use.read_first = reads;
+  if (!used(buffer)) use.read_first = reads;
   if (use.first[lane] < 0) {
     use.first[lane] = position;
     use.known[lane] = known;
@@ -64,7 +64,7 @@ void BufferOrder::touch(BufferId buffer, std::size_t lane, std::int32_t position
 
 bool BufferOrder::used(BufferId buffer) const {
   const Use& use = uses_[buffer.index()];
-  return use.first[0] >= 0 || use.first[1] >= 0;
+  return std::any_of(use.first.begin(), use.first.end(), [](std::int32_t position) { return position >= 0; });
 }
 
 bool BufferOrder::precedes(BufferId a, BufferId b) const {

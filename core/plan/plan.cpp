@@ -54,6 +54,7 @@ Schedule read_schedule(const Reader& reader, const std::string& file) {
     throw_input_error("{}: plan.schedule.bucket_bytes: found {}, expected at least 0", file, s.bucket.count);
   s.remat = parse_remat(fmt::format("{}", fmt::join(reader.get_or<std::vector<std::string>>("rematerialise", {}), ",")),
                         file + ": plan.schedule.rematerialise");
+  s.offload = parse_offload(reader.get_or<std::string>("offload", "none"), file + ": plan.schedule.offload");
   return s;
 }
 
@@ -78,7 +79,8 @@ std::string plan_to_json(const Plan& plan) {
                        {"nesterov", o.nesterov}};
   root["schedule"] = {{"order", to_string(plan.schedule.order)},
                       {"bucket_bytes", plan.schedule.bucket.count},
-                      {"rematerialise", plan.schedule.remat}};
+                      {"rematerialise", plan.schedule.remat},
+                      {"offload", to_string(plan.schedule.offload)}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},

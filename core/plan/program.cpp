@@ -217,7 +217,8 @@ Hash program_hash(const Program& p) {
   Hash h = combine(hash_text(p.name), static_cast<Hash>(p.devices));
   for (const Buffer& b : p.buffers)
     h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 |
-                                                 static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.category));
+                                                 static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.on_host) << 3 |
+                                                 static_cast<Hash>(b.category));
   for (const ProgramOp& op : p.ops) h = combine(combine(h, hash_text(op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
     h = combine(h, static_cast<Hash>(c.kind));
@@ -249,7 +250,8 @@ std::string program_to_json(const Program& p) {
     root["buffers"].push_back({{"tensor", b.tensor},
                                {"device", b.device.value},
                                {"box", box_json(b.box)},
-                               {"category", to_string(b.category)}});
+                               {"category", to_string(b.category)},
+                               {"place", b.on_host ? "host" : "device"}});
   for (std::size_t i = 0; i < p.tasks.size(); ++i) {
     const Task& t = p.tasks[i];
     json task = {{"kind", to_string(t.kind)},

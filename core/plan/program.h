@@ -44,6 +44,7 @@ struct Buffer {
   Box box;
   BufferCategory category = BufferCategory::activation;
   std::int32_t partial = 0;  // which summand, where the tensor is held as partial sums
+  bool on_host = false;      // in the memory of the device's host; only copies on the copy stream use it
 };
 
 enum class TaskKind : std::uint8_t {

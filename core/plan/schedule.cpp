@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/plan/buckets.h"
+#include "core/plan/offload.h"
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
 #include "core/plan/rematerialise.h"
@@ -13,6 +14,7 @@ namespace unity {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOrders = {"gpipe", "1f1b", "interleaved"};
+constexpr std::array<std::string_view, 2> kOffloads = {"none", "activations"};
 
 }  // namespace
 
@@ -26,11 +28,21 @@ PipelineOrder parse_pipeline_order(std::string_view text, std::string_view subje
   return static_cast<PipelineOrder>(found - kOrders.begin());
 }
 
+std::string_view to_string(Offload offload) { return kOffloads[static_cast<std::size_t>(offload)]; }
+
+Offload parse_offload(std::string_view text, std::string_view subject) {
+  auto found = std::find(kOffloads.begin(), kOffloads.end(), text);
+  if (found == kOffloads.end())
+    throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kOffloads, " or "));
+  return static_cast<Offload>(found - kOffloads.begin());
+}
+
 std::string in_words(const Schedule& s) {
   std::string text(to_string(s.order));
   text += s.bucket.count > 0 ? fmt::format(", gradients in buckets of {}", to_string(s.bucket))
                              : ", a collective for each gradient";
   if (!s.remat.empty()) text += fmt::format(", computed again: {}", fmt::join(s.remat, ", "));
+  if (s.offload != Offload::none) text += fmt::format(", {} wait on the host", to_string(s.offload));
   return text;
 }
 
@@ -57,6 +69,8 @@ Result<void> apply_schedule(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(order_micro_batches(program, schedule.order));
   UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
+  UNITY_TRY_VOID(check_program(program));
+  offload(program, schedule.offload);
   return check_program(program);
 }
 

@@ -3,8 +3,8 @@
 //
 //   rematerialise.h   which activations are computed again in the backward pass
 //   pipeline_order.h  the order of micro-batches
-//   offload.h         which buffers wait in the memory of the host
 //   buckets.h         which all-reduces of gradients become one
+//   offload.h         which activations wait in the memory of the host
 #pragma once
 
 #include <string>
@@ -26,10 +26,19 @@ std::vector<std::string> pipeline_orders();
 // InputError, which begins with `subject`.
 PipelineOrder parse_pipeline_order(std::string_view text, std::string_view subject);
 
+enum class Offload : std::uint8_t {
+  none,
+  activations,  // results that wait for the backward pass
+};
+std::string_view to_string(Offload offload);
+// InputError, which begins with `subject`.
+Offload parse_offload(std::string_view text, std::string_view subject);
+
 struct Schedule {
   PipelineOrder order = PipelineOrder::gpipe;
   Bytes bucket{0};                 // of gradients: at least so many in one collective; 0: each tensor in its own
   std::vector<std::string> remat;  // "blocks", "all", or labels of operators; empty: nothing is computed again
+  Offload offload = Offload::none;
 
   bool operator==(const Schedule&) const = default;
 };

@@ -55,6 +55,10 @@ class CudaBackend final : public Backend {
         types_(held_types(program, options.precision)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
+    if (std::any_of(program.buffers.begin(), program.buffers.end(), [](const Buffer& b) { return b.on_host; }))
+      throw_input_error(
+          "backend cuda: the plan's schedule moves activations to the host, which this backend does not do; expected "
+          "--offload none (--remat saves memory, too)");
     place();
     allocate(options);
     collectives_.emplace(program, placements_, processes);

@@ -63,6 +63,7 @@ Schedule random_schedule(std::mt19937_64& random) {
   s.order = static_cast<PipelineOrder>(random() % 3);
   s.bucket = {static_cast<std::int64_t>(std::vector<int>{0, 1, 1000, 1 << 30}[random() % 4])};
   if (random() % 2) s.remat = {"all"};
+  if (random() % 2) s.offload = Offload::activations;
   return s;
 }
 
@@ -115,7 +116,7 @@ TEST_CASE("random plans with micro-batches and random schedules equal one device
   INFO(refused << " refused");
 }
 
-TEST_CASE("buckets and rematerialisation keep every bit of a step on 3 devices") {
+TEST_CASE("buckets, rematerialisation and offload keep every bit of a step on 3 devices of each stage") {
   Reference reference("bert-tiny", 24);
   Plan plan = pipeline(reference, 6, 2, 1, 4, PipelineOrder::one_f_one_b).value();
   auto plain = states_after(plan, plan.schedule, reference);
@@ -125,6 +126,8 @@ TEST_CASE("buckets and rematerialisation keep every bit of a step on 3 devices")
       Schedule schedule = plan.schedule;
       schedule.bucket = {bytes};
       schedule.remat = parse_remat(remat, "test");
+      CHECK(states_after(plan, schedule, reference) == plain);
+      schedule.offload = Offload::activations;
       CHECK(states_after(plan, schedule, reference) == plain);
     }
 }

@@ -66,6 +66,22 @@ void run(Group& g) {
     });
 }
 
+// Several tensors in one collective.
+void run_joined(std::vector<Group>& parts) {
+  Communication c = parts[0].communication;
+  for (std::size_t k = 1; k < parts.size(); ++k) c.joined.push_back(parts[k].communication.participants);
+  Processes alone;
+  auto communicator = make_communicator(static_cast<int>(c.participants.size()), alone);
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < c.participants.size(); ++i)
+    threads.emplace_back([&, i] {
+      std::vector<CollectiveBuffers> buffers;
+      for (Group& g : parts)
+        buffers.push_back({g.send[i].data(), g.send_box[i], g.receive[i].data(), g.receive_box[i]});
+      run_collective(c, i, buffers, DType::f64, *communicator, 0);
+    });
+}
+
 Box rows(std::int64_t from, std::int64_t count, std::int64_t columns) { return {{from, 0}, {count, columns}}; }
 
 }  // namespace
@@ -117,6 +133,26 @@ TEST_CASE("reduce-scatter leaves each participant the sum of its piece, all-gath
       for_each(pieces[owner], [&](std::int64_t r, std::int64_t c) {
         for (std::size_t i = 0; i < count; ++i) CHECK(received_at(gather, i, r, c) == sum_at(gather, owner, r, c));
       });
+  }
+}
+
+TEST_CASE("tensors that are reduced in one collective get the bits that they get alone, strips of larger blocks too") {
+  for (std::size_t n : {2, 3, 5}) {
+    std::vector<Box> whole(n, rows(0, 7, 3)), strip(n, Box{{0, 1}, {7, 2}}), large(n, rows(0, 9, 5000)), pieces, others;
+    for (std::size_t i = 0; i < n; ++i) {
+      pieces.push_back(rows(static_cast<std::int64_t>(i), 1, 3));
+      others.push_back(rows(static_cast<std::int64_t>(i), 1, 5000));
+    }
+    std::vector<Group> sums = {make(CollectiveKind::all_reduce, whole, whole, strip),
+                               make(CollectiveKind::all_reduce, large, large, large)};
+    std::vector<Group> scattered = {make(CollectiveKind::reduce_scatter, whole, pieces, pieces),
+                                    make(CollectiveKind::reduce_scatter, large, large, others)};
+    for (std::vector<Group>& parts : {std::ref(sums), std::ref(scattered)}) {
+      std::vector<Group> alone = parts;
+      for (Group& g : alone) run(g);
+      run_joined(parts);
+      for (std::size_t k = 0; k < parts.size(); ++k) CHECK(parts[k].receive == alone[k].receive);
+    }
   }
 }
 
