@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/graph/autodiff.h"
 #include "core/plan/movement.h"
+#include "core/plan/rematerialise.h"
 #include "core/plan/row_updates.h"
 
 namespace unity {
@@ -187,7 +189,13 @@ Result<Program> Lowering::run() {
     emit_updates();
     write_back_states();
     use_row_updates(program_);
-    UNITY_TRY_VOID(apply_schedule(program_, options_.schedule));
+    Schedule schedule = options_.schedule;
+    bool piece = std::any_of(pcg_.nodes().begin(), pcg_.nodes().end(), [](const Node& n) {
+      return n.op->name() == "boundary" || n.op->name() == "deliver";
+    });
+    // What a schedule names may be in another piece.
+    if (piece) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
+    UNITY_TRY_VOID(apply_schedule(program_, schedule));
   }
   return std::move(program_);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "core/plan/task_pool.h"
 
@@ -133,120 +134,6 @@ Ends lay_out(const std::vector<std::vector<Pass>>& passes, const std::vector<std
 }
 
 }  // namespace
-
-PipelineStages find_stages(const Program& program) {
-  PipelineStages stages;
-  std::size_t ops = program.ops.size();
-  std::vector<bool> batched(ops, false), forward(ops, false);
-  for (const Task& t : program.tasks) {
-    if (t.kind != TaskKind::compute) continue;
-    if (t.micro > 0) batched[static_cast<std::size_t>(t.op)] = true;
-    if (t.phase == Phase::forward) forward[static_cast<std::size_t>(t.op)] = true;
-    stages.micro_batches = std::max(stages.micro_batches, t.micro + 1);
-  }
-  stages.place.assign(ops, -1);
-  if (stages.micro_batches == 1) return stages;
-
-  // Groups: devices that share a micro-batched operator.
-  std::vector<std::size_t> parent(static_cast<std::size_t>(program.devices));
-  std::iota(parent.begin(), parent.end(), std::size_t{0});
-  auto find = [&](std::size_t d) {
-    while (parent[d] != d) d = parent[d] = parent[parent[d]];
-    return d;
-  };
-  std::vector<int> first_device(ops, -1);
-  auto counts = [&](const Task& t) {
-    auto op = static_cast<std::size_t>(t.op);
-    return t.kind == TaskKind::compute && t.phase == Phase::forward && batched[op];
-  };
-  for (const Task& t : program.tasks) {
-    if (!counts(t)) continue;
-    int& first = first_device[static_cast<std::size_t>(t.op)];
-    if (first < 0) first = t.device.value;
-    std::size_t a = find(static_cast<std::size_t>(first)), b = find(t.device.index());
-    parent[std::max(a, b)] = std::min(a, b);
-  }
-  std::map<std::size_t, std::size_t> number;  // of a group, by its first device
-  for (std::size_t op = 0; op < ops; ++op)
-    if (first_device[op] >= 0) number.try_emplace(find(static_cast<std::size_t>(first_device[op])), 0);
-  std::size_t groups = 0;
-  for (auto& [device, index] : number) index = groups++;
-  auto group_of = [&](std::size_t op) { return number.at(find(static_cast<std::size_t>(first_device[op]))); };
-
-  // Which operators an operator's operands come from, through copies and communications.
-  std::vector<std::vector<std::size_t>> sources(program.tasks.size()), before(ops);
-  auto add = [](std::vector<std::size_t>& to, std::size_t x) {
-    if (std::find(to.begin(), to.end(), x) == to.end()) to.push_back(x);
-  };
-  std::vector<std::size_t> order;  // micro-batched operators, as first computed
-  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
-    const Task& t = program.tasks[i];
-    if (t.phase != Phase::forward) break;
-    for (TaskId d : program.dependencies_of(t))
-      for (std::size_t op : sources[d.index()]) add(sources[i], op);
-    if (!counts(t)) continue;
-    auto op = static_cast<std::size_t>(t.op);
-    for (std::size_t source : sources[i])
-      if (source != op) add(before[op], source);
-    sources[i] = {op};
-    add(order, op);
-  }
-
-  // Parts: passed[op][g] counts the parts of group g that lie on a way to op.
-  std::vector<int> part(ops, 0), depth(ops, 0);
-  std::vector<std::vector<int>> passed(ops, std::vector<int>(groups, 0));
-  for (std::size_t op : order) {
-    std::size_t g = group_of(op);
-    for (std::size_t p : before[op]) {
-      for (std::size_t h = 0; h < groups; ++h)
-        passed[op][h] = std::max(passed[op][h], group_of(p) == h && g != h ? part[p] + 1 : passed[p][h]);
-      part[op] = std::max(part[op], group_of(p) == g ? part[p] : passed[p][g]);
-    }
-  }
-  // What needs nothing from the pipeline joins the part that uses it.
-  std::vector<int> used_by(ops, -1);  // least part of its users; -2: users elsewhere
-  for (std::size_t k = order.size(); k-- > 0;) {
-    std::size_t op = order[k];
-    if (used_by[op] > part[op]) part[op] = used_by[op];
-    for (std::size_t p : before[op]) {
-      if (group_of(p) != group_of(op)) used_by[p] = -2;
-      if (used_by[p] != -2) used_by[p] = used_by[p] < 0 ? part[op] : std::min(used_by[p], part[op]);
-    }
-  }
-  // The chain: parts by the longest way to them.
-  std::map<std::pair<std::size_t, int>, int> longest;
-  for (std::size_t op : order) {
-    for (std::size_t p : before[op])
-      depth[op] = std::max(depth[op], depth[p] + (group_of(p) != group_of(op) || part[p] != part[op] ? 1 : 0));
-    int& deepest = longest[{group_of(op), part[op]}];
-    deepest = std::max(deepest, depth[op]);
-  }
-  std::vector<std::pair<std::pair<std::size_t, int>, int>> chain(longest.begin(), longest.end());
-  std::stable_sort(chain.begin(), chain.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  std::map<std::size_t, int> position;
-  for (const auto& [where, deep] : chain) {
-    auto [found, fresh] = position.try_emplace(where.first, static_cast<int>(stages.groups.size()));
-    if (fresh) stages.groups.emplace_back(), stages.part_counts.push_back(0);
-    stages.chain.push_back({found->second, stages.part_counts[static_cast<std::size_t>(found->second)]++});
-  }
-  for (std::size_t d = 0; d < parent.size(); ++d)
-    if (auto found = number.find(find(d)); found != number.end())
-      stages.groups[static_cast<std::size_t>(position.at(found->second))].emplace_back(static_cast<std::int64_t>(d));
-
-  std::map<std::pair<OriginId, std::string>, int> place_of;  // gradients have the origin and label of their operator
-  for (std::size_t op : order) {
-    auto at = std::find_if(chain.begin(), chain.end(),
-                           [&](const auto& c) { return c.first == std::pair(group_of(op), part[op]); });
-    stages.place[op] = static_cast<int>(at - chain.begin());
-    int& place = place_of.try_emplace({program.ops[op].origin, program.ops[op].name}, 0).first->second;
-    place = std::max(place, stages.place[op]);
-  }
-  for (std::size_t op = 0; op < ops; ++op)
-    if (auto found = place_of.find({program.ops[op].origin, program.ops[op].name});
-        batched[op] && !forward[op] && found != place_of.end())
-      stages.place[op] = found->second;
-  return stages;
-}
 
 Result<void> order_micro_batches(Program& program, PipelineOrder order) {
   PipelineStages stages = find_stages(program);

@@ -1,9 +1,7 @@
 // The order in which the devices of a pipeline take micro-batches: a permutation of a Program's tasks.
 //
-// The micro-batched operators say what the stages are: devices that run one operator together belong to one group, and
-// the operators of a group fall into parts, a new one where what an operator needs has been on another group since. A
-// plain pipeline has one part on each of p groups, an interleaved one v parts. With s a group's position among p, and m
-// micro-batches:
+// A plain pipeline has one part of the graph on each of p groups of devices (stages.h), an interleaved one v parts.
+// With s a group's position among p, and m micro-batches:
 //
 //   gpipe        m forward passes, then m backward passes (of several parts: part by part)
 //                m micro-batches in flight; bubble (p - 1) / m of the ideal time
@@ -21,23 +19,9 @@
 
 #include "core/plan/program.h"
 #include "core/plan/schedule.h"
+#include "core/plan/stages.h"
 
 namespace unity {
-
-// Which micro-batched operators' devices form which stage.
-struct PipelineStages {
-  struct Part {
-    int group = 0;   // position in the pipeline
-    int number = 0;  // which of the group's parts
-    bool operator==(const Part&) const = default;
-  };
-  int micro_batches = 1;
-  std::vector<std::vector<DeviceId>> groups;  // in the order of the pipeline
-  std::vector<int> part_counts;               // by group
-  std::vector<Part> chain;                    // all parts, in the order in which data flow through them
-  std::vector<int> place;                     // by op of the program: position in `chain`, -1: not micro-batched
-};
-PipelineStages find_stages(const Program& program);
 
 // Error when the stages have not the form that the order needs.
 Result<void> order_micro_batches(Program& program, PipelineOrder order);

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/graph/builder.h"
 #include "core/graph/text.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
@@ -26,12 +27,14 @@ struct Reference {
   Run exact, rounded;
   std::map<std::string, double> scale;
 
-  Reference(const std::string& name, std::int64_t batch)
-      : spec{name, {{"batch", batch}}}, serial(build_model(spec)), inputs(random_inputs(serial, seed_of_run())) {
+  Reference(const ModelSpec& model, Pcg pcg)
+      : spec(model), serial(std::move(pcg)), inputs(random_inputs(serial, seed_of_run())) {
     Program program = lower(serial, std::vector<MachineMapping>(serial.size()), uniform_topology(1)).value();
     exact = run(program, inputs, Precision::f64), rounded = run(program, inputs, Precision::f32);
     scale = scales(exact);
   }
+  Reference(const std::string& name, std::int64_t batch)
+      : Reference(ModelSpec{name, {{"batch", batch}}}, build_model({name, {{"batch", batch}}})) {}
   void require_equal(const Program& program) const {
     REQUIRE(distance(run(program, inputs, Precision::f64), exact, scale) <= 1e-12);
     REQUIRE(distance(run(program, inputs, Precision::f32), rounded, scale) <= 1e-5);
@@ -88,6 +91,29 @@ TEST_CASE("pipelines of every order equal one device") {
         reference.require_equal(program);
       }
   }
+}
+
+TEST_CASE("dropout draws the same masks again, and batch norm waits for all micro-batches") {
+  Builder b("dropout");
+  ValueRef h = b.input("x", {24, 16});
+  for (int i = 0; i < 4; ++i) {
+    Builder::Scope scope(b, "layer." + std::to_string(i));
+    h = b.apply("relu", {}, {b.apply("matmul", {}, {h, b.weight("w", {16, 16})}, "matmul")}, "relu");
+    h = b.dropout(0.25, h);
+  }
+  Pcg dropout = std::move(b).finish({b.apply("cross_entropy", {}, {h, b.input("labels", {24}, DType::i32)})});
+  ModelSpec resnext{"resnext-50",
+                    {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}};
+  for (const Reference& reference :
+       {Reference(ModelSpec{"dropout", {}}, dropout), Reference(resnext, build_model(resnext))})
+    for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b})
+      for (const char* remat : {"none", "all"}) {
+        INFO(reference.spec.name << ", " << to_string(order) << ", " << remat);
+        Plan plan = pipeline(reference, 4, 2, 1, 3, order).value();
+        plan.schedule.remat = parse_remat(remat, "test");
+        reference.require_equal(
+            lower(plan.pcg, plan.mappings, uniform_topology(4), {true, plan.optimizer, plan.schedule}).value());
+      }
 }
 
 TEST_CASE("random plans with micro-batches and random schedules equal one device") {

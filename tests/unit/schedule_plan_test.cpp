@@ -92,3 +92,14 @@ TEST_CASE("1F1B takes less memory than GPipe, in about the same time, on a pipel
   CHECK(static_cast<double>(turns.prediction.iteration.count) ==
         Approx(static_cast<double>(gpipe.prediction.iteration.count)).epsilon(0.1));
 }
+
+TEST_CASE("a search in pieces takes a schedule that names what not every piece has") {
+  ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  SimulatedCostModel cost(uniform_topology(2));
+  SearchOptions options;
+  Plan plain = find_plan(spec, build_model(spec), cost, options).value();
+  options.schedule.remat = {"encoder.0"};
+  Plan again = find_plan(spec, build_model(spec), cost, options).value();
+  CHECK(again.schedule.remat == options.schedule.remat);
+  CHECK(again.prediction.peak_memory < plain.prediction.peak_memory);
+}
