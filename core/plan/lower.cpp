@@ -190,9 +190,8 @@ Result<Program> Lowering::run() {
     write_back_states();
     use_row_updates(program_);
     Schedule schedule = options_.schedule;
-    bool piece = std::any_of(pcg_.nodes().begin(), pcg_.nodes().end(), [](const Node& n) {
-      return n.op->name() == "boundary" || n.op->name() == "deliver";
-    });
+    bool piece = std::any_of(pcg_.nodes().begin(), pcg_.nodes().end(),
+                             [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
     // What a schedule names may be in another piece.
     if (piece) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
     UNITY_TRY_VOID(apply_schedule(program_, schedule));
