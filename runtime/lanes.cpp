@@ -4,11 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "runtime/comm/collectives.h"
+#include "runtime/comm/shared_collective.h"
 #include "runtime/comm/wait.h"
 
 namespace unity {
@@ -16,6 +19,9 @@ namespace {
 
 // Tags of one communication's messages.
 constexpr int kTagBits = 12;
+
+// In place of the number of lanes that a task waits for, once the step is given up: far below anything else.
+constexpr int kGivenUp = -1'000'000;
 
 }  // namespace
 
@@ -27,7 +33,19 @@ struct Lanes::Implementation {
     std::vector<TaskId> tasks;
     std::vector<std::size_t> participant;  // of communications: which one this device is
     std::vector<Span> spans;
+
+    void add_span(TaskId task, std::int64_t start, std::int64_t end) {
+      spans.push_back({task, device, static_cast<std::uint8_t>(stream), {start}, {end}});
+    }
   };
+
+  // A communication among devices of this process: the first lane that sees that all it needs is there starts it.
+  struct Shared {
+    std::optional<SharedCollective> collective;
+    std::vector<TaskId> after;                          // what its participants communicate before
+    std::atomic<std::int64_t> begun{kNever}, ended{0};  // for traces
+  };
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   Implementation(const Program& p, Precision f, Processes& g, Work w)
       : program(p),
@@ -39,8 +57,10 @@ struct Lanes::Implementation {
                                          TaskId task(tag >> kTagBits);
                                          return fmt::format("task {} ({})", task, program.task_name(task));
                                        })),
-        done(p.tasks.size()) {
+        done(p.tasks.size()),
+        shared(p.communications.size()) {
     build();
+    share_collectives();
     threads.reserve(lanes.size());
     for (Lane& lane : lanes) threads.emplace_back([this, &lane] { serve(lane); });
   }
@@ -76,6 +96,33 @@ struct Lanes::Implementation {
     }
   }
 
+  // Among devices of this process alone, data need not travel.
+  void share_collectives() {
+    for (std::size_t c = 0; c < shared.size(); ++c) {
+      const Communication& communication = program.communications[c];
+      if (!std::all_of(communication.participants.begin(), communication.participants.end(),
+                       [&](const Participant& p) { return processes.has(p.device, program.devices); }))
+        continue;
+      std::vector<std::vector<CollectiveBuffers>> buffers(communication.part_count());
+      for (std::size_t part = 0; part < buffers.size(); ++part)
+        for (const Participant& p : communication.part(part)) buffers[part].push_back(buffers_of(p));
+      shared[c].collective.emplace(communication, std::move(buffers), held_type(communication.dtype, precision));
+    }
+    for (const Lane& lane : lanes)
+      for (std::size_t i = 0; i < lane.tasks.size(); ++i)
+        if (Shared* s = shared_of(lane.tasks[i])) {
+          waits[lane.tasks[i].index()] = 1;
+          if (i > 0) s->after.push_back(lane.tasks[i - 1]);
+        }
+  }
+
+  Shared* shared_of(TaskId id) {
+    const Task& task = program.tasks[id.index()];
+    if (task.kind != TaskKind::communicate) return nullptr;
+    Shared& s = shared[static_cast<std::size_t>(task.op)];
+    return s.collective ? &s : nullptr;
+  }
+
   std::int64_t now() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - epoch).count() *
            1000;
@@ -101,17 +148,35 @@ struct Lanes::Implementation {
     }
   }
 
+  CollectiveBuffers buffers_of(const Participant& p) {
+    CollectiveBuffers buffers;
+    if (p.send.valid()) buffers.send = work.data(p.send), buffers.send_box = program.buffer(p.send).box;
+    if (p.receive.valid()) buffers.receive = work.data(p.receive), buffers.receive_box = program.buffer(p.receive).box;
+    return buffers;
+  }
+
   void communicate(TaskId id, std::size_t self) {
     const Communication& c = program.communications[static_cast<std::size_t>(program.tasks[id.index()].op)];
-    std::vector<CollectiveBuffers> buffers(c.part_count());
-    for (std::size_t k = 0; k < buffers.size(); ++k) {
-      const Participant& p = c.part(k)[self];
-      CollectiveBuffers& b = buffers[k];
-      if (p.send.valid()) b.send = work.data(p.send), b.send_box = program.buffer(p.send).box;
-      if (p.receive.valid()) b.receive = work.data(p.receive), b.receive_box = program.buffer(p.receive).box;
-    }
+    std::vector<CollectiveBuffers> buffers;
+    for (std::size_t part = 0; part < c.part_count(); ++part) buffers.push_back(buffers_of(c.part(part)[self]));
     run_collective(c, self, buffers, held_type(c.dtype, precision), *communicator,
                    static_cast<std::int64_t>(id.value) << kTagBits);
+  }
+
+  void take_part(Lane& lane, TaskId id, Shared& s) {
+    for (TaskId before : s.after) wait_for(before);
+    if (info.trace) {
+      std::int64_t start = now(), first = s.begun.load();
+      while (start < first && !s.begun.compare_exchange_weak(first, start)) {
+      }
+    }
+    if (s.collective->help()) {
+      if (info.trace) s.ended = now();
+      if (done[id.index()].fetch_sub(1) == 1) done[id.index()].notify_all();
+    } else {
+      wait_for(id);
+    }
+    if (info.trace) lane.add_span(id, s.begun, s.ended);
   }
 
   bool run(Lane& lane, std::size_t i) {
@@ -119,13 +184,17 @@ struct Lanes::Implementation {
     const Task& task = program.tasks[id.index()];
     try {
       for (TaskId d : program.dependencies_of(task)) wait_for(d);
+      if (Shared* s = shared_of(id)) {
+        take_part(lane, id, *s);
+        return true;
+      }
       std::int64_t start = info.trace ? now() : 0;
       if (task.kind == TaskKind::communicate)
         communicate(id, lane.participant[i]);
       else
         work.run(id, info);
-      if (info.trace) lane.spans.push_back({id, lane.device, static_cast<std::uint8_t>(lane.stream), {start}, {now()}});
-      if (done[id.index()].fetch_sub(1) == 1) announce();
+      if (info.trace) lane.add_span(id, start, now());
+      if (done[id.index()].fetch_sub(1) == 1) done[id.index()].notify_all();
       return true;
     } catch (const Cancelled&) {
       fail(processes.failure());
@@ -138,27 +207,18 @@ struct Lanes::Implementation {
   // The first failure counts; all that wait give up.
   void fail(const std::string& why) {
     {
-      std::lock_guard lock(done_mutex);
+      std::lock_guard lock(failure_mutex);
       if (why.empty() && !failed.load()) return;
       if (!failed.exchange(true)) failure = why;
     }
     communicator->cancel();
-    done_changed.notify_all();
+    for (std::atomic<int>& d : done) {
+      if (d.exchange(kGivenUp) != 0) d.notify_all();
+    }
   }
 
   void wait_for(TaskId id) {
-    if (wait_briefly([&] { return done[id.index()].load() == 0; })) return;
-    std::unique_lock lock(done_mutex);
-    waiting.fetch_add(1);
-    done_changed.wait(lock, [&] { return done[id.index()].load() == 0 || failed.load(); });
-    waiting.fetch_sub(1);
-    if (done[id.index()].load() != 0) throw Cancelled();
-  }
-
-  void announce() {
-    if (waiting.load() == 0) return;
-    { std::lock_guard lock(done_mutex); }
-    done_changed.notify_all();
+    if (await(done[id.index()], [](int left) { return left <= 0; }) < 0) throw Cancelled();
   }
 
   std::vector<Span> step(const StepInfo& i) {
@@ -166,6 +226,8 @@ struct Lanes::Implementation {
     failed = false;
     epoch = std::chrono::steady_clock::now();
     for (std::size_t t = 0; t < done.size(); ++t) done[t].store(waits[t]);
+    for (Shared& s : shared)
+      if (s.collective) s.collective->reset(), s.begun = kNever;
     {
       std::lock_guard lock(mutex);
       finished = 0;
@@ -194,15 +256,14 @@ struct Lanes::Implementation {
   std::vector<Lane> lanes;
   std::vector<int> waits;              // by task: how many lanes run it
   std::vector<std::atomic<int>> done;  // by task: lanes that have not run it yet in this step
+  std::vector<Shared> shared;          // by communication
 
   std::mutex mutex;
   std::condition_variable changed;  // a step starts or ends
   std::int64_t started = 0;
   std::size_t finished = 0;
   bool quit = false;
-  std::mutex done_mutex;
-  std::condition_variable done_changed;  // a task is done
-  std::atomic<int> waiting{0};
+  std::mutex failure_mutex;
   std::atomic<bool> failed{false};
   std::string failure;
   StepInfo info;

@@ -109,7 +109,7 @@ class Simulation {
     if (auto measured = times_.communication(TaskId(id))) {
       ++profiled_;
       std::size_t physical = topology_.device(program_.tasks[id].device).physical;
-      running_[shared_.start_communication(index, physical, c.participants.size(), *measured, now_)] = id;
+      running_[shared_.start_communication(index, physical, *measured, now_)] = id;
       return;
     }
     ++estimated_;

@@ -1,5 +1,6 @@
 // Collectives of a Program, written once on point-to-point messages: what runs is what is simulated, and results agree
-// bit for bit whatever carries the messages.
+// bit for bit whatever carries the messages. Among devices of one process shared_collective.h does the same sums in
+// memory.
 //
 //   all_reduce      ring: reduce-scatter over n chunks, then all-gather: 2(n-1) steps; every participant ends with the
 //                   same bits, since each chunk is added up once, in ring order

@@ -1,6 +1,7 @@
 // Waiting for another thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -16,6 +17,16 @@ bool wait_briefly(Condition&& condition) {
     std::this_thread::yield();
   } while (std::chrono::steady_clock::now() < until);
   return condition();
+}
+
+// Waits until the value is as wanted, and gives it; who changes it calls notify_all().
+template <class T, class Condition>
+T await(const std::atomic<T>& value, Condition&& wanted) {
+  wait_briefly([&] { return wanted(value.load()); });
+  for (T now = value.load();; now = value.load()) {
+    if (wanted(now)) return now;
+    value.wait(now);
+  }
 }
 
 }  // namespace unity

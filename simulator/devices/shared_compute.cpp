@@ -52,13 +52,10 @@ std::uint32_t SharedCompute::start(DeviceId device, Picoseconds work, Picosecond
   return user;
 }
 
-std::uint32_t SharedCompute::start_communication(std::size_t communication, std::size_t physical, std::size_t threads,
-                                                 Picoseconds alone, Picoseconds now) {
+std::uint32_t SharedCompute::start_communication(std::size_t communication, std::size_t physical, Picoseconds alone,
+                                                 Picoseconds now) {
   auto user = static_cast<std::uint32_t>(devices_ + communication);
-  auto wanted = static_cast<double>(threads);
-  // Alone it ran at the rate min(1, units / threads).
-  double rate = std::min(1.0, physicals_[physical].units / wanted);
-  begin(user, physical, wanted, 1, static_cast<double>(alone.count) * rate, now);
+  begin(user, physical, 1, 1, static_cast<double>(alone.count), now);
   return user;
 }
 

@@ -2,9 +2,9 @@
 // max(1, units / devices), as the runtime's devices do; k busy tasks run at the rate min(share, units / k) each, where
 // 1 is the speed of one unit.
 //
-// Communications between logical devices of one physical device are work of its cores, too: one thread for each
-// participant. Where their times are measured, they take part in the sharing: with T threads busy in all, each runs at
-// the rate min(1, units / T).
+// Communications between logical devices of one physical device are work of its cores, too: of one thread. Where their
+// times are measured, they take part in the sharing: with T threads busy in all, each runs at the rate
+// min(1, units / T).
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class SharedCompute {
 
   // One task at a time on a logical device: `work` is its time alone on one unit.
   std::uint32_t start(DeviceId device, Picoseconds work, Picoseconds now);
-  // A communication with this many threads; `alone`: its time when nothing else runs.
-  std::uint32_t start_communication(std::size_t communication, std::size_t physical, std::size_t threads,
-                                    Picoseconds alone, Picoseconds now);
+  // `alone`: the communication's time when nothing else runs.
+  std::uint32_t start_communication(std::size_t communication, std::size_t physical, Picoseconds alone,
+                                    Picoseconds now);
   void finish(std::uint32_t user);
 
   // The users whose work now ends at another time; valid until the next call.

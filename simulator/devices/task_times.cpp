@@ -27,9 +27,12 @@ void for_each_buffer(const Program& program, const Task& task, Use&& use) {
 }
 
 // By task: the share of its operands' bytes that was last touched longer ago than `cache` bytes, or by another stream,
-// in an iteration that follows another one.
-std::vector<float> cold_shares(const Program& program, double cache) {
-  std::vector<double> touched(static_cast<std::size_t>(program.devices));
+// in an iteration that follows another one. Logical devices share the caches of their physical one.
+std::vector<float> cold_shares(const Program& program, const Topology& topology, double cache) {
+  std::vector<double> touched_of_physical(topology.physical_devices.size());
+  auto touched = [&](BufferId b) -> double& {
+    return touched_of_physical[topology.device(program.buffer(b).device).physical];
+  };
   std::vector<double> last(program.buffers.size(), -1);
   std::vector<Stream> stream(program.buffers.size(), Stream::compute);
   std::vector<float> shares(program.tasks.size());
@@ -38,13 +41,13 @@ std::vector<float> cold_shares(const Program& program, double cache) {
       double all = 0, cold = 0;
       for_each_buffer(program, program.tasks[t], [&](BufferId b) {
         auto bytes = static_cast<double>(program.bytes_of(b).count);
-        double& now = touched[program.buffer(b).device.index()];
+        double now = touched(b);
         all += bytes;
         if (last[b.index()] < 0 || now - last[b.index()] > cache || stream[b.index()] != program.tasks[t].stream)
           cold += bytes;
       });
       for_each_buffer(program, program.tasks[t], [&](BufferId b) {
-        double& now = touched[program.buffer(b).device.index()];
+        double& now = touched(b);
         now += static_cast<double>(program.bytes_of(b).count);
         last[b.index()] = now;
         stream[b.index()] = program.tasks[t].stream;
@@ -86,7 +89,7 @@ TaskTimes::TaskTimes(const Program& program, const Topology& topology)
     if (sections_[d]) cache = std::max(cache, spec.profile->cache.count);
   }
   if (std::any_of(sections_.begin(), sections_.end(), [](const ProfileSection* s) { return s != nullptr; }))
-    cold_ = cold_shares(program, static_cast<double>(cache));
+    cold_ = cold_shares(program, topology, static_cast<double>(cache));
 }
 
 std::optional<TaskSeconds> TaskTimes::measured(TaskId id, const ProfileSection& section) {

@@ -2,9 +2,9 @@
 // entry or a curve for it; else the roofline, with the profile's rates and efficiencies where it has those.
 //
 // A profile knows two times of a task, with warm caches and with cold ones. Which share of its operands a task finds in
-// the caches is read off the Program: an operand is cold when the device touched more bytes than the caches hold since
-// it was last used (in the iteration before, for the first user), or when another stream, whose core has caches of its
-// own, used it last. Both times are mixed by bytes.
+// the caches is read off the Program: an operand is cold when its physical device touched more bytes than the
+// caches hold since it was last used (in the iteration before, for the first user), or when another stream, whose core
+// has caches of its own, used it last. Both times are mixed by bytes.
 #pragma once
 
 #include <map>

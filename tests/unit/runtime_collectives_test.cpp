@@ -1,3 +1,5 @@
+#include <atomic>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <thread>
@@ -6,6 +8,7 @@
 
 #include "runtime/comm/collectives.h"
 #include "runtime/comm/processes.h"
+#include "runtime/comm/shared_collective.h"
 
 using namespace unity;
 
@@ -52,18 +55,47 @@ Group make(CollectiveKind kind, std::vector<Box> send, std::vector<Box> receive,
   return g;
 }
 
+std::vector<CollectiveBuffers> buffers_of(Group& g) {
+  std::vector<CollectiveBuffers> buffers;
+  for (std::size_t i = 0; i < g.send.size(); ++i) {
+    const Participant& p = g.communication.participants[i];
+    buffers.push_back({p.send.valid() ? g.send[i].data() : nullptr, g.send_box[i],
+                       p.receive.valid() ? g.receive[i].data() : nullptr, g.receive_box[i]});
+  }
+  return buffers;
+}
+
+bool same_bits(const Group& a, const Group& b) {
+  for (std::size_t i = 0; i < a.receive.size(); ++i)
+    if (std::memcmp(a.receive[i].data(), b.receive[i].data(), a.receive[i].size() * sizeof(double)) != 0) return false;
+  return true;
+}
+
+// By messages between threads, and in the buffers themselves: with the same bits.
 void run(Group& g) {
   auto n = g.communication.participants.size();
+  Group g2 = g;
   Processes alone;
   auto communicator = make_communicator(static_cast<int>(n), alone);
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < n; ++i)
-    threads.emplace_back([&, i] {
-      const Participant& p = g.communication.participants[i];
-      CollectiveBuffers b{p.send.valid() ? g.send[i].data() : nullptr, g.send_box[i],
-                          p.receive.valid() ? g.receive[i].data() : nullptr, g.receive_box[i]};
-      run_collective(g.communication, i, {&b, 1}, DType::f64, *communicator, 0);
-    });
+  {
+    std::vector<CollectiveBuffers> buffers = buffers_of(g);
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < n; ++i)
+      threads.emplace_back([&, i] {
+        run_collective(g.communication, i, {&buffers[i], 1}, DType::f64, *communicator, 0);
+      });
+  }
+  SharedCollective shared(g2.communication, {buffers_of(g2)}, DType::f64);
+  for (int round = 0; round < 3; ++round) {
+    shared.reset();
+    std::atomic<int> ended{0};
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < n; ++i) threads.emplace_back([&] { ended += shared.help(); });
+    }
+    CHECK(ended == 1);
+    CHECK(same_bits(g, g2));
+  }
 }
 
 // Several tensors in one collective.
@@ -72,14 +104,25 @@ void run_joined(std::vector<Group>& parts) {
   for (std::size_t k = 1; k < parts.size(); ++k) c.joined.push_back(parts[k].communication.participants);
   Processes alone;
   auto communicator = make_communicator(static_cast<int>(c.participants.size()), alone);
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < c.participants.size(); ++i)
-    threads.emplace_back([&, i] {
-      std::vector<CollectiveBuffers> buffers;
-      for (Group& g : parts)
-        buffers.push_back({g.send[i].data(), g.send_box[i], g.receive[i].data(), g.receive_box[i]});
-      run_collective(c, i, buffers, DType::f64, *communicator, 0);
-    });
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < c.participants.size(); ++i)
+      threads.emplace_back([&, i] {
+        std::vector<CollectiveBuffers> buffers;
+        for (Group& g : parts)
+          buffers.push_back({g.send[i].data(), g.send_box[i], g.receive[i].data(), g.receive_box[i]});
+        run_collective(c, i, buffers, DType::f64, *communicator, 0);
+      });
+  }
+  std::vector<std::vector<CollectiveBuffers>> buffers;
+  std::vector<Group> again = parts;
+  for (Group& g : again) {
+    for (std::vector<double>& r : g.receive) std::fill(r.begin(), r.end(), -1.0);
+    buffers.push_back(buffers_of(g));
+  }
+  SharedCollective shared(c, std::move(buffers), DType::f64);
+  CHECK(shared.help());
+  for (std::size_t k = 0; k < parts.size(); ++k) CHECK(same_bits(parts[k], again[k]));
 }
 
 Box rows(std::int64_t from, std::int64_t count, std::int64_t columns) { return {{from, 0}, {count, columns}}; }
@@ -110,6 +153,29 @@ TEST_CASE("a maximum is reduced like a sum") {
   for_each(box, [&](std::int64_t r, std::int64_t c) {
     CHECK(received_at(g, 1, r, c) == std::max({sum_at(g, 0, r, c), sum_at(g, 1, r, c), sum_at(g, 2, r, c)}));
   });
+}
+
+TEST_CASE("long all-reduces are cut into parts, scattered ones are gathered") {
+  for (std::size_t n : {2, 3, 5}) {
+    Box box = rows(1, 300, 211);
+    for (std::int64_t columns : {211, 213}) {  // the box is one run of the buffers, or not
+      Group g = make(CollectiveKind::all_reduce, std::vector<Box>(n, rows(0, 302, columns)), std::vector<Box>(n, box),
+                     std::vector<Box>(n, box));
+      run(g);
+      CHECK(received_at(g, n - 1, 7, 3) == received_at(g, 0, 7, 3));
+    }
+  }
+}
+
+TEST_CASE("the all-reduce's maximum of a positive and a negative zero does not depend on how it is done") {
+  Box box = rows(0, 1, 9);
+  Group g =
+      make(CollectiveKind::all_reduce, std::vector<Box>(3, box), std::vector<Box>(3, box), std::vector<Box>(3, box));
+  g.communication.monoid = Monoid::max;
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t k = 0; k < 9; ++k) g.send[i][k] = (i + k) % 2 ? 0.0 : -0.0;
+  run(g);
+  CHECK(received_at(g, 0, 0, 0) == 0);
 }
 
 TEST_CASE("reduce-scatter leaves each participant the sum of its piece, all-gather puts the pieces together") {

@@ -1,0 +1,52 @@
+// Collectives among devices of one process: all buffers are at hand, so nothing is sent. Results are bit for bit those
+// of collectives.h: every element is added up in the order in which the ring would have done it.
+//
+// The work is cut into parts that do not depend on one another. Whichever participant is there first starts with them,
+// and the others help as soon as they have a core: nobody waits for a turn, as in the steps of a ring.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "runtime/comm/collectives.h"
+
+namespace unity {
+
+// One collective of a Program, run once in every step.
+class SharedCollective {
+ public:
+  // `buffers` by part of the communication, by participant. `dtype` as in run_collective().
+  SharedCollective(const Communication& communication, std::vector<std::vector<CollectiveBuffers>> buffers,
+                   DType dtype);
+
+  void reset();  // before a step; nobody is in help()
+  // Takes parts until none is left. True for the one call that ended the last part, with which all is done. All that
+  // the collective reads is there, and nothing else uses what it writes.
+  bool help();
+
+ private:
+  using Part = std::function<void()>;
+  using Buffers = std::vector<CollectiveBuffers>;  // of one of the communication's parts, by participant
+
+  // Elements [begin, end) of a box, added up over `order` from the first on.
+  struct Sum {
+    std::vector<std::size_t> order;
+    std::int64_t begin = 0, end = 0;
+  };
+
+  void add_missing(std::size_t participant);  // a part that says so when the step runs
+  void add_copies(const Buffers& buffers, const std::vector<Participant>& participants);
+  void add_sums(const Buffers& buffers, const std::vector<Participant>& participants);
+  // The sums of a box, which the participants `to` get.
+  void add_sums(const Buffers& buffers, const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to);
+  void add_up(std::byte* sum, const std::vector<const std::byte*>& summands, std::int64_t elements) const;
+
+  const Communication& c_;
+  std::vector<Buffers> buffers_;  // by part of the communication
+  DType dtype_;
+  std::vector<Part> parts_;  // of the work
+  std::atomic<std::size_t> next_{0}, ended_{0};
+};
+
+}  // namespace unity
