@@ -13,8 +13,9 @@ namespace unity::cli {
 void ScheduleOptions::add(CLI::App& command, bool short_name) {
   command.add_option(short_name ? "--schedule,--pipeline-schedule" : "--pipeline-schedule", order,
                      "Order of micro-batches: gpipe (default), 1f1b, interleaved");
-  command.add_option("--bucket", bucket,
-                     "Join all-reduces of gradients up to so many bytes, as in '25 MB' (default: each on its own)");
+  command.add_option(
+      "--bucket", bucket,
+      "Join all-reduces of gradients until they have so many bytes, as in '25 MB' (default: each on its own)");
   command.add_option(
       "--remat", remat,
       "Activations to compute again in the backward pass: none, blocks, all (about sqrt(n) segments), or "
