@@ -1,19 +1,22 @@
 // unity explain: a plan in words.
 #include "core/search/explain.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/report.h"
 #include "simulator/simulate.h"
 
 namespace unity::cli {
 namespace {
 
-// What a profile says to the plan.
+// With the times of a profile, where one is given.
 SimulationResult predict(const Plan& plan, const std::string& path, const std::string& profile) {
   MachineOptions machine;
   machine.profile = profile;
@@ -21,10 +24,23 @@ SimulationResult predict(const Plan& plan, const std::string& path, const std::s
   return simulate(lower_plan(plan, topology, true), topology, {.trace = false});
 }
 
+// What the fullest device holds at its peak; none where the plan's machine is not at hand.
+std::optional<std::array<Bytes, 5>> fullest_memory(const Plan& plan, const std::string& path) {
+  try {
+    SimulationResult r = predict(plan, path, {});
+    auto fullest = std::max_element(r.peak_memory.begin(), r.peak_memory.end()) - r.peak_memory.begin();
+    return r.memory_by_category[static_cast<std::size_t>(fullest)];
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 void explain(const std::string& path, const std::string& profile, bool json) {
   Plan plan = load_plan(path);
   if (!json) {
     fmt::print("{}", explain_plan(plan));
+    if (auto memory = fullest_memory(plan, path))
+      fmt::print("\nMemory of the fullest device at its peak\n  {}\n", by_category_text(*memory));
     if (profile.empty()) return;
     SimulationResult r = predict(plan, path, profile);
     fmt::print("\nwith {}: {} per iteration; times of {} tasks measured, of {} estimated\n", profile,
@@ -39,8 +55,10 @@ void explain(const std::string& path, const std::string& profile, bool json) {
   nlohmann::ordered_json result = {{"model", plan.model.name},
                                    {"topology", plan.topology},
                                    {"strategy", plan.search.strategy},
+                                   {"schedule", in_words(plan.schedule)},
                                    {"blocks", blocks},
                                    {"rules", rules}};
+  if (auto memory = fullest_memory(plan, path)) result["memory_by_category"] = by_category_json(*memory);
   if (!profile.empty()) {
     SimulationResult r = predict(plan, path, profile);
     result["iteration_seconds"] = r.iteration.seconds();

@@ -11,6 +11,7 @@
 #include "cli/collectives.h"
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/report.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/trace/compare.h"
@@ -26,6 +27,7 @@ struct Options {
   MachineOptions machine;
   CollectiveSettings settings;
   AloneOptions alone;
+  ScheduleOptions schedule;
   bool critical_path = false, collectives = false, routes = false, json = false;
 };
 
@@ -123,6 +125,7 @@ void simulate_plan(const Options& o) {
   PlanSource source;
   source.model.model = o.plan;
   source.machine = o.machine;
+  source.settings.schedule = o.schedule;
   if (!is_plan_path(o.plan))
     throw_input_error("simulate: found '{}', expected a plan file (.json); unity search writes one", o.plan);
   Topology topology;
@@ -139,7 +142,8 @@ void simulate_plan(const Options& o) {
                          {"compute_seconds", u.compute.seconds()},
                          {"communication_seconds", u.communication.seconds()},
                          {"idle_seconds", u.idle.seconds()},
-                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count}});
+                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count},
+                         {"memory_by_category", by_category_json(result.memory_by_category[u.device.index()])}});
     nlohmann::ordered_json out = {
         {"model", plan.model.name},
         {"topology", plan.topology},
@@ -166,6 +170,9 @@ void simulate_plan(const Options& o) {
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
                to_string(result.peak_memory[u.device.index()])});
   table.print();
+  auto fullest = std::max_element(result.peak_memory.begin(), result.peak_memory.end()) - result.peak_memory.begin();
+  fmt::print("\nat the peak of {}: {}\n", topology.device(DeviceId(fullest)).name,
+             by_category_text(result.memory_by_category[static_cast<std::size_t>(fullest)]));
   if (o.collectives) print_collectives(program, result);
   if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.iteration);
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
@@ -190,6 +197,7 @@ void add_simulate(CLI::App& app) {
       ->add_flag("--routes", o->routes, "With --flows and --json: list the links, and which of them each flow crosses")
       ->needs(flows);
   o->machine.add(*command, false);
+  o->schedule.add(*command);
   command->add_option("--trace", o->trace, "Write the simulated trace to a file")->excludes(flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
   command->add_flag("--collectives", o->collectives, "Say which algorithm each collective takes, and why")

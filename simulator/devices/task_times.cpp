@@ -18,10 +18,12 @@ void for_each_buffer(const Program& program, const Task& task, Use&& use) {
     for (BufferId b : program.operands_of(task)) use(b);
     return;
   }
-  for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
-    if (p.send.valid()) use(p.send);
-    if (p.receive.valid() && p.receive != p.send) use(p.receive);
-  }
+  const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+  for (std::size_t part = 0; part < c.part_count(); ++part)
+    for (const Participant& p : c.part(part)) {
+      if (p.send.valid()) use(p.send);
+      if (p.receive.valid() && p.receive != p.send) use(p.receive);
+    }
 }
 
 // By task: the share of its operands' bytes that was last touched longer ago than `cache` bytes, or by another stream,
