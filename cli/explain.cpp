@@ -1,4 +1,4 @@
-// unity explain: a plan in words.
+// unity explain: a plan in words, what its iteration is predicted to be made of, and what it would be if.
 #include "core/search/explain.h"
 
 #include <algorithm>
@@ -10,76 +10,86 @@
 
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/prediction_report.h"
 #include "cli/report.h"
-#include "simulator/simulate.h"
+#include "cli/scale_options.h"
 
 namespace unity::cli {
 namespace {
 
-// With the times of a profile, where one is given.
-SimulationResult predict(const Plan& plan, const std::string& path, const std::string& profile) {
+struct Options {
+  std::string plan;
   MachineOptions machine;
-  machine.profile = profile;
-  Topology topology = machine_of(plan, machine, path);
-  return simulate(lower_plan(plan, topology, true), topology, {.trace = false});
-}
+  ScaleOptions scales;
+  bool what_if = false, json = false;
+};
 
-// What the fullest device holds at its peak; none where the plan's machine is not at hand.
-std::optional<std::array<Bytes, 5>> fullest_memory(const Plan& plan, const std::string& path) {
-  try {
-    SimulationResult r = predict(plan, path, {});
-    auto fullest = std::max_element(r.peak_memory.begin(), r.peak_memory.end()) - r.peak_memory.begin();
-    return r.memory_by_category[static_cast<std::size_t>(fullest)];
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
-void explain(const std::string& path, const std::string& profile, bool json) {
-  Plan plan = load_plan(path);
-  if (!json) {
-    fmt::print("{}", explain_plan(plan));
-    if (auto memory = fullest_memory(plan, path))
-      fmt::print("\nMemory of the fullest device at its peak\n  {}\n", by_category_text(*memory));
-    if (profile.empty()) return;
-    SimulationResult r = predict(plan, path, profile);
-    fmt::print("\nwith {}: {} per iteration; times of {} tasks measured, of {} estimated\n", profile,
-               to_string(r.iteration), r.profiled_tasks, r.estimated_tasks);
-    return;
-  }
+nlohmann::ordered_json words_json(const Plan& plan) {
   nlohmann::ordered_json blocks = nlohmann::ordered_json::array(), rules = nlohmann::ordered_json::array();
   for (const BlockExplanation& b : explain_blocks(plan.pcg))
     blocks.push_back({{"block", b.block}, {"count", b.count}, {"parallelism", b.sentences}});
   for (const RuleSummary& r : summarise_derivation(plan))
     rules.push_back({{"rule", r.rule}, {"degree", r.degree}, {"count", r.count}, {"where", r.places}});
-  nlohmann::ordered_json result = {{"model", plan.model.name},
-                                   {"topology", plan.topology},
-                                   {"strategy", plan.search.strategy},
-                                   {"schedule", in_words(plan.schedule)},
-                                   {"blocks", blocks},
-                                   {"rules", rules}};
-  if (auto memory = fullest_memory(plan, path)) result["memory_by_category"] = by_category_json(*memory);
-  if (!profile.empty()) {
-    SimulationResult r = predict(plan, path, profile);
-    result["iteration_seconds"] = r.iteration.seconds();
-    result["profiled_tasks"] = r.profiled_tasks;
-    result["estimated_tasks"] = r.estimated_tasks;
+  return {{"model", plan.model.name},
+          {"topology", plan.topology},
+          {"strategy", plan.search.strategy},
+          {"blocks", blocks},
+          {"rules", rules}};
+}
+
+// What the fullest device holds at its peak.
+const std::array<Bytes, 5>& fullest_memory(const SimulationResult& r) {
+  auto fullest = std::max_element(r.peak_memory.begin(), r.peak_memory.end()) - r.peak_memory.begin();
+  return r.memory_by_category[static_cast<std::size_t>(fullest)];
+}
+
+void explain(const Options& o) {
+  Plan plan = load_plan(o.plan);
+  std::vector<Scale> scales = o.scales.parse();
+  Topology topology = machine_of(plan, o.machine, o.plan);
+  Program program = lower_plan(plan, topology, true);
+  Scenario scenario(program, topology, scales);
+  PredictionReport report = report_prediction(plan, scenario);
+  std::optional<SimulationResult> unscaled;
+  if (!scales.empty()) unscaled = Scenario(program, topology).simulate(true);
+  if (o.what_if) {
+    std::vector<std::vector<Scale>> cases;
+    for (const Scale& scale : usual_scales(topology)) {
+      cases.push_back(scales);
+      cases.back().push_back(scale);
+    }
+    report.what_ifs = what_if(program, topology, cases);
   }
-  fmt::print("{}\n", result.dump(2));
+  if (o.json) {
+    nlohmann::ordered_json result = words_json(plan);
+    result.update(prediction_json(report, scenario));
+    result["memory_by_category"] = by_category_json(fullest_memory(report.result));
+    if (unscaled) result.update(change_json(scales, *unscaled, report.result));
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  fmt::print("{}\n", explain_plan(plan));
+  if (unscaled) print_change(scales, program, *unscaled, report.result);
+  print_prediction(report, scenario);
+  fmt::print("\nMemory of the fullest device at its peak\n  {}\n", by_category_text(fullest_memory(report.result)));
 }
 
 }  // namespace
 
 void add_explain(CLI::App& app) {
-  auto path = std::make_shared<std::string>();
-  auto profile = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command = add_command(app, "explain", "Say in words how a plan parallelises, and which rules led there",
-                                  "  unity explain plan.json");
-  command->add_option("PLAN", *path, "A plan file")->required();
-  command->add_option("--profile", *profile, "Say what a file of 'unity profile' predicts, too");
-  add_json(*command, *json);
-  command->callback([path, profile, json] { explain(*path, *profile, *json); });
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(app, "explain",
+                                  "Say in words how a plan parallelises and which rules led there; what its iteration "
+                                  "is made of, and where the bottleneck is",
+                                  "  unity explain plan.json --what-if\n"
+                                  "  unity explain plan.json --scale link:infiniband=2 --scale device.launch=0");
+  command->add_option("PLAN", o->plan, "A plan file")->required();
+  o->machine.add(*command, false);
+  o->scales.add(*command);
+  command->add_flag("--what-if", o->what_if,
+                    "Predict with each kind of link, the devices, their memory, .. twice as fast in turn");
+  add_json(*command, o->json);
+  command->callback([o] { explain(*o); });
 }
 
 }  // namespace unity::cli

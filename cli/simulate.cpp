@@ -2,8 +2,8 @@
 #include "simulator/simulate.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -11,72 +11,31 @@
 #include "cli/collectives.h"
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/noise_options.h"
+#include "cli/path_report.h"
 #include "cli/report.h"
+#include "cli/scale_options.h"
 #include "cli/table.h"
+#include "cli/timeline.h"
 #include "core/base/text.h"
 #include "core/trace/compare.h"
-#include "core/trace/critical_path.h"
 #include "core/trace/trace_json.h"
+#include "simulator/analysis/scenario.h"
 #include "simulator/network/playground.h"
 
 namespace unity::cli {
 namespace {
 
 struct Options {
-  std::string plan, flows, trace;
+  std::string plan, flows, trace, trace_format;
   MachineOptions machine;
+  ScaleOptions scales;
   CollectiveSettings settings;
   AloneOptions alone;
   ScheduleOptions schedule;
-  bool critical_path = false, collectives = false, routes = false, json = false;
+  NoiseOptions noise;
+  bool critical_path = false, collectives = false, routes = false, whole = false, json = false;
 };
-
-// The critical path: what kinds of tasks it is made of, and its longest steps.
-struct PathReport {
-  std::vector<CriticalStep> steps;
-  std::vector<std::pair<std::string, Picoseconds>> groups;  // longest first
-};
-
-PathReport report_path(const Program& program, const Trace& trace) {
-  PathReport report;
-  report.steps = critical_path(trace, [&](TaskId id) { return program.dependencies_of(program.tasks[id.index()]); });
-  std::vector<std::string> names = task_groups(program);
-  std::map<std::string, Picoseconds> times;
-  for (const CriticalStep& step : report.steps) times[names[step.task.index()]] += step.time;
-  report.groups.assign(times.begin(), times.end());
-  std::stable_sort(report.groups.begin(), report.groups.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  return report;
-}
-
-nlohmann::ordered_json path_json(const PathReport& report, const Program& program, const Topology& topology) {
-  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
-  for (const CriticalStep& s : report.steps)
-    steps.push_back({{"task", s.task.value},
-                     {"name", program.task_name(s.task)},
-                     {"device", topology.device(s.device).name},
-                     {"seconds", s.time.seconds()}});
-  return steps;
-}
-
-void print_path(const PathReport& report, const Program& program, const Topology& topology, Picoseconds iteration) {
-  auto share = [&](Picoseconds time) {
-    return fmt::format("{:.1f}%", 100.0 * static_cast<double>(time.count) / static_cast<double>(iteration.count));
-  };
-  fmt::print("\ncritical path: {} tasks\n\n", report.steps.size());
-  Table groups({"kind", "time", "share"});
-  for (const auto& [group, time] : report.groups) groups.add({group, to_string(time), share(time)});
-  groups.print();
-  std::vector<CriticalStep> longest = report.steps;
-  std::stable_sort(longest.begin(), longest.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
-  longest.resize(std::min<std::size_t>(longest.size(), 10));
-  fmt::print("\n");
-  Table steps({"longest tasks", "device", "time", "share"});
-  steps.left(1);
-  for (const CriticalStep& s : longest)
-    steps.add({program.task_name(s.task), topology.device(s.device).name, to_string(s.time), share(s.time)});
-  steps.print();
-}
 
 // The links of the machine, and for each flow which of them it crosses.
 void add_routes(nlohmann::ordered_json& out, const TransferGraph& graph, const Topology& topology) {
@@ -120,8 +79,21 @@ void simulate_flows_file(const Options& o) {
   fmt::print("\nend: {}\n", to_string(end));
 }
 
+void write_trace(const Options& o, const Program& program, const Trace& trace, const Topology& topology) {
+  if (o.trace.empty()) return;
+  bool timeline = o.trace_format.empty() ? o.trace.ends_with(".perfetto.json") : o.trace_format == "perfetto";
+  if (timeline)
+    write_file_atomically(o.trace, timeline_of(program, trace, topology));
+  else
+    save_trace(trace, o.trace);
+}
+
 void simulate_plan(const Options& o) {
   require_writable(o.trace);
+  const std::vector<std::string> formats = {"unity", "perfetto"};
+  if (!o.trace_format.empty() && std::find(formats.begin(), formats.end(), o.trace_format) == formats.end())
+    throw_input_error("--trace-format: found '{}'{}", o.trace_format, suggestion(o.trace_format, formats));
+  std::vector<Scale> scales = o.scales.parse();
   PlanSource source;
   source.model.model = o.plan;
   source.machine = o.machine;
@@ -131,9 +103,15 @@ void simulate_plan(const Options& o) {
   Topology topology;
   Plan plan = source.load(topology);
   Program program = lower_plan(plan, topology, true);
-  SimulationResult result =
-      simulate(program, topology, {.steps = o.settings.steps, .collectives = o.settings.options()});
-  if (!o.trace.empty()) save_trace(result.trace, o.trace);
+  SimulationOptions options{.fold = !o.whole,
+                            .steps = o.settings.steps,
+                            .collectives = o.settings.options(),
+                            .noise = o.noise.noise()};
+  std::optional<SimulationResult> unscaled;
+  if (!scales.empty()) unscaled = Scenario(program, topology, {}, options).simulate(true);
+  Scenario scenario(program, topology, scales, options);
+  SimulationResult result = scenario.simulate(true);
+  write_trace(o, program, result.trace, topology);
   std::vector<DeviceUse> use = device_use(result.trace);
   if (o.json) {
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
@@ -141,6 +119,7 @@ void simulate_plan(const Options& o) {
       devices.push_back({{"device", topology.device(u.device).name},
                          {"compute_seconds", u.compute.seconds()},
                          {"communication_seconds", u.communication.seconds()},
+                         {"hidden_seconds", u.hidden.seconds()},
                          {"idle_seconds", u.idle.seconds()},
                          {"peak_memory_bytes", result.peak_memory[u.device.index()].count},
                          {"memory_by_category", by_category_json(result.memory_by_category[u.device.index()])}});
@@ -154,7 +133,8 @@ void simulate_plan(const Options& o) {
         {"profiled_tasks", result.profiled_tasks},
         {"estimated_tasks", result.estimated_tasks},
         {"devices", devices}};
-    if (o.critical_path) out["critical_path"] = path_json(report_path(program, result.trace), program, topology);
+    if (unscaled) out.update(change_json(scales, *unscaled, result));
+    if (o.critical_path) out["critical_path"] = steps_json(report_path(program, result.trace).steps, program, topology);
     if (o.collectives) out["collectives"] = collectives_json(program, result);
     fmt::print("{}\n", out.dump(2));
     return;
@@ -165,6 +145,7 @@ void simulate_plan(const Options& o) {
       to_string(program.communicated()), program.tasks.size(),
       result.profiled_tasks ? fmt::format(" ({} measured, {} estimated)", result.profiled_tasks, result.estimated_tasks)
                             : std::string());
+  if (unscaled) print_change(scales, program, *unscaled, result);
   Table table({"device", "compute", "communication", "idle", "peak memory"});
   for (const DeviceUse& u : use)
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
@@ -198,7 +179,20 @@ void add_simulate(CLI::App& app) {
       ->needs(flows);
   o->machine.add(*command, false);
   o->schedule.add(*command);
-  command->add_option("--trace", o->trace, "Write the simulated trace to a file")->excludes(flows);
+  command
+      ->add_option(
+          "--trace", o->trace,
+          "Write the simulated trace, with the use of links, to a file; one for the Perfetto UI if its name ends "
+          "in .perfetto.json")
+      ->excludes(flows);
+  command->add_option("--trace-format", o->trace_format, "unity or perfetto, whatever the file's name")
+      ->excludes(flows);
+  o->scales.add(*command, flows);
+  o->noise.add(*command, flows);
+  command
+      ->add_flag("--no-fold", o->whole,
+                 "Simulate every device; else one of each class of devices that do the same, which gives the same times")
+      ->excludes(flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
   command->add_flag("--collectives", o->collectives, "Say which algorithm each collective takes, and why")
       ->excludes(flows);

@@ -67,6 +67,12 @@ if(Protobuf_FOUND AND TARGET onnx_proto)
 endif()
 unity_report_part("ONNX import" ${UNITY_ONNX_FOUND} "apt-get install libonnx-dev libprotobuf-dev protobuf-compiler")
 
+set(UNITY_CHAKRA_FOUND FALSE)
+if(Protobuf_FOUND AND Protobuf_PROTOC_EXECUTABLE)
+  set(UNITY_CHAKRA_FOUND TRUE)
+endif()
+unity_report_part("Chakra export" ${UNITY_CHAKRA_FOUND} "apt-get install libprotobuf-dev protobuf-compiler")
+
 find_package(tinyxml2 QUIET)
 set(UNITY_TINYXML2_FOUND ${tinyxml2_FOUND})
 unity_report_part("import of NCCL topologies" "${UNITY_TINYXML2_FOUND}" "apt-get install libtinyxml2-dev")

@@ -22,6 +22,7 @@ struct Noise {
 struct SimulationOptions {
   bool trace = true;   // spans, memory samples, choices of collectives; off for scoring
   bool fold = false;   // simulate one device of each class (folding/symmetry.h): the same times
+  bool links = false;  // with `trace`: also what the links carry and when (Trace::links, Trace::link_use)
   bool steps = false;  // collectives transfer by transfer (collectives/steps.h): slow, shows stragglers
   CollectiveOptions collectives;
   Noise noise;

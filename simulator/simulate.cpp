@@ -8,6 +8,7 @@
 #include "simulator/devices/shared_compute.h"
 #include "simulator/engine/event_queue.h"
 #include "simulator/folding/folded.h"
+#include "simulator/link_use.h"
 #include "simulator/memory_tracker.h"
 #include "simulator/prepared.h"
 
@@ -28,7 +29,11 @@ class Simulation {
         running_(topology_.device_count() + program_.communications.size()),
         communication_tasks_(program_.communications.size()) {
     if (options.trace) starts_.resize(program_.tasks.size());
+    if (options.trace && options.links) collectives_.record(links_);
   }
+
+  // By link that the choices name, of what has run. Empty without SimulationOptions::links.
+  const LinkRecord& links() const { return links_; }
 
   SimulationResult run() {
     for (std::size_t i = 0; i < program_.tasks.size(); ++i)
@@ -197,6 +202,7 @@ class Simulation {
   Picoseconds last_end_;  // later events are stale ones
   std::size_t ended_ = 0;
   Trace trace_;
+  LinkRecord links_;
 };
 
 }  // namespace
@@ -208,12 +214,23 @@ SimulationResult simulate(const Program& program, const Topology& topology, cons
 SimulationResult simulate(const Program& program, const CollectiveCache& cache, const SimulationOptions& options) {
   PreparedProgram prepared = prepare(program, cache, options);
   if (!options.fold || options.steps) return simulate(prepared, cache.topology(), options);
-  FoldedProgram folded(prepared, cache.topology());
-  return folded.unfold(simulate(folded.prepared(), cache.topology(), options));
+  return simulate_folded(prepared, cache.topology(), options);
 }
 
 SimulationResult simulate(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options) {
-  return Simulation(prepared, topology, options).run();
+  Simulation simulation(prepared, topology, options);
+  SimulationResult result = simulation.run();
+  if (options.trace && options.links) add_links(simulation.links(), {}, topology, result.trace);
+  return result;
+}
+
+SimulationResult simulate_folded(const PreparedProgram& prepared, const Topology& topology,
+                                 const SimulationOptions& options) {
+  FoldedProgram folded(prepared, topology);
+  Simulation simulation(folded.prepared(), topology, options);
+  SimulationResult result = folded.unfold(simulation.run());
+  if (options.trace && options.links) add_links(simulation.links(), folded.symmetry().links.of, topology, result.trace);
+  return result;
 }
 
 }  // namespace unity

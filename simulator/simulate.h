@@ -43,5 +43,8 @@ SimulationResult simulate(const Program& program, const CollectiveCache& cache, 
 // What has been prepared with the same options; `fold` is ignored.
 struct PreparedProgram;
 SimulationResult simulate(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options);
+// The same, folded.
+SimulationResult simulate_folded(const PreparedProgram& prepared, const Topology& topology,
+                                 const SimulationOptions& options);
 
 }  // namespace unity

@@ -136,6 +136,11 @@ void read_machine(const YamlReader& yaml, const std::string& device, CollectiveL
 
 std::string_view to_string(CollectiveAlgorithm algorithm) { return kNames[static_cast<std::size_t>(algorithm)]; }
 
+HopClass class_of(LinkKind kind) {
+  if (kind == LinkKind::infiniband || kind == LinkKind::ethernet) return HopClass::net;
+  return kind == LinkKind::pcie || kind == LinkKind::xbus ? HopClass::pci : HopClass::nvlink;
+}
+
 Result<CollectiveAlgorithm> parse_collective_algorithm(std::string_view text) {
   auto found = std::find(kNames.begin(), kNames.end(), text);
   if (found == kNames.end())

@@ -21,6 +21,7 @@
 namespace unity {
 
 class Topology;
+enum class LinkKind : std::uint8_t;
 
 enum class CollectiveAlgorithm : std::uint8_t { ring, tree, hierarchical, in_switch, direct, chain };
 constexpr std::size_t kCollectiveAlgorithms = 6;
@@ -31,6 +32,7 @@ Result<CollectiveAlgorithm> parse_collective_algorithm(std::string_view text);
 // or memory.
 enum class HopClass : std::uint8_t { nvlink, pci, net };
 constexpr std::size_t kHopClasses = 3;
+HopClass class_of(LinkKind kind);  // of a hop over links of this kind alone
 
 // A figure on 1, on 2 or 3, and on 4 or more nodes.
 using ByNodes = std::array<double, 3>;

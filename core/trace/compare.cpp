@@ -70,7 +70,7 @@ double spearman(const std::vector<double>& a, const std::vector<double>& b) {
 
 std::vector<DeviceUse> device_use(const Trace& trace) {
   struct Covers {
-    Cover all, compute, communication;
+    Cover all, compute, communication, either;
   };
   std::vector<Span> spans = trace.spans;
   std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
@@ -80,10 +80,12 @@ std::vector<DeviceUse> device_use(const Trace& trace) {
     c.all.add(s.start, s.end);
     if (s.stream == 0) c.compute.add(s.start, s.end);
     if (s.stream == 1) c.communication.add(s.start, s.end);
+    if (s.stream <= 1) c.either.add(s.start, s.end);
   }
   std::vector<DeviceUse> use;
   for (const auto& [device, c] : covers)
-    use.push_back({device, c.compute.length(), c.communication.length(), trace.iteration - c.all.length()});
+    use.push_back({device, c.compute.length(), c.communication.length(), trace.iteration - c.all.length(),
+                   c.compute.length() + c.communication.length() - c.either.length()});
   return use;
 }
 

@@ -25,10 +25,11 @@ struct GroupComparison {
 };
 
 // Where a device's iteration goes. compute and communication are the times in which any span of that kind runs (they
-// may overlap); idle is when none of any stream does: idle = iteration - |union of all spans|.
+// may overlap); idle is when none of any stream does: idle = iteration - |union of all spans|. Hidden is the part of
+// the communication during which the device computes, hidden = |compute and communication|; the rest is exposed.
 struct DeviceUse {
   DeviceId device;
-  Picoseconds compute, communication, idle;
+  Picoseconds compute, communication, idle, hidden;
 };
 std::vector<DeviceUse> device_use(const Trace& trace);  // by device number
 

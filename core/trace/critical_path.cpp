@@ -46,7 +46,8 @@ std::vector<CriticalStep> critical_path(const Trace& trace,
     for (TaskId dependency : dependencies(current)) consider(dependency);
     for (TaskId task : use.follows) consider(task);
     Picoseconds begin = before.valid() ? tasks.at(before).last->end : Picoseconds{};
-    path.push_back({current, use.last->device, use.last->end - begin});
+    path.push_back({current, use.last->device, use.last->end - begin, {}});
+    if (use.last->start > begin) path.back().wait = use.last->start - begin;
     current = before;
   }
   std::reverse(path.begin(), path.end());

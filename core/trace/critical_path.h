@@ -14,6 +14,7 @@ struct CriticalStep {
   TaskId task;
   DeviceId device;   // of the task's last span
   Picoseconds time;  // from the end of the step before to the end of this one: waiting included
+  Picoseconds wait;  // of that, before its span began
 };
 
 // In order of time; the times add up to the end of the last task. `dependencies` gives the tasks that a task waits for.

@@ -12,6 +12,8 @@ namespace unity {
 namespace {
 
 constexpr std::int64_t kProcessesPerTrace = 1'000'000;
+constexpr std::int64_t kLinkProcess = kProcessesPerTrace - 1;
+constexpr std::int64_t kArrowsPerProcess = 1000;  // so many ids of arrows for each process that a trace may have
 
 std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -46,19 +48,78 @@ class Writer {
   bool first_ = true;
 };
 
+void name_process(std::int64_t process, const std::string& name, Writer& writer) {
+  writer.event(
+      fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", process, json_text(name)));
+  writer.event(
+      fmt::format(R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})", process));
+}
+
+void write_links(const Trace& trace, std::int64_t base, const std::string& suffix, Writer& writer) {
+  if (trace.link_use.empty()) return;
+  name_process(base + kLinkProcess, "links" + suffix, writer);
+  std::map<LinkId, std::string> names;
+  for (const LinkUsage& l : trace.links) names[l.link] = json_text(l.name);
+  for (const LinkSample& s : trace.link_use) {
+    auto name = names.find(s.link);
+    writer.event(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"use":{}}}}})",
+                             name == names.end() ? fmt::format("\"link {}\"", s.link) : name->second,
+                             base + kLinkProcess, microseconds(s.time), s.fraction()));
+  }
+}
+
+// Spans by task; those of one task by device.
+class TaskSpans {
+ public:
+  explicit TaskSpans(const Trace& trace) {
+    for (const Span& s : trace.spans) spans_[s.task].push_back(&s);
+    for (auto& [task, spans] : spans_)
+      std::stable_sort(spans.begin(), spans.end(),
+                       [](const Span* one, const Span* other) { return one->device < other->device; });
+  }
+  // On a device that both have, else the first of each; null where one has none.
+  std::pair<const Span*, const Span*> between(TaskId from, TaskId to) const {
+    auto a = spans_.find(from), b = spans_.find(to);
+    if (a == spans_.end() || b == spans_.end()) return {};
+    for (auto source = a->second.begin(), target = b->second.begin();
+         source != a->second.end() && target != b->second.end();) {
+      if ((*source)->device == (*target)->device) return {*source, *target};
+      ++((*source)->device < (*target)->device ? source : target);
+    }
+    return {a->second.front(), b->second.front()};
+  }
+
+ private:
+  std::map<TaskId, std::vector<const Span*>> spans_;
+};
+
+// Flows are bound to the spans around their ends: the middle of the first is surely inside, and viewers draw from its
+// end.
+void write_arrows(const Trace& trace, std::span<const std::pair<TaskId, TaskId>> arrows, std::int64_t base,
+                  Writer& writer) {
+  if (arrows.empty()) return;
+  TaskSpans spans(trace);
+  std::int64_t arrow = base * kArrowsPerProcess;
+  for (const auto& [from, to] : arrows) {
+    auto [source, target] = spans.between(from, to);
+    if (!source) continue;
+    Picoseconds middle{source->start.count + (source->end - source->start).count / 2};
+    writer.event(fmt::format(R"({{"ph":"s","name":"after","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})",
+                             arrow, base + source->device.value, source->stream, microseconds(middle)));
+    writer.event(
+        fmt::format(R"({{"ph":"f","bp":"e","name":"after","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})",
+                    arrow, base + target->device.value, target->stream, microseconds(target->start)));
+    ++arrow;
+  }
+}
+
 void write_trace(const Trace& trace, const TraceLabels& labels, std::int64_t base, bool name_source, Writer& writer) {
   std::set<std::pair<DeviceId, std::uint8_t>> threads;
   std::set<DeviceId> devices;
   for (const Span& s : trace.spans) threads.insert({s.device, s.stream}), devices.insert(s.device);
   for (const MemorySample& m : trace.memory) devices.insert(m.device);
-  for (DeviceId d : devices) {
-    std::string name = label(labels.devices, d.value, "device");
-    if (name_source) name += " (" + trace.source + ")";
-    writer.event(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", base + d.value,
-                             json_text(name)));
-    writer.event(fmt::format(R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
-                             base + d.value));
-  }
+  std::string suffix = name_source ? " (" + trace.source + ")" : "";
+  for (DeviceId d : devices) name_process(base + d.value, label(labels.devices, d.value, "device") + suffix, writer);
   for (const auto& [d, stream] : threads)
     writer.event(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})",
                              base + d.value, stream, json_text(stream_name(stream))));
@@ -72,21 +133,8 @@ void write_trace(const Trace& trace, const TraceLabels& labels, std::int64_t bas
   for (const MemorySample& m : trace.memory)
     writer.event(fmt::format(R"({{"ph":"C","name":"memory","pid":{},"ts":{},"args":{{"bytes":{}}}}})",
                              base + m.device.value, microseconds(m.time), m.used.count));
-  if (labels.arrows.empty()) return;
-  std::map<TaskId, const Span*> spans;  // the first of each task
-  for (const Span& s : trace.spans) spans.insert({s.task, &s});
-  std::int64_t arrow = base;
-  for (const auto& [from, to] : labels.arrows) {
-    auto a = spans.find(from), b = spans.find(to);
-    if (a == spans.end() || b == spans.end()) continue;
-    const Span &source = *a->second, &target = *b->second;
-    writer.event(fmt::format(R"({{"ph":"s","name":"after","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})",
-                             arrow, base + source.device.value, source.stream, microseconds(source.end)));
-    writer.event(
-        fmt::format(R"({{"ph":"f","bp":"e","name":"after","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})",
-                    arrow, base + target.device.value, target.stream, microseconds(target.start)));
-    ++arrow;
-  }
+  write_links(trace, base, suffix, writer);
+  write_arrows(trace, labels.arrows, base, writer);
 }
 
 }  // namespace

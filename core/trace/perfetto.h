@@ -1,6 +1,7 @@
 // Export to the Chrome trace event format, which ui.perfetto.dev opens: a process for each device, a thread for each
-// stream, a complete event ("X") for each span, a counter for memory. Form: "Trace Event Format" (Google, 2016). Times
-// are microseconds with six decimals, so no picosecond is lost.
+// stream, a complete event ("X") for each span, a counter ("C") for memory and, in a process of their own, for the use
+// of each link, a flow ("s" to "f") for each arrow. Form: "Trace Event Format" (Google, 2016). Times are microseconds
+// with six decimals, so no picosecond is lost.
 #pragma once
 
 #include <span>
@@ -16,7 +17,8 @@ struct TraceLabels {
   std::span<const std::string> names;
   std::span<const std::string> categories;
   std::span<const std::string> devices;
-  std::span<const std::pair<TaskId, TaskId>> arrows;  // drawn from the end of the first to the start of the second
+  // From the end of the first to the start of the second: of their spans on a device that both have, else the first.
+  std::span<const std::pair<TaskId, TaskId>> arrows;
 };
 
 std::string trace_to_perfetto(const Trace& trace, const TraceLabels& labels);

@@ -31,13 +31,34 @@ struct MemorySample {
   Bytes used;
 };
 
+// What a link carried in the iteration.
+struct LinkUsage {
+  LinkId link;       // of the topology
+  std::string name;  // "node0.nic -> fabric"
+  BytesPerSecond bandwidth;
+  Bytes bytes;
+};
+
+// Use of a link from a time on: its rate as a fraction of its bandwidth, in whole billionths, so that rounding in sums
+// of rates does not show.
+struct LinkSample {
+  LinkId link;
+  Picoseconds time;
+  std::int32_t use = 0;
+
+  static constexpr std::int32_t kFull = 1'000'000'000;
+  double fraction() const { return static_cast<double>(use) / kFull; }
+};
+
 struct Trace {
-  static constexpr int kVersion = 1;
-  std::string source;       // "simulated" or "measured"
-  Hash program = 0;         // program_hash of the Program
-  Picoseconds iteration;    // from the first start to the last end
-  std::vector<Span> spans;  // by starts_before()
+  static constexpr int kVersion = 2;  // 1 had no links
+  std::string source;                 // "simulated" or "measured"
+  Hash program = 0;                   // program_hash of the Program
+  Picoseconds iteration;              // from the first start to the last end
+  std::vector<Span> spans;            // by starts_before()
   std::vector<MemorySample> memory;
+  std::vector<LinkUsage> links;      // by link; those that carried something, where they were recorded
+  std::vector<LinkSample> link_use;  // by time, then link; 0 before a link's first sample
 };
 
 }  // namespace unity

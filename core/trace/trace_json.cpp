@@ -44,6 +44,15 @@ class Reader {
       use(row, fmt::format("{}[{}]", key, i));
     }
   }
+  // [link, name, bytes per second, bytes]
+  LinkUsage link(const json& row, const std::string& where) const {
+    if (!row.is_array() || row.size() != 4 || !row[1].is_string() || !row[2].is_number())
+      throw_input_error("{}: {}: expected [link, name, bytes per second, bytes]", file_, where);
+    LinkUsage link{LinkId(integer(row[0], where + "[0]")), row[1], {row[2]}, {integer(row[3], where + "[3]")}};
+    if (!link.link.valid() || !(link.bandwidth.rate > 0) || link.bytes.count < 0)
+      throw_input_error("{}: {}: negative link or bytes, or no bandwidth", file_, where);
+    return link;
+  }
   const std::string& file() const { return file_; }
 
  private:
@@ -53,17 +62,21 @@ class Reader {
 }  // namespace
 
 std::string trace_to_json(const Trace& trace) {
-  json spans = json::array(), memory = json::array();
+  json spans = json::array(), memory = json::array(), links = json::array(), link_use = json::array();
   for (const Span& s : trace.spans)
     spans.push_back({s.task.value, s.device.value, s.stream, s.start.count, s.end.count});
   for (const MemorySample& m : trace.memory) memory.push_back({m.device.value, m.time.count, m.used.count});
+  for (const LinkUsage& l : trace.links) links.push_back({l.link.value, l.name, l.bandwidth.rate, l.bytes.count});
+  for (const LinkSample& s : trace.link_use) link_use.push_back({s.link.value, s.time.count, s.use});
   json root = {{"format", "unity-trace"},
                {"version", Trace::kVersion},
                {"source", trace.source},
                {"program", fmt::format("{:016x}", trace.program)},
                {"iteration_ps", trace.iteration.count},
                {"spans", std::move(spans)},
-               {"memory", std::move(memory)}};
+               {"memory", std::move(memory)},
+               {"links", std::move(links)},
+               {"link_use", std::move(link_use)}};
   return root.dump() + "\n";
 }
 
@@ -79,8 +92,9 @@ Trace trace_from_json(const std::string& text, const std::string& file) {
     throw_input_error("{}: found {}, expected an object with 'format': 'unity-trace'", file, root.type_name());
   if (std::string format = reader.text(root, "format"); format != "unity-trace")
     throw_input_error("{}: format: found '{}', expected 'unity-trace'", file, format);
-  if (std::int64_t version = reader.integer(reader.member(root, "version"), "version"); version != Trace::kVersion)
-    throw_input_error("{}: version: found {}, expected {}", file, version, Trace::kVersion);
+  std::int64_t version = reader.integer(reader.member(root, "version"), "version");
+  if (version < 1 || version > Trace::kVersion)
+    throw_input_error("{}: version: found {}, expected 1 to {}", file, version, Trace::kVersion);
   Trace trace;
   trace.source = reader.text(root, "source");
   std::string program = reader.text(root, "program");
@@ -97,6 +111,17 @@ Trace trace_from_json(const std::string& text, const std::string& file) {
   reader.rows(root, "memory", 3, [&](const std::vector<std::int64_t>& row, const std::string& where) {
     if (row[0] < 0) throw_input_error("{}: {}: negative device", file, where);
     trace.memory.push_back({DeviceId(row[0]), {row[1]}, {row[2]}});
+  });
+  if (version == 1) return trace;
+  const json& links = reader.member(root, "links");
+  if (!links.is_array()) throw_input_error("{}: links: found {}, expected a list", file, links.type_name());
+  for (std::size_t i = 0; i < links.size(); ++i)
+    trace.links.push_back(reader.link(links[i], fmt::format("links[{}]", i)));
+  reader.rows(root, "link_use", 3, [&](const std::vector<std::int64_t>& row, const std::string& where) {
+    if (row[0] < 0) throw_input_error("{}: {}: negative link", file, where);
+    if (row[2] < 0 || row[2] > LinkSample::kFull)
+      throw_input_error("{}: {}: use {}, expected 0 to {}", file, where, row[2], LinkSample::kFull);
+    trace.link_use.push_back({LinkId(row[0]), {row[1]}, static_cast<std::int32_t>(row[2])});
   });
   return trace;
 }

@@ -7,7 +7,9 @@
 
 namespace unity {
 
-// Times in picoseconds; spans as [task, device, stream, start, end], memory as [device, time, bytes].
+// Times in picoseconds; spans as [task, device, stream, start, end], memory as [device, time, bytes], links as
+// [link, name, bytes per second, bytes], link_use as [link, time, billionths]. Files of version 1, without links, are
+// read, too.
 std::string trace_to_json(const Trace& trace);
 
 // InputError names the file, the place, and what was found and expected.

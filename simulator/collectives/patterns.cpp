@@ -91,11 +91,6 @@ std::optional<VertexId> common_switch(const Topology& topology, std::span<const 
 
 }  // namespace
 
-HopClass class_of(LinkKind kind) {
-  if (kind == LinkKind::infiniband || kind == LinkKind::ethernet) return HopClass::net;
-  return kind == LinkKind::pcie || kind == LinkKind::xbus ? HopClass::pci : HopClass::nvlink;
-}
-
 Pattern ring_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> orders) {
   Builder builder(topology);
   for (const std::vector<DeviceId>& order : orders)

@@ -13,8 +13,6 @@
 
 namespace unity {
 
-HopClass class_of(LinkKind kind);
-
 // A hop from one device to another, or half of one: into a switch that works on the data, or out of it.
 struct Edge {
   DeviceId from, to;          // invalid: the switch

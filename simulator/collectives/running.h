@@ -21,6 +21,9 @@ class RunningCollectives {
   RunningCollectives(std::span<const BytesPerSecond> capacities, std::size_t count, const CollectiveOptions& options, bool steps)
         : network_(capacities), options_(options), by_steps_(steps), running_(count) {}
 
+  // Keeps a record of the links from now on (Network::record).
+  void record(LinkRecord& record) { network_.record(record); }
+
   // Something of a collective whose latency ends at a time: call enter() then.
   struct Entry {
     Picoseconds time;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -305,6 +306,59 @@ TEST_CASE("the critical path of a plan adds up to its iteration") {
   double sum = 0;
   for (const json& step : out["critical_path"]) sum += step["seconds"].get<double>();
   CHECK(sum == Approx(out["iteration_seconds"].get<double>()).epsilon(1e-9));
+}
+
+TEST_CASE("explain predicts what a plan is bound by, and what would make it faster") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  REQUIRE(unity("search bert-tiny --topology summit --nodes 2 --strategy data-parallel -o " + plan).code == 0);
+  json out = json::parse(unity("explain " + plan + " --what-if --scale device=2 --json").out);
+  json simulated = json::parse(unity("simulate " + plan + " --json").out);
+  CHECK(out["unscaled_iteration_seconds"] == simulated["iteration_seconds"]);
+  CHECK(out["iteration_seconds"] < simulated["iteration_seconds"]);
+  double iteration = out["iteration_seconds"];
+  for (const auto& [name, bound] : out["lower_bounds_seconds"].items()) CHECK(bound.get<double>() <= iteration);
+  const json& path = out["critical_path"];
+  double sum = 0;
+  for (const char* part : {"compute_seconds", "communication_seconds", "waiting_seconds"})
+    sum += path[part].get<double>();
+  CHECK(sum == Approx(iteration).epsilon(1e-9));
+  CHECK(out["model_flops_utilization"] <= out["executed_flops_utilization"]);
+  CHECK(out["devices"].size() == 12);
+  CHECK(out["links"][0]["mean_use"] >= out["links"][1]["mean_use"]);
+  CHECK(out["collectives"][0]["kind"] == "all_reduce");
+  REQUIRE(out["what_if"].size() >= 6);
+  CHECK(out["what_if"][0]["speedup"] >= out["what_if"][1]["speedup"]);
+  std::string text = unity("explain " + plan + " --what-if").out;
+  for (const char* said : {"12-way data", "at best", "critical path", "busiest links", "what if"})
+    CHECK(text.find(said) != std::string::npos);
+  check_refused("explain " + plan + " --scale link:infinband=2", {"--scale", "infinband", "infiniband"});
+  check_refused("simulate " + plan + " --scale device=x", {"--scale", "found 'x'"});
+}
+
+TEST_CASE("a plan is exported as timelines and as Chakra traces") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel -o " + plan)
+              .code == 0);
+  REQUIRE(unity("simulate " + plan + " --trace " + f.file("t.perfetto.json")).code == 0);
+  std::map<std::string, int> phases;
+  json timeline = json::parse(read(f.file("t.perfetto.json")));
+  for (const json& event : timeline["traceEvents"]) ++phases[event["ph"].get<std::string>()];
+  CHECK(phases["X"] > 0);
+  CHECK(phases["C"] > 0);
+  CHECK(phases["s"] > 0);
+  CHECK(phases["s"] == phases["f"]);
+  REQUIRE(unity("simulate " + plan + " --trace-format perfetto --trace " + f.file("t.json")).code == 0);
+  CHECK(read(f.file("t.json")) == read(f.file("t.perfetto.json")));
+  check_refused("simulate " + plan + " --trace-format perfeto --trace " + f.file("u.json"),
+                {"did you mean 'perfetto'?"});
+  Outcome chakra = unity("export " + plan + " --format chakra -o " + f.file("c"));
+  if (chakra.err.find("not in this build") != std::string::npos) return;
+  CHECK(chakra.code == 0);
+  CHECK(read(f.file("c.1.et")).substr(0, 8) == std::string("\x07\x0a\x05"
+                                                           "0.0.4"));
+  CHECK(json::parse(read(f.file("c.groups.json"))).is_object());
 }
 
 TEST_CASE("an absent backend is a reported state, not a crash") {

@@ -39,6 +39,10 @@ TEST_CASE("the time that a task waits for its message counts as its own") {
   // 1 depends on 0 but starts 5 later.
   Trace trace;
   trace.spans = {span(0, 0, 0, 0, 10), span(1, 1, 0, 15, 25)};
+  TaskId first(0);
+  std::vector<CriticalStep> path = critical_path(
+      trace, [&](TaskId t) { return t == first ? std::span<const TaskId>() : std::span<const TaskId>(&first, 1); });
+  CHECK(path[1].wait.count == 5);
   CHECK(steps(trace, {{}, {TaskId(0)}}) == std::vector<std::pair<int, std::int64_t>>{{0, 10}, {1, 15}});
 }
 

@@ -20,7 +20,9 @@ Trace example() {
           0xfedcba9876543210u,
           {100},
           {span(0, 0, 0, 0, 40), span(1, 0, 1, 30, 70), span(1, 1, 1, 30, 70), span(2, 0, 0, 60, 90)},
-          {{DeviceId(0), {0}, {1000}}, {DeviceId(0), {60}, {400}}}};
+          {{DeviceId(0), {0}, {1000}}, {DeviceId(0), {60}, {400}}},
+          {{LinkId(3), "node0.nic -> fabric", {12.5e9}, {500}}},
+          {{LinkId(3), {30}, LinkSample::kFull}, {LinkId(3), {70}, 0}}};
 }
 
 const std::vector<std::string> kNames = {"matmul a", "all_reduce \"g\"", "matmul b"};
@@ -34,7 +36,19 @@ TEST_CASE("a trace is the same after writing and reading") {
   CHECK(t.source == "simulated");
   CHECK(t.spans.size() == 4);
   CHECK(t.memory[1].used.count == 400);
+  CHECK(t.links[0].name == "node0.nic -> fabric");
+  CHECK(t.link_use[0].fraction() == 1);
   CHECK(trace_to_json(t) == trace_to_json(example()));
+}
+
+TEST_CASE("a trace of version 1, which had no links, is read") {
+  nlohmann::json old = nlohmann::json::parse(trace_to_json(example()));
+  old["version"] = 1;
+  old.erase("links");
+  old.erase("link_use");
+  Trace t = trace_from_json(old.dump(), "t.json");
+  CHECK(t.spans.size() == 4);
+  CHECK(t.links.empty());
 }
 
 TEST_CASE("a damaged trace file is refused with the place") {
@@ -55,6 +69,12 @@ TEST_CASE("a damaged trace file is refused with the place") {
                     Contains("spans[0]: ends before it starts"));
   CHECK_THROWS_WITH(trace_from_json(with("[0,0,0,0,40]", "[0,0,0,0,\"x\"]"), "t.json"),
                     Contains("spans[0][4]: found string"));
+  CHECK_THROWS_WITH(trace_from_json(with("[3,30,1000000000]", "[3,30,1000000001]"), "t.json"),
+                    Contains("link_use[0]: use 1000000001, expected 0 to 1000000000"));
+  CHECK_THROWS_WITH(trace_from_json(with("[3,\"node0.nic", "[3,7,\"node0.nic"), "t.json"),
+                    Contains("links[0]: expected [link, name"));
+  CHECK_THROWS_WITH(trace_from_json(with("\"version\":2", "\"version\":3"), "t.json"),
+                    Contains("version: found 3, expected 1 to 2"));
 }
 
 TEST_CASE("the Perfetto export has an event for each span, with picoseconds kept") {
@@ -72,10 +92,48 @@ TEST_CASE("the Perfetto export has an event for each span, with picoseconds kept
     arrow_ends += e["ph"] == "s" || e["ph"] == "f";
   }
   CHECK(complete == 4);
-  CHECK(counters == 2);
-  CHECK(processes == 2);
+  CHECK(counters == 4);   // two of memory, two of the link
+  CHECK(processes == 3);  // two devices, and the links
   CHECK(arrow_ends == 2);
   CHECK_THAT(text, Contains("all_reduce \\\"g\\\""));
+}
+
+TEST_CASE("in a Perfetto export flows come in pairs inside spans, and counters go forward in time") {
+  // Task 1 has a span on both devices: the arrow to it stays on device 0; that from it to task 2 too.
+  Trace trace = example();
+  std::vector<std::pair<TaskId, TaskId>> arrows = {{TaskId(0), TaskId(1)}, {TaskId(1), TaskId(2)}};
+  const Trace* both[] = {&trace, &trace};
+  nlohmann::json root = nlohmann::json::parse(traces_to_perfetto(both, {kNames, kGroups, {}, arrows}));
+  std::map<std::int64_t, std::vector<nlohmann::json>> flows;
+  std::map<std::string, double> counter_times;
+  auto inside_a_span = [&](const nlohmann::json& flow) {
+    for (const auto& e : root["traceEvents"])
+      if (e["ph"] == "X" && e["pid"] == flow["pid"] && e["tid"] == flow["tid"] && e["ts"] <= flow["ts"] &&
+          flow["ts"].get<double>() < e["ts"].get<double>() + e["dur"].get<double>())
+        return true;
+    return false;
+  };
+  for (const auto& e : root["traceEvents"]) {
+    std::string ph = e["ph"];
+    CHECK((ph == "M" || ph == "X" || ph == "C" || ph == "s" || ph == "f"));
+    if (ph == "s" || ph == "f") {
+      flows[e["id"]].push_back(e);
+      CHECK(inside_a_span(e));
+      CHECK(e["pid"].get<std::int64_t>() % 1'000'000 == 0);
+    }
+    if (ph != "C") continue;
+    std::string counter = e["pid"].dump() + e["name"].dump();
+    if (counter_times.contains(counter)) CHECK(e["ts"] > counter_times[counter]);
+    counter_times[counter] = e["ts"];
+  }
+  CHECK(flows.size() == 4);  // two in each trace
+  for (const auto& [id, ends] : flows) {
+    REQUIRE(ends.size() == 2);
+    CHECK(ends[0]["ph"] == "s");
+    CHECK(ends[1]["ph"] == "f");
+    CHECK(ends[0]["ts"] <= ends[1]["ts"]);
+  }
+  CHECK(counter_times.size() == 4);  // memory of device 0 and one link, in each trace
 }
 
 TEST_CASE("a device is idle when no stream runs") {
@@ -84,6 +142,8 @@ TEST_CASE("a device is idle when no stream runs") {
   CHECK(use[0].compute.count == 40 + 30);
   CHECK(use[0].communication.count == 40);
   CHECK(use[0].idle.count == 10);
+  CHECK(use[0].hidden.count == 10 + 10);  // [30, 40) and [60, 70)
+  CHECK(use[1].hidden.count == 0);
   CHECK(use[1].idle.count == 60);
 }
 
