@@ -1,6 +1,7 @@
 // unity explain: a plan in words, what its iteration is predicted to be made of, and what it would be if.
 #include "core/search/explain.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/lowered.h"
 #include "cli/prediction_report.h"
+#include "cli/report.h"
 #include "cli/scale_options.h"
 
 namespace unity::cli {
@@ -35,6 +37,12 @@ nlohmann::ordered_json words_json(const Plan& plan) {
           {"rules", rules}};
 }
 
+// What the fullest device holds at its peak.
+const std::array<Bytes, 5>& fullest_memory(const SimulationResult& r) {
+  auto fullest = std::max_element(r.peak_memory.begin(), r.peak_memory.end()) - r.peak_memory.begin();
+  return r.memory_by_category[static_cast<std::size_t>(fullest)];
+}
+
 void explain(const Options& o) {
   Plan plan = load_plan(o.plan);
   std::vector<Scale> scales = o.scales.parse();
@@ -55,6 +63,7 @@ void explain(const Options& o) {
   if (o.json) {
     nlohmann::ordered_json result = words_json(plan);
     result.update(prediction_json(report, scenario));
+    result["memory_by_category"] = by_category_json(fullest_memory(report.result));
     if (unscaled) result.update(change_json(scales, *unscaled, report.result));
     fmt::print("{}\n", result.dump(2));
     return;
@@ -62,6 +71,7 @@ void explain(const Options& o) {
   fmt::print("{}\n", explain_plan(plan));
   if (unscaled) print_change(scales, program, *unscaled, report.result);
   print_prediction(report, scenario);
+  fmt::print("\nMemory of the fullest device at its peak\n  {}\n", by_category_text(fullest_memory(report.result)));
 }
 
 }  // namespace

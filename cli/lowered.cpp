@@ -8,21 +8,22 @@
 
 namespace unity::cli {
 
-void PlanSource::add(CLI::App& command, const std::string& what, bool models) {
+void PlanSource::add(CLI::App& command, const std::string& what, bool models, bool short_schedule) {
   command.add_option(models ? "PLAN|MODEL" : "PLAN", model.model, what)->required();
-  add_options(command, models);
+  add_options(command, models, true, short_schedule);
 }
 
-void PlanSource::add_options(CLI::App& command, bool models, bool with_budget) {
+void PlanSource::add_options(CLI::App& command, bool models, bool with_budget, bool short_schedule) {
   machine.add(command, false);
-  if (!models) return;
+  if (!models) return settings.schedule.add(command, short_schedule);
   std::vector<CLI::Option*> before = command.get_options();
   model.add_sizes(command);
-  settings.add(command, with_budget);
+  settings.add(command, with_budget, short_schedule);
   command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
   for (const CLI::Option* option : command.get_options())
     if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed") &&
-        !option->check_lname("optimizer"))
+        !option->check_lname("optimizer") && !option->check_lname("pipeline-schedule") &&
+        !option->check_lname("bucket") && !option->check_lname("remat") && !option->check_lname("offload"))
       for_models_.push_back(option);
 }
 
@@ -40,6 +41,7 @@ Plan PlanSource::load(Topology& topology) const {
                           model.model, option->get_name());
     Plan plan = load_plan(model.model);
     if (!settings.optimizer.empty()) plan.optimizer = parse_optimizer(settings.optimizer);
+    settings.schedule.apply(plan.schedule);
     topology = machine_of(plan, machine, model.model);
     return plan;
   }
@@ -53,7 +55,7 @@ Plan PlanSource::load(Topology& topology) const {
 }
 
 Program lower_plan(const Plan& plan, const Topology& topology, bool training) {
-  auto program = lower(plan.pcg, plan.mappings, topology, {training, plan.optimizer});
+  auto program = lower(plan.pcg, plan.mappings, topology, {training, plan.optimizer, plan.schedule});
   if (!program.ok()) throw_input_error("plan for {}: {}", plan.model.name, program.error().message);
   SimulationResult result = simulate(*program, topology, {.trace = false});
   for (std::size_t d = 0; d < result.peak_memory.size(); ++d) {

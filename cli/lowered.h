@@ -15,12 +15,12 @@ struct PlanSource {
   SearchSettings settings;
   std::string strategy = "data-parallel";
 
-  void add(CLI::App& command, const std::string& what, bool models);
+  void add(CLI::App& command, const std::string& what, bool models, bool short_schedule = true);
   // For commands that take several plans or models: the options without the name; of() puts one in.
-  void add_options(CLI::App& command, bool models, bool with_budget = true);
+  void add_options(CLI::App& command, bool models, bool with_budget = true, bool short_schedule = true);
   PlanSource of(const std::string& plan_or_model) const;
-  // InputError; also when options of the search are given for a plan, which has its own; only the optimizer may replace
-  // the plan's.
+  // InputError; also when options of the search are given for a plan, which has its own; only the optimizer and the
+  // schedule may replace the plan's.
   Plan load(Topology& topology) const;
 
  private:

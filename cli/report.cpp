@@ -1,6 +1,10 @@
 #include "cli/report.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
 
 namespace unity::cli {
 namespace {
@@ -49,6 +53,23 @@ Table plan_table(const std::vector<Plan>& plans) {
   Table table = empty_plan_table();
   for (const Plan& plan : plans) table.add(plan_row(plan));
   return table;
+}
+
+nlohmann::ordered_json by_category_json(const std::array<Bytes, 5>& bytes) {
+  nlohmann::ordered_json result;
+  for (std::size_t c = 0; c < bytes.size(); ++c)
+    result[std::string(to_string(static_cast<BufferCategory>(c)))] = bytes[c].count;
+  return result;
+}
+
+std::string by_category_text(const std::array<Bytes, 5>& bytes) {
+  std::vector<std::pair<Bytes, std::string>> parts;
+  for (std::size_t c = 0; c < bytes.size(); ++c)
+    if (bytes[c].count > 0) parts.emplace_back(bytes[c], to_string(static_cast<BufferCategory>(c)));
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> texts;
+  for (const auto& [count, name] : parts) texts.push_back(fmt::format("{} {}", name, to_string(count)));
+  return join(texts);
 }
 
 }  // namespace unity::cli

@@ -1,6 +1,7 @@
 // How plans and their predictions are reported: the keys of search, compare and sweep.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,9 @@ nlohmann::ordered_json plan_summary(const Plan& plan, const std::string& path = 
 Table plan_table(const std::vector<Plan>& plans);
 Table empty_plan_table();
 std::vector<std::string> plan_row(const Plan& plan);
+
+// Bytes by BufferCategory: {"weight": 400, ..}; "weight 400 B, gradient 400 B", largest first, without zeros.
+nlohmann::ordered_json by_category_json(const std::array<Bytes, 5>& bytes);
+std::string by_category_text(const std::array<Bytes, 5>& bytes);
 
 }  // namespace unity::cli

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -61,6 +62,7 @@ TrainResult train_on_one_device(const Plan& plan, const Options& o) {
   Plan serial = plan;
   serial.pcg = build_model(plan.model);
   serial.mappings.assign(serial.pcg.size(), {});
+  serial.schedule = {};
   Options alone = o;
   alone.checkpoint.clear();
   alone.gradients.clear();
@@ -179,7 +181,7 @@ void add_run(CLI::App& app) {
       "  unity run mlp-tiny --epochs 20 --schedule 'cosine warmup=50' --checkpoint ckpt --checkpoint-every 100\n"
       "  unity run mlp-tiny --epochs 30 --checkpoint ckpt --resume\n"
       "  mpirun -np 4 unity run plan.json --comm mpi --log-folder logs");
-  o->source.add(*command, "A plan file, or a model", true);
+  o->source.add(*command, "A plan file, or a model", true, false);
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
   o->processes.add(*command);
   command->add_option("--data", o->data,
@@ -192,7 +194,7 @@ void add_run(CLI::App& app) {
   at_least_one(command->add_option("--threads", o->threads, "Threads per device (default: a fair share of the cores)"));
   command->add_option("--schedule", o->schedule,
                       "Learning rate over time, as in 'cosine warmup=100 min=1e-5' (constant, step, cosine, linear, "
-                      "polynomial)");
+                      "polynomial); an order of micro-batches is taken as --pipeline-schedule");
   auto* checkpoint = command->add_option("--checkpoint", o->checkpoint, "Folder to save checkpoints in");
   at_least_one(command->add_option("--checkpoint-every", o->checkpoint_every,
                                    "Save after every N steps, too (default: at the end only)"))
@@ -218,7 +220,13 @@ void add_run(CLI::App& app) {
                                    "at the end)"));
   command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");
   add_json(*command, o->json);
-  command->callback([o] { with_processes(o->processes, [&](Processes& processes) { run(*o, processes); }); });
+  command->callback([o] {
+    // As search and compare call it.
+    std::vector<std::string> orders = pipeline_orders();
+    if (std::find(orders.begin(), orders.end(), o->schedule) != orders.end())
+      o->source.settings.schedule.order = std::exchange(o->schedule, "");
+    with_processes(o->processes, [&](Processes& processes) { run(*o, processes); });
+  });
 }
 
 }  // namespace unity::cli

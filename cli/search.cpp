@@ -20,7 +20,9 @@ struct Options {
 };
 
 void search(const Options& o) {
-  if (o.pipeline) throw_input_error("--pipeline: the search does not choose pipeline stages yet; leave the option out");
+  if (o.pipeline)
+    throw_input_error(
+        "--pipeline: strategy unity does not choose pipeline stages yet; expected --strategy pipeline, which does");
   require_writable(o.output);
   SimulatedCostModel cost(o.machine.load());
   auto found = search_plan(o.model, o.machine.topology, cost, o.settings.options(o.strategy, o.model.model));
@@ -39,10 +41,12 @@ void search(const Options& o) {
 
 void add_search(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, "search", "Find a plan for a model on a machine",
-                  "  unity search bert-large --topology summit --nodes 2 -o plan.json\n"
-                  "  unity search mlp-mnist --topology summit --devices 2 --strategy data-parallel --json");
+  CLI::App* command = add_command(
+      app, "search", "Find a plan for a model on a machine",
+      "  unity search bert-large --topology summit --nodes 2 -o plan.json\n"
+      "  unity search mlp-mnist --topology summit --devices 2 --strategy data-parallel --json\n"
+      "  unity search gpt-small --topology dgx-a100 --strategy pipeline --stages 4 --micro-batches 8 --schedule "
+      "1f1b");
   o->model.add(*command);
   o->machine.add(*command, true);
   command->add_option("--strategy", o->strategy, "A name of 'unity list strategies'")->capture_default_str();

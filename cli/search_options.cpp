@@ -10,7 +10,27 @@
 
 namespace unity::cli {
 
-void SearchSettings::add(CLI::App& command, bool with_budget) {
+void ScheduleOptions::add(CLI::App& command, bool short_name) {
+  command.add_option(short_name ? "--schedule,--pipeline-schedule" : "--pipeline-schedule", order,
+                     "Order of micro-batches: gpipe (default), 1f1b, interleaved");
+  command.add_option(
+      "--bucket", bucket,
+      "Join all-reduces of gradients until they have so many bytes, as in '25 MB' (default: each on its own)");
+  command.add_option(
+      "--remat", remat,
+      "Activations to compute again in the backward pass: none, blocks, all (about sqrt(n) segments), or "
+      "labels of operators, comma-separated");
+  command.add_option("--offload", offload, "What waits on the host: none, or activations (backend cpu)");
+}
+
+void ScheduleOptions::apply(Schedule& schedule) const {
+  if (!order.empty()) schedule.order = parse_pipeline_order(order, "--pipeline-schedule");
+  if (!bucket.empty()) schedule.bucket = bucket == "0" ? Bytes{} : parse_memory("--bucket", bucket);
+  if (!offload.empty()) schedule.offload = parse_offload(offload, "--offload");
+  if (!remat.empty()) schedule.remat = parse_remat(remat, "--remat");
+}
+
+void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedule) {
   if (with_budget)
     at_least_one(command.add_option("--budget", search.budget, "Candidates that may be scored"))->capture_default_str();
   command.add_option("--alpha", search.alpha, "Expand candidates up to alpha times the best")->capture_default_str();
@@ -22,6 +42,13 @@ void SearchSettings::add(CLI::App& command, bool with_budget) {
                      "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)");
   command.add_option("--optimizer", optimizer,
                      "As in 'adam 1e-4' or 'sgd 0.1 momentum=0.9 weight_decay=1e-4' (default: the model's)");
+  at_least_one(command.add_option("--stages", search.stages,
+                                  "Strategy pipeline: stages, a divisor of the devices (default: the fastest)"));
+  at_least_one(command.add_option(
+      "--parts", search.parts, "Strategy pipeline: parts of the graph in each stage (default: 1; 2 for interleaved)"));
+  at_least_one(command.add_option("--micro-batches", search.micro_batches,
+                                  "Strategy pipeline: parts of the batch (default: the fastest)"));
+  schedule.add(command, short_schedule);
 }
 
 SearchOptions SearchSettings::options(const std::string& strategy, const std::string& model) const {
@@ -30,6 +57,7 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   o.memory_limit = parse_memory("--memory-limit", memory_limit);
   if (!parallelism.empty()) o.parallelism = split_list("--parallelism", parallelism);
   o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
+  schedule.apply(o.schedule);
   return o;
 }
 

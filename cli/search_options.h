@@ -10,14 +10,27 @@
 
 namespace unity::cli {
 
-// --budget --alpha --seed --memory-limit --parallelism --jobs --optimizer
+// --schedule --bucket --remat --offload: attributes of a plan that change order and memory, never results
+// (core/plan/schedule.h).
+struct ScheduleOptions {
+  std::string order, bucket, remat, offload;  // empty: as the plan has
+
+  // `run` has a --schedule of its own, of the learning rate; there it is --pipeline-schedule alone.
+  void add(CLI::App& command, bool short_name = true);
+  // InputError on what can not be read.
+  void apply(Schedule& schedule) const;
+};
+
+// --budget --alpha --seed --memory-limit --parallelism --jobs --optimizer --stages --parts --micro-batches, and
+// those of ScheduleOptions.
 struct SearchSettings {
   SearchOptions search;
   std::string memory_limit;
   std::string parallelism;  // comma-separated
   std::string optimizer;    // "adam 1e-4"; empty: the model's
+  ScheduleOptions schedule;
 
-  void add(CLI::App& command, bool with_budget = true);
+  void add(CLI::App& command, bool with_budget = true, bool short_schedule = true);
   // For one strategy and model. InputError on values out of range.
   SearchOptions options(const std::string& strategy, const std::string& model) const;
 };

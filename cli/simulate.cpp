@@ -11,7 +11,9 @@
 #include "cli/collectives.h"
 #include "cli/commands.h"
 #include "cli/lowered.h"
+#include "cli/noise_options.h"
 #include "cli/path_report.h"
+#include "cli/report.h"
 #include "cli/scale_options.h"
 #include "cli/table.h"
 #include "cli/timeline.h"
@@ -30,7 +32,9 @@ struct Options {
   ScaleOptions scales;
   CollectiveSettings settings;
   AloneOptions alone;
-  bool critical_path = false, collectives = false, routes = false, json = false;
+  ScheduleOptions schedule;
+  NoiseOptions noise;
+  bool critical_path = false, collectives = false, routes = false, whole = false, json = false;
 };
 
 // The links of the machine, and for each flow which of them it crosses.
@@ -93,12 +97,16 @@ void simulate_plan(const Options& o) {
   PlanSource source;
   source.model.model = o.plan;
   source.machine = o.machine;
+  source.settings.schedule = o.schedule;
   if (!is_plan_path(o.plan))
     throw_input_error("simulate: found '{}', expected a plan file (.json); unity search writes one", o.plan);
   Topology topology;
   Plan plan = source.load(topology);
   Program program = lower_plan(plan, topology, true);
-  SimulationOptions options{.steps = o.settings.steps, .collectives = o.settings.options()};
+  SimulationOptions options{.fold = !o.whole,
+                            .steps = o.settings.steps,
+                            .collectives = o.settings.options(),
+                            .noise = o.noise.noise()};
   std::optional<SimulationResult> unscaled;
   if (!scales.empty()) unscaled = Scenario(program, topology, {}, options).simulate(true);
   Scenario scenario(program, topology, scales, options);
@@ -113,7 +121,8 @@ void simulate_plan(const Options& o) {
                          {"communication_seconds", u.communication.seconds()},
                          {"hidden_seconds", u.hidden.seconds()},
                          {"idle_seconds", u.idle.seconds()},
-                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count}});
+                         {"peak_memory_bytes", result.peak_memory[u.device.index()].count},
+                         {"memory_by_category", by_category_json(result.memory_by_category[u.device.index()])}});
     nlohmann::ordered_json out = {
         {"model", plan.model.name},
         {"topology", plan.topology},
@@ -142,6 +151,9 @@ void simulate_plan(const Options& o) {
     table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
                to_string(result.peak_memory[u.device.index()])});
   table.print();
+  auto fullest = std::max_element(result.peak_memory.begin(), result.peak_memory.end()) - result.peak_memory.begin();
+  fmt::print("\nat the peak of {}: {}\n", topology.device(DeviceId(fullest)).name,
+             by_category_text(result.memory_by_category[static_cast<std::size_t>(fullest)]));
   if (o.collectives) print_collectives(program, result);
   if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.iteration);
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
@@ -166,6 +178,7 @@ void add_simulate(CLI::App& app) {
       ->add_flag("--routes", o->routes, "With --flows and --json: list the links, and which of them each flow crosses")
       ->needs(flows);
   o->machine.add(*command, false);
+  o->schedule.add(*command);
   command
       ->add_option(
           "--trace", o->trace,
@@ -175,6 +188,11 @@ void add_simulate(CLI::App& app) {
   command->add_option("--trace-format", o->trace_format, "unity or perfetto, whatever the file's name")
       ->excludes(flows);
   o->scales.add(*command, flows);
+  o->noise.add(*command, flows);
+  command
+      ->add_flag("--no-fold", o->whole,
+                 "Simulate every device; else one of each class of devices that do the same, which gives the same times")
+      ->excludes(flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
   command->add_flag("--collectives", o->collectives, "Say which algorithm each collective takes, and why")
       ->excludes(flows);

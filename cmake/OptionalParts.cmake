@@ -83,3 +83,7 @@ if(MPI_CXX_FOUND)
 else()
   unity_report_part("MPI" FALSE "apt-get install libopenmpi-dev openmpi-bin")
 endif()
+
+# A faster allocator: lowering makes millions of small blocks. Sanitizers bring their own.
+find_package(mimalloc QUIET)
+unity_report_part("mimalloc" ${mimalloc_FOUND} "apt-get install libmimalloc-dev")

@@ -31,10 +31,11 @@ class CpuBackend final : public Backend {
     for (std::size_t d = 0; d < plan_.arenas.size(); ++d) {
       here_.push_back(processes.has(DeviceId(static_cast<std::int64_t>(d)), program.devices));
       arenas_.emplace_back(here_[d] ? plan_.arenas[d] : Bytes{0});
+      host_arenas_.emplace_back(here_[d] ? plan_.host_arenas[d] : Bytes{0});
     }
     for (std::size_t b = 0; b < bytes.size() && !options.share_memory; ++b)
       if (plan_.offsets[b] >= 0 && here_[program.buffers[b].device.index()])
-        arenas_[program.buffers[b].device.index()].guard(plan_.offsets[b] + bytes[b].count, kAlignment);
+        arena_of(program.buffers[b]).guard(plan_.offsets[b] + bytes[b].count, kAlignment);
     calls_.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const Task& task = program.tasks[t];
@@ -60,11 +61,14 @@ class CpuBackend final : public Backend {
   void write(BufferId buffer, const void* from) override { std::memcpy(host_memory(buffer), from, size(buffer)); }
   void* host_memory(BufferId buffer) override {
     std::int64_t offset = plan_.offsets[buffer.index()];
-    return offset < 0 ? nullptr : arenas_[program_.buffer(buffer).device.index()].data() + offset;
+    return offset < 0 ? nullptr : arena_of(program_.buffer(buffer)).data() + offset;
   }
   std::vector<Bytes> memory() const override { return plan_.arenas; }
 
  private:
+  cpu::Arena& arena_of(const Buffer& buffer) {
+    return (buffer.on_host ? host_arenas_ : arenas_)[buffer.device.index()];
+  }
   void* data(BufferId buffer) { return host_memory(buffer); }
   std::size_t size(BufferId buffer) const {
     return static_cast<std::size_t>(program_.buffer(buffer).box.elements() * size_of(type_of(buffer)));
@@ -133,6 +137,7 @@ class CpuBackend final : public Backend {
   MemoryPlan plan_;
   std::vector<bool> here_;          // by device: one of this process
   std::vector<cpu::Arena> arenas_;  // by device
+  std::vector<cpu::Arena> host_arenas_;
   std::vector<Call> calls_;
   std::optional<Lanes> lanes_;
 };

@@ -75,7 +75,7 @@ struct Lanes::Implementation {
   }
 
   void build() {
-    std::map<std::pair<int, bool>, std::size_t> index;
+    std::map<std::pair<int, Stream>, std::size_t> index;
     waits.resize(program.tasks.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       TaskId id(static_cast<std::int64_t>(t));
@@ -83,8 +83,8 @@ struct Lanes::Implementation {
       std::vector<DeviceId> devices = program.devices_of(id);
       for (std::size_t i = 0; i < devices.size(); ++i) {
         if (!processes.has(devices[i], program.devices)) continue;
-        auto [it, inserted] = index.try_emplace({devices[i].value, communicates}, lanes.size());
-        if (inserted) lanes.push_back({devices[i], communicates ? Stream::communication : Stream::compute, {}, {}, {}});
+        auto [it, inserted] = index.try_emplace({devices[i].value, program.tasks[t].stream}, lanes.size());
+        if (inserted) lanes.push_back({devices[i], program.tasks[t].stream, {}, {}, {}});
         lanes[it->second].tasks.push_back(id);
         lanes[it->second].participant.push_back(i);
         ++waits[t];
@@ -100,11 +100,13 @@ struct Lanes::Implementation {
   void share_collectives() {
     for (std::size_t c = 0; c < shared.size(); ++c) {
       const Communication& communication = program.communications[c];
-      std::vector<CollectiveBuffers> buffers;
-      for (const Participant& p : communication.participants)
-        if (processes.has(p.device, program.devices)) buffers.push_back(buffers_of(p));
-      if (buffers.size() == communication.participants.size())
-        shared[c].collective.emplace(communication, std::move(buffers), held_type(communication.dtype, precision));
+      if (!std::all_of(communication.participants.begin(), communication.participants.end(),
+                       [&](const Participant& p) { return processes.has(p.device, program.devices); }))
+        continue;
+      std::vector<std::vector<CollectiveBuffers>> buffers(communication.part_count());
+      for (std::size_t part = 0; part < buffers.size(); ++part)
+        for (const Participant& p : communication.part(part)) buffers[part].push_back(buffers_of(p));
+      shared[c].collective.emplace(communication, std::move(buffers), held_type(communication.dtype, precision));
     }
     for (const Lane& lane : lanes)
       for (std::size_t i = 0; i < lane.tasks.size(); ++i)
@@ -155,7 +157,9 @@ struct Lanes::Implementation {
 
   void communicate(TaskId id, std::size_t self) {
     const Communication& c = program.communications[static_cast<std::size_t>(program.tasks[id.index()].op)];
-    run_collective(c, self, buffers_of(c.participants[self]), held_type(c.dtype, precision), *communicator,
+    std::vector<CollectiveBuffers> buffers;
+    for (std::size_t part = 0; part < c.part_count(); ++part) buffers.push_back(buffers_of(c.part(part)[self]));
+    run_collective(c, self, buffers, held_type(c.dtype, precision), *communicator,
                    static_cast<std::int64_t>(id.value) << kTagBits);
   }
 

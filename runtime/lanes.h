@@ -1,5 +1,5 @@
-// Runs a step of a Program with one thread for the compute and one for the communication stream of each of this
-// process's devices; each runs the tasks of its stream in the Program's order, when their dependencies are done.
+// Runs a step of a Program with one thread for each stream of each of this process's devices; each runs the tasks of
+// its stream in the Program's order, when their dependencies are done.
 #pragma once
 
 #include <functional>

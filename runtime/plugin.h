@@ -11,6 +11,6 @@ namespace unity {
 void* open_plugin(const std::string& name, const std::string& symbol, const std::string& how);
 
 // The plug-in's interface; both sides must have been built from the same sources.
-inline constexpr int kPluginVersion = 2;
+inline constexpr int kPluginVersion = 3;
 
 }  // namespace unity

@@ -8,7 +8,7 @@
 
 namespace unity {
 
-Schedule parse_schedule(std::string_view text) {
+RateSchedule parse_schedule(std::string_view text) {
   Settings s = parse_settings("schedule", text,
                               {{"constant", {"warmup"}},
                                {"step", {"warmup", "gamma", "every"}},
@@ -24,7 +24,7 @@ Schedule parse_schedule(std::string_view text) {
                         least);
     return static_cast<std::int64_t>(value);
   };
-  Schedule schedule;
+  RateSchedule schedule;
   schedule.kind = s.kind;
   schedule.warmup = count("warmup", 0, 0);
   schedule.min = s.value("min", 0);
@@ -42,7 +42,7 @@ Schedule parse_schedule(std::string_view text) {
   return schedule;
 }
 
-double learning_rate(const Schedule& s, double rate, std::int64_t step) {
+double learning_rate(const RateSchedule& s, double rate, std::int64_t step) {
   if (step < s.warmup) return rate * static_cast<double>(step + 1) / static_cast<double>(s.warmup);
   if (s.kind == "constant") return rate;
   if (s.kind == "step") {

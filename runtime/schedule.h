@@ -14,7 +14,7 @@
 
 namespace unity {
 
-struct Schedule {
+struct RateSchedule {
   std::string kind = "constant";
   std::int64_t warmup = 0;
   std::int64_t steps = 0;  // in which it ends at `min`, warm-up included; 0: as many as the run has
@@ -22,14 +22,14 @@ struct Schedule {
   double gamma = 0.1;      // step
   std::int64_t every = 0;  // step
   double power = 1;        // polynomial
-  bool operator==(const Schedule&) const = default;
+  bool operator==(const RateSchedule&) const = default;
 };
 
 // "cosine warmup=100 min=1e-5 steps=1000", "step every=30 gamma=0.1", "polynomial power=2", "linear", "constant".
 // InputError names what was found.
-Schedule parse_schedule(std::string_view text);
+RateSchedule parse_schedule(std::string_view text);
 
 // The learning rate of a step. `schedule.steps` is set, or the schedule does not need it.
-double learning_rate(const Schedule& schedule, double rate, std::int64_t step);
+double learning_rate(const RateSchedule& schedule, double rate, std::int64_t step);
 
 }  // namespace unity

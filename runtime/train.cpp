@@ -134,7 +134,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   if (!options.checkpoint.folder.empty() && processes.rank() == 0) require_checkpoint_folder(options.checkpoint.folder);
   std::int64_t evaluate_every =
       options.patience > 0 ? std::max<std::int64_t>(options.evaluate_every, 1) : options.evaluate_every;
-  Schedule schedule = options.schedule;
+  RateSchedule schedule = options.schedule;
   if (schedule.steps == 0) schedule.steps = steps;
 
   std::optional<Tester> tester;

@@ -25,7 +25,7 @@ struct TrainOptions {
   std::map<std::string, std::int64_t> index_bounds;  // by input: data are drawn, indices checked below them
   std::string weights_file;                          // initial values (safetensors); empty: drawn from the seed
   std::string gradients_file;                        // where to write those of the first step; empty: nowhere
-  Schedule schedule;                                 // its steps, when 0, are the total
+  RateSchedule schedule;                             // its steps, when 0, are the total
   CheckpointOptions checkpoint;                      // a resumed run takes its seed from the checkpoint
   std::int64_t evaluate_every = 0;                   // epochs; 0: at the end only
   std::int64_t patience = 0;                         // stop after so many evaluations without a better one; 0: never

@@ -14,12 +14,14 @@ class SimulatedCostModel : public CostModel {
 
   Score score(const Program& program) const override;
   Picoseconds task_time(const Task& task, const ProgramOp* op, DeviceId device) const override;
-  // Of the cheapest algorithm on the idle machine, with the links that its hops share. `group` as in CollectiveCache.
+  // Measured, where there is a profile; else of the cheapest algorithm on the idle machine, with the links that its
+  // hops share. `group` as in CollectiveCache.
   Picoseconds collective_time(CollectiveKind kind, const std::vector<DeviceId>& group, Bytes bytes) const override;
   const Topology& topology() const override { return topology_; }
 
  private:
   Topology topology_;
+  std::vector<DeviceSpec> rates_;  // by device: measured, where there is a profile
   CollectiveCache collectives_;
 };
 

@@ -9,7 +9,9 @@ MemoryTracker::MemoryTracker(const Program& program, bool keep_samples)
       buffers_(program.buffers.size()),
       used_(static_cast<std::size_t>(program.devices)),
       peaks_(used_.size()),
-      sampled_(used_.size()) {
+      sampled_(used_.size()),
+      by_category_(used_.size()),
+      at_peak_(used_.size()) {
   std::vector<BufferLife> lives = buffer_lives(program);
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
     buffers_[b].persistent = lives[b].persistent;
@@ -21,16 +23,20 @@ MemoryTracker::MemoryTracker(const Program& program, bool keep_samples)
 
 void MemoryTracker::allocate(BufferId id) {
   buffers_[id.index()].allocated = true;
+  if (program_.buffer(id).on_host) return;
   DeviceId device = program_.buffer(id).device;
-  Bytes& used = used_[device.index()];
-  used += program_.bytes_of(id);
-  peaks_[device.index()] = std::max(peaks_[device.index()], used);
+  std::size_t d = device.index();
+  used_[d] += program_.bytes_of(id);
+  by_category_[d][static_cast<std::size_t>(program_.buffer(id).category)] += program_.bytes_of(id);
+  if (used_[d] > peaks_[d]) peaks_[d] = used_[d], at_peak_[d] = by_category_[d];
   if (keep_samples_) changed_.push_back(device);
 }
 
 void MemoryTracker::release(BufferId id) {
+  if (program_.buffer(id).on_host) return;
   DeviceId device = program_.buffer(id).device;
   used_[device.index()] -= program_.bytes_of(id);
+  by_category_[device.index()][static_cast<std::size_t>(program_.buffer(id).category)] -= program_.bytes_of(id);
   if (keep_samples_) changed_.push_back(device);
 }
 

@@ -1,6 +1,7 @@
 // Bytes in use on each device as tasks start and end.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "core/plan/program.h"
@@ -8,14 +9,19 @@
 
 namespace unity {
 
+// Bytes of each BufferCategory.
+using CategoryBytes = std::array<Bytes, 5>;
+
 // The buffers a task reads or writes, with repetition.
 template <class Use>
 void for_each_buffer(const Program& program, const Task& task, Use use) {
   if (task.kind == TaskKind::communicate) {
-    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
-      if (p.send.valid()) use(p.send);
-      if (p.receive.valid()) use(p.receive);
-    }
+    const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+    for (std::size_t part = 0; part < c.part_count(); ++part)
+      for (const Participant& p : c.part(part)) {
+        if (p.send.valid()) use(p.send);
+        if (p.receive.valid()) use(p.receive);
+      }
     return;
   }
   auto operands = program.operands_of(task);
@@ -35,6 +41,8 @@ class MemoryTracker {
   void sample(Picoseconds now);
 
   const std::vector<Bytes>& peaks() const { return peaks_; }
+  // What was in use when a device first reached its peak.
+  const std::vector<CategoryBytes>& at_peak() const { return at_peak_; }
   std::vector<MemorySample> take_samples() { return std::move(samples_); }
 
  private:
@@ -50,6 +58,7 @@ class MemoryTracker {
   bool keep_samples_;
   std::vector<BufferState> buffers_;
   std::vector<Bytes> used_, peaks_, sampled_;
+  std::vector<CategoryBytes> by_category_, at_peak_;  // of used_, of peaks_
   std::vector<DeviceId> changed_;
   std::vector<MemorySample> samples_;
 };

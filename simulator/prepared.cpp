@@ -65,7 +65,7 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
   }
   for (std::size_t d = 0; d < topology.device_count(); ++d)
     prepared.handovers.push_back(times.handover(DeviceId(static_cast<std::int64_t>(d))));
-  for (const Link& link : topology.links) prepared.capacities.push_back(link.bandwidth);
+  prepared.capacities = link_capacities(topology);
   return prepared;
 }
 

@@ -167,6 +167,7 @@ class Simulation {
     SimulationResult result;
     result.iteration = last_end_;
     result.peak_memory = memory_.peaks();
+    result.memory_by_category = memory_.at_peak();
     result.profiled_tasks = profiled_;
     result.estimated_tasks = estimated_;
     if (!options_.trace) return result;

@@ -8,6 +8,7 @@
 // collectives/shapes.h). Deterministic: equal inputs give byte-identical results.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "core/machine/topology.h"
@@ -30,6 +31,7 @@ struct SimulationResult {
   // Per device. A buffer takes memory from the start of its first user to the end of its last; weights, optimizer
   // states, inputs and outputs throughout.
   std::vector<Bytes> peak_memory;
+  std::vector<std::array<Bytes, 5>> memory_by_category;  // per device: what the peak is made of, by BufferCategory
   std::int64_t profiled_tasks = 0, estimated_tasks = 0;  // whose times were measured (core/machine/profile.h); others
   Trace trace;                                           // source "simulated"; empty without SimulationOptions::trace
   std::vector<TaskCollective> collectives;  // by task; of those whose time was not measured; empty without trace

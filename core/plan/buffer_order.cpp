@@ -13,7 +13,7 @@ BufferOrder::BufferOrder(const Program& program, DeviceId device) : uses_(progra
   };
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
-    std::size_t lane = task.kind == TaskKind::communicate ? 1 : 0;
+    auto lane = static_cast<std::size_t>(task.stream);
     Clock before{};
     for (TaskId d : program.dependencies_of(task)) join(before, ended[d.index()]);
     auto part = [&](DeviceId on, auto&& touch_operands) {
@@ -27,10 +27,14 @@ BufferOrder::BufferOrder(const Program& program, DeviceId device) : uses_(progra
       join(ended[i], clock);
     };
     if (task.kind == TaskKind::communicate) {
-      for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants)
-        part(p.device, [&](std::int32_t position, const Clock& known) {
-          if (p.send.valid()) touch(p.send, lane, position, known, true);
-          if (p.receive.valid()) touch(p.receive, lane, position, known, false);
+      const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+      for (std::size_t a = 0; a < c.participants.size(); ++a)
+        part(c.participants[a].device, [&](std::int32_t position, const Clock& known) {
+          for (std::size_t k = 0; k < c.part_count(); ++k) {
+            const Participant& p = c.part(k)[a];
+            if (p.send.valid()) touch(p.send, lane, position, known, true);
+            if (p.receive.valid()) touch(p.receive, lane, position, known, false);
+          }
         });
       continue;
     }
@@ -49,7 +53,7 @@ BufferOrder::BufferOrder(const Program& program, DeviceId device) : uses_(progra
 
 void BufferOrder::touch(BufferId buffer, std::size_t lane, std::int32_t position, const Clock& known, bool reads) {
   Use& use = uses_[buffer.index()];
-  if (use.first[0] < 0 && use.first[1] < 0) use.read_first = reads;
+  if (!used(buffer)) use.read_first = reads;
   if (use.first[lane] < 0) {
     use.first[lane] = position;
     use.known[lane] = known;
@@ -60,7 +64,7 @@ void BufferOrder::touch(BufferId buffer, std::size_t lane, std::int32_t position
 
 bool BufferOrder::used(BufferId buffer) const {
   const Use& use = uses_[buffer.index()];
-  return use.first[0] >= 0 || use.first[1] >= 0;
+  return std::any_of(use.first.begin(), use.first.end(), [](std::int32_t position) { return position >= 0; });
 }
 
 bool BufferOrder::precedes(BufferId a, BufferId b) const {

@@ -26,11 +26,11 @@ class BufferOrder {
   bool precedes(BufferId a, BufferId b) const;
 
  private:
-  static constexpr std::size_t kLanes = 2;         // of the device: computation (and local copies), communication
+  static constexpr std::size_t kLanes = 3;         // by Stream
   using Clock = std::array<std::int32_t, kLanes>;  // how many tasks of each lane have ended
   struct Use {
-    Clock first = {-1, -1}, last = {-1, -1};  // positions in the lanes, -1: not used there
-    std::array<Clock, kLanes> known{};        // what has ended when the first task on it in that lane starts
+    Clock first = {-1, -1, -1}, last = {-1, -1, -1};  // positions in the lanes, -1: not used there
+    std::array<Clock, kLanes> known{};                // what has ended when the first task on it in that lane starts
     bool read_first = false;
   };
   void touch(BufferId buffer, std::size_t lane, std::int32_t position, const Clock& known, bool reads);

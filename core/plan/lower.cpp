@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/graph/autodiff.h"
 #include "core/plan/movement.h"
+#include "core/plan/rematerialise.h"
 #include "core/plan/row_updates.h"
 
 namespace unity {
@@ -187,6 +189,12 @@ Result<Program> Lowering::run() {
     emit_updates();
     write_back_states();
     use_row_updates(program_);
+    Schedule schedule = options_.schedule;
+    bool piece = std::any_of(pcg_.nodes().begin(), pcg_.nodes().end(),
+                             [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
+    // What a schedule names may be in another piece.
+    if (piece) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
+    UNITY_TRY_VOID(apply_schedule(program_, schedule));
   }
   return std::move(program_);
 }
@@ -537,8 +545,10 @@ void Lowering::backward_compute(NodeId id) {
     TaskList writers;
     bool shared = false;
   };
-  for (std::size_t t = tasks.size(); t-- > 0;) {
-    const TaskPieces& task = tasks[t];
+  // Micro-batches in their order, so that the gradient of a weight is added up as they come.
+  auto micros = static_cast<std::size_t>(micro_count(node_sharding(pcg_, id)));
+  for (std::size_t i = tasks.size(); i-- > 0;) {
+    const TaskPieces& task = tasks[i / micros * micros + (micros - 1 - i % micros)];
     std::vector<Local> dy(task.outputs.size());
     bool any = false;
     for (PieceIndex o : task.outputs) any = any || !movements_.piece(o).contributions.empty();

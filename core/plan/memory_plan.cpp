@@ -83,17 +83,20 @@ MemoryPlan plan_memory(const Program& program, const std::vector<Bytes>& bytes, 
     of_device[program.buffers[b].device.index()].push_back(BufferId(static_cast<std::int64_t>(b)));
   for (std::size_t d = 0; d < of_device.size(); ++d) {
     std::optional<BufferOrder> order;
-    std::vector<Block> blocks;
+    std::vector<Block> blocks, on_host;
     if (!of_device[d].empty()) order.emplace(program, DeviceId(static_cast<std::int64_t>(d)));
     for (BufferId b : of_device[d]) {
       bool persistent = lives[b.index()].persistent;
       if (!persistent && !order->used(b)) continue;
       std::int64_t size = std::max<std::int64_t>(bytes[b.index()].count, 1);
       size = (size + options.alignment - 1) / options.alignment * options.alignment;
-      blocks.push_back({b, size, 0, persistent || order->read_first(b), kept[b.index()]});
+      (program.buffer(b).on_host ? on_host : blocks)
+          .push_back({b, size, 0, persistent || order->read_first(b), kept[b.index()]});
     }
     plan.arenas.push_back({order ? Arena(*order, options.share).place(blocks) : 0});
-    for (const Block& block : blocks) plan.offsets[block.buffer.index()] = block.offset;
+    plan.host_arenas.push_back({order ? Arena(*order, options.share).place(on_host) : 0});
+    for (const std::vector<Block>* list : {&blocks, &on_host})
+      for (const Block& block : *list) plan.offsets[block.buffer.index()] = block.offset;
   }
   return plan;
 }

@@ -339,6 +339,12 @@ Movements::Gradient Movements::gradient(PlacementIndex value, PieceIndex index) 
   std::vector<Contribution>& parts = p.contributions;
   if (parts.empty()) return {};
   if (parts.size() == 1 && parts[0].box == p.box) return {parts[0].buffer, parts[0].writers, parts[0].shared};
+  // What other devices send comes last: those of this device are added up, and their memory is free, before it is
+  // there.
+  std::stable_partition(parts.begin(), parts.end(), [&](const Contribution& c) {
+    return std::none_of(c.writers.begin(), c.writers.end(),
+                        [&](TaskId t) { return emitter_.program().tasks[t.index()].kind == TaskKind::communicate; });
+  });
   // Add into a contribution of our own that covers the piece; else into a fresh buffer.
   std::size_t base = parts.size();
   for (std::size_t i = 0; i < parts.size() && base == parts.size(); ++i)

@@ -45,6 +45,19 @@ class Reader {
   std::string file_, place_;
 };
 
+// Plans without one are older, or have none of what it says.
+Schedule read_schedule(const Reader& reader, const std::string& file) {
+  Schedule s;
+  s.order = parse_pipeline_order(reader.get_or<std::string>("order", "gpipe"), file + ": plan.schedule.order");
+  s.bucket = {reader.get_or<std::int64_t>("bucket_bytes", 0)};
+  if (s.bucket.count < 0)
+    throw_input_error("{}: plan.schedule.bucket_bytes: found {}, expected at least 0", file, s.bucket.count);
+  s.remat = parse_remat(fmt::format("{}", fmt::join(reader.get_or<std::vector<std::string>>("rematerialise", {}), ",")),
+                        file + ": plan.schedule.rematerialise");
+  s.offload = parse_offload(reader.get_or<std::string>("offload", "none"), file + ": plan.schedule.offload");
+  return s;
+}
+
 }  // namespace
 
 std::string plan_to_json(const Plan& plan) {
@@ -64,6 +77,10 @@ std::string plan_to_json(const Plan& plan) {
                        {"epsilon", o.epsilon},
                        {"weight_decay", o.weight_decay},
                        {"nesterov", o.nesterov}};
+  root["schedule"] = {{"order", to_string(plan.schedule.order)},
+                      {"bucket_bytes", plan.schedule.bucket.count},
+                      {"rematerialise", plan.schedule.remat},
+                      {"offload", to_string(plan.schedule.offload)}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},
@@ -125,6 +142,7 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
                     o.get<double>("beta1"),        o.get<double>("beta2"),         o.get<double>("epsilon"),
                     o.get_or("weight_decay", 0.0), o.get_or("nesterov", false)};
   check_optimizer(plan.optimizer, file + ": plan.optimizer");
+  if (parsed.contains("schedule")) plan.schedule = read_schedule(root.child("schedule"), file);
   Reader prediction = root.child("prediction");
   plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
                      {prediction.get<std::int64_t>("peak_memory_bytes")},

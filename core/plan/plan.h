@@ -8,6 +8,7 @@
 #include "core/graph/pcg.h"
 #include "core/machine/mapping.h"
 #include "core/plan/program.h"
+#include "core/plan/schedule.h"
 
 namespace unity {
 
@@ -43,6 +44,7 @@ struct Plan {
   Pcg pcg;
   std::vector<MachineMapping> mappings;  // by node; empty strides for parallelization operators and serial nodes
   OptimizerSpec optimizer;
+  Schedule schedule;
   std::vector<DerivationStep> derivation;
   SearchRecord search;
   Prediction prediction;

@@ -46,26 +46,37 @@ std::string_view to_string(CollectiveKind k) {
   return name_of(kNames, k);
 }
 
+std::int64_t elements_moved(const Communication& c) {
+  std::int64_t elements = 0;
+  if (c.kind == CollectiveKind::all_to_all)
+    for (const Exchange& e : c.exchanges) elements += e.box.elements();
+  for (std::size_t i = 0; i < c.part_count() && c.kind != CollectiveKind::all_to_all; ++i) {
+    bool each = c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter;
+    for (const Participant& p : c.part(i)) {
+      elements += p.piece.elements();
+      if (!each) break;
+    }
+  }
+  return elements;
+}
+
 Bytes communication_bytes(const Communication& c) {
-  std::int64_t n = static_cast<std::int64_t>(c.participants.size()), elements = 0;
+  std::int64_t n = static_cast<std::int64_t>(c.participants.size()), elements = elements_moved(c);
   switch (c.kind) {
     case CollectiveKind::send:
-      elements = c.participants[0].piece.elements();
+      break;
+    case CollectiveKind::all_reduce:
+      elements *= 2 * (n - 1);
       break;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce:
-      elements = (n - 1) * c.participants[0].piece.elements();
-      break;
-    case CollectiveKind::all_reduce:
-      elements = 2 * (n - 1) * c.participants[0].piece.elements();
-      break;
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
-      for (const Participant& p : c.participants) elements += (n - 1) * p.piece.elements();
+      elements *= n - 1;
       break;
     case CollectiveKind::all_to_all:
       for (const Exchange& e : c.exchanges)
-        if (e.from != e.to) elements += e.box.elements();
+        if (e.from == e.to) elements -= e.box.elements();
       break;
   }
   return {elements * size_of(c.dtype)};
@@ -135,8 +146,9 @@ std::vector<BufferLife> buffer_lives(const Program& program) {
     TaskId id(static_cast<std::int64_t>(i));
     auto operands = program.operands_of(t);
     if (t.kind == TaskKind::communicate) {
-      for (const Participant& p : program.communications[static_cast<std::size_t>(t.op)].participants)
-        touch(p.send, id), touch(p.receive, id);
+      const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
+      for (std::size_t part = 0; part < c.part_count(); ++part)
+        for (const Participant& p : c.part(part)) touch(p.send, id), touch(p.receive, id);
     } else if (t.kind == TaskKind::compute) {
       const ProgramOp& op = program.ops[static_cast<std::size_t>(t.op)];
       for (std::size_t k = 0; k < operands.size(); ++k)
@@ -178,8 +190,12 @@ Result<void> check_program(const Program& program) {
         const Participant& p = c.participants[a];
         for (std::size_t b = 0; b < a; ++b)
           if (c.participants[b].device == p.device) return fail("task {}: device {} takes part twice", i, p.device);
-        UNITY_TRY_VOID(inside(p.send, p.device, p.piece, i));
-        UNITY_TRY_VOID(inside(p.receive, p.device, p.piece, i));
+        for (std::size_t part = 0; part < c.part_count(); ++part) {
+          if (c.part(part).size() != c.participants.size() || c.part(part)[a].device != p.device)
+            return fail("task {}: part {} of a communication is among other devices", i, part);
+          UNITY_TRY_VOID(inside(c.part(part)[a].send, p.device, c.part(part)[a].piece, i));
+          UNITY_TRY_VOID(inside(c.part(part)[a].receive, p.device, c.part(part)[a].piece, i));
+        }
       }
       for (const Exchange& e : c.exchanges) {
         const Participant& from = c.participants.at(static_cast<std::size_t>(e.from));
@@ -201,13 +217,15 @@ Hash program_hash(const Program& p) {
   Hash h = combine(hash_text(p.name), static_cast<Hash>(p.devices));
   for (const Buffer& b : p.buffers)
     h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 |
-                                                 static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.category));
+                                                 static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.on_host) << 3 |
+                                                 static_cast<Hash>(b.category));
   for (const ProgramOp& op : p.ops) h = combine(combine(h, hash_text(op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
     h = combine(h, static_cast<Hash>(c.kind));
-    for (const Participant& q : c.participants)
-      h = combine(combine(h, hash_box(q.piece)),
-                  static_cast<Hash>(q.send.value) << 32 | static_cast<std::uint32_t>(q.receive.value));
+    for (std::size_t part = 0; part < c.part_count(); ++part)
+      for (const Participant& q : c.part(part))
+        h = combine(combine(h, hash_box(q.piece)),
+                    static_cast<Hash>(q.send.value) << 32 | static_cast<std::uint32_t>(q.receive.value));
     for (const Exchange& e : c.exchanges)
       h = combine(combine(h, hash_box(e.box)), static_cast<Hash>(e.from) << 32 | static_cast<std::uint32_t>(e.to));
   }
@@ -232,7 +250,8 @@ std::string program_to_json(const Program& p) {
     root["buffers"].push_back({{"tensor", b.tensor},
                                {"device", b.device.value},
                                {"box", box_json(b.box)},
-                               {"category", to_string(b.category)}});
+                               {"category", to_string(b.category)},
+                               {"place", b.on_host ? "host" : "device"}});
   for (std::size_t i = 0; i < p.tasks.size(); ++i) {
     const Task& t = p.tasks[i];
     json task = {{"kind", to_string(t.kind)},
@@ -246,11 +265,17 @@ std::string program_to_json(const Program& p) {
     for (BufferId b : p.operands_of(t)) task["operands"].push_back(b.value);
     if (t.kind == TaskKind::communicate) {
       const Communication& c = p.communications[static_cast<std::size_t>(t.op)];
-      for (const Participant& q : c.participants)
-        task["participants"].push_back({{"device", q.device.value},
-                                        {"send", q.send.value},
-                                        {"receive", q.receive.value},
-                                        {"piece", box_json(q.piece)}});
+      auto participants = [](const std::vector<Participant>& part) {
+        json list = json::array();
+        for (const Participant& q : part)
+          list.push_back({{"device", q.device.value},
+                          {"send", q.send.value},
+                          {"receive", q.receive.value},
+                          {"piece", box_json(q.piece)}});
+        return list;
+      };
+      task["participants"] = participants(c.participants);
+      for (const std::vector<Participant>& part : c.joined) task["joined"].push_back(participants(part));
       for (const Exchange& e : c.exchanges)
         task["exchanges"].push_back({{"from", e.from}, {"to", e.to}, {"box", box_json(e.box)}});
     }

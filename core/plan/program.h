@@ -44,6 +44,7 @@ struct Buffer {
   Box box;
   BufferCategory category = BufferCategory::activation;
   std::int32_t partial = 0;  // which summand, where the tensor is held as partial sums
+  bool on_host = false;      // in the memory of the device's host; only copies on the copy stream use it
 };
 
 enum class TaskKind : std::uint8_t {
@@ -123,7 +124,17 @@ struct Communication {
   std::vector<Exchange> exchanges;
   DType dtype = DType::f32;
   std::string name;  // of the tensor moved
+  // Further tensors that the same call moves, of all_reduce and reduce_scatter (buckets.h): for each, its participants,
+  // the same devices in the same order. What they compute is what calls of their own would, bit for bit.
+  std::vector<std::vector<Participant>> joined;
+
+  std::size_t part_count() const { return 1 + joined.size(); }
+  const std::vector<Participant>& part(std::size_t i) const { return i == 0 ? participants : joined[i - 1]; }
 };
+
+// Elements of the tensor pieces that it moves, of all parts: of the whole piece for all_reduce, broadcast, reduce and
+// send, of all participants' pieces for all_gather and reduce_scatter, of all exchanges for all_to_all.
+std::int64_t elements_moved(const Communication& communication);
 
 // Bytes that leave their source devices: ring algorithms for n participants and S bytes (of the whole tensor piece):
 // all_reduce 2(n-1)S, all_gather and reduce_scatter (n-1)S, broadcast, reduce (n-1)S, send S, all_to_all what crosses.

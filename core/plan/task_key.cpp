@@ -35,17 +35,6 @@ std::string with_attributes(const ProgramOp& op) {
   return op.attributes.empty() ? text : text + "}";
 }
 
-std::int64_t elements_moved(const Communication& c) {
-  std::int64_t elements = 0;
-  if (c.kind == CollectiveKind::all_to_all)
-    for (const Exchange& e : c.exchanges) elements += e.box.elements();
-  else if (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
-    for (const Participant& p : c.participants) elements += p.piece.elements();
-  else
-    elements = c.participants.front().piece.elements();
-  return elements;
-}
-
 }  // namespace
 
 void TaskKeys::append_communication(const Communication& c) {
@@ -68,6 +57,13 @@ void TaskKeys::append_communication(const Communication& c) {
     if (!buffer.valid() || program_.buffer(buffer).box.extent == first.piece.extent) continue;
     key_ += buffer == first.send ? " of " : " to ";
     append(key_, c.dtype, program_.buffer(buffer).box.extent);
+  }
+  if (!c.joined.empty()) {
+    key_ += ", ";
+    append(key_, static_cast<std::int64_t>(c.part_count()));
+    key_ += " parts, ";
+    append(key_, elements_moved(c));
+    key_ += " elements";
   }
   key_ += ')';
 }

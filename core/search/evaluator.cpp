@@ -25,6 +25,7 @@ MemoryUse memory_use(const Program& program) {
     const BufferLife& life = lives[b];
     std::int64_t bytes = program.bytes_of(id).count;
     auto device = program.buffers[b].device.index();
+    if (program.buffers[b].on_host) continue;
     if (life.persistent) {
       persistent[device] += bytes, used[device] += bytes;
     } else if (life.first.valid()) {

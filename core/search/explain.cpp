@@ -152,8 +152,9 @@ std::string explain_plan(const Plan& plan) {
   text += fmt::format("  predicted: {} per iteration of {} samples, {} communicated, {} on the fullest device\n",
                       to_string(plan.prediction.iteration), plan.global_batch, to_string(plan.prediction.communicated),
                       to_string(plan.prediction.peak_memory));
-  text += fmt::format("  search: {} candidates in {:.1f} s; stopped: {}\n\nParallelism, block by block\n",
-                      plan.search.candidates, plan.search.seconds, plan.search.stopped_because);
+  text +=
+      fmt::format("  search: {} candidates in {:.1f} s; stopped: {}\n  schedule: {}\n\nParallelism, block by block\n",
+                  plan.search.candidates, plan.search.seconds, plan.search.stopped_because, in_words(plan.schedule));
   for (const BlockExplanation& block : explain_blocks(plan.pcg)) {
     text += fmt::format("  {}{}\n", block.count > 1 ? fmt::format("{} x ", block.count) : "",
                         block.block.empty() ? "(top level)" : block.block);

@@ -26,6 +26,8 @@ struct SearchOptions {
   std::uint64_t seed = 1;
   Bytes memory_limit{0};  // per device; 0: as the device has
   OptimizerSpec optimizer;
+  Schedule schedule;
+  int stages = 0, parts = 0, micro_batches = 0;  // strategy pipeline: stages, parts of the graph in each; 0: tried
   std::vector<std::string> parallelism;  // allowed kinds: data, model, reduction, head, spatial, pipeline; empty: all
   std::function<void(const SearchProgress&)> progress;
 };

@@ -1,6 +1,7 @@
 #include "runtime/comm/collectives.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/comm/box_run.h"
 #include "runtime/comm/byte_store.h"
@@ -36,18 +37,22 @@ class Scratch {
 
 class Ring {
  public:
-  Ring(const Communication& c, std::size_t self, const CollectiveBuffers& buffers, DType dtype,
+  Ring(const Communication& c, std::size_t self, std::span<const CollectiveBuffers> buffers, DType dtype,
        Communicator& communicator, std::int64_t tag)
       : c_(c),
         self_(self),
         n_(c.participants.size()),
-        buffers_(buffers),
+        parts_(buffers),
+        buffers_(buffers[0]),
         dtype_(dtype),
         communicator_(communicator),
         tag_(tag) {}
 
   void run() {
-    UNITY_CHECK(!must_send() || buffers_.send, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind),
+    UNITY_CHECK(parts_.size() == c_.part_count(), "{} of {}: buffers of {} parts, expected {}", to_string(c_.kind),
+                c_.name, parts_.size(), c_.part_count());
+    bool sends = std::all_of(parts_.begin(), parts_.end(), [](const CollectiveBuffers& b) { return b.send; });
+    UNITY_CHECK(!must_send() || sends, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind),
                 c_.name, self_, n_);
     switch (c_.kind) {
       case CollectiveKind::send:
@@ -71,27 +76,30 @@ class Ring {
   const Participant& me() const { return c_.participants[self_]; }
 
   // The box of the send buffer as one run: in its place, or gathered in scratch.
-  std::span<const std::byte> outgoing(const Box& box, Scratch& scratch) const {
-    if (auto begin = run_in(buffers_.send_box, box))
-      return {static_cast<const std::byte*>(buffers_.send) + *begin * size_of(dtype_),
-              static_cast<std::size_t>(bytes(box))};
+  std::span<const std::byte> outgoing(const CollectiveBuffers& b, const Box& box, Scratch& scratch) const {
+    if (auto begin = run_in(b.send_box, box))
+      return {static_cast<const std::byte*>(b.send) + *begin * size_of(dtype_), static_cast<std::size_t>(bytes(box))};
     std::span<std::byte> data = scratch.take(bytes(box));
-    cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
+    cpu::copy_block(data.data(), box, b.send, b.send_box, box, dtype_);
     return data;
+  }
+  std::span<const std::byte> outgoing(const Box& box, Scratch& scratch) const {
+    return outgoing(buffers_, box, scratch);
   }
   // Where the box of the receive buffer is put together: in its place if it is one run, else in scratch. settle() ends
   // that.
-  std::span<std::byte> place(const Box& box, Scratch& scratch) const {
-    if (buffers_.receive)
-      if (auto begin = run_in(buffers_.receive_box, box))
-        return {static_cast<std::byte*>(buffers_.receive) + *begin * size_of(dtype_),
-                static_cast<std::size_t>(bytes(box))};
+  std::span<std::byte> place(const CollectiveBuffers& b, const Box& box, Scratch& scratch) const {
+    if (b.receive)
+      if (auto begin = run_in(b.receive_box, box))
+        return {static_cast<std::byte*>(b.receive) + *begin * size_of(dtype_), static_cast<std::size_t>(bytes(box))};
     return scratch.take(bytes(box));
   }
-  void settle(const Box& box, std::span<const std::byte> data) const {
-    if (buffers_.receive && !run_in(buffers_.receive_box, box))
-      cpu::copy_block(buffers_.receive, buffers_.receive_box, data.data(), box, box, dtype_);
+  std::span<std::byte> place(const Box& box, Scratch& scratch) const { return place(buffers_, box, scratch); }
+  void settle(const CollectiveBuffers& b, const Box& box, std::span<const std::byte> data) const {
+    if (b.receive && !run_in(b.receive_box, box))
+      cpu::copy_block(b.receive, b.receive_box, data.data(), box, box, dtype_);
   }
+  void settle(const Box& box, std::span<const std::byte> data) const { settle(buffers_, box, data); }
   void copy_own(const Box& box) const {
     if (buffers_.receive && buffers_.receive != buffers_.send)
       cpu::copy_block(buffers_.receive, buffers_.receive_box, buffers_.send, buffers_.send_box, box, dtype_);
@@ -166,13 +174,22 @@ class Ring {
     if (self_ == 0) settle(box, data);
   }
 
+  // In n chunks. Of several parts, a chunk has the chunks of all, one after the other.
   void all_reduce() {
     const Box& box = me().piece;
     Scratch scratch, arriving;
-    std::span<std::byte> data = place(box, scratch);
-    if (data.data() != buffers_.send) cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
-    std::int64_t total = box.elements(), width = size_of(dtype_), n = static_cast<std::int64_t>(n_);
-    auto begin_of = [&](std::int64_t chunk) { return total * chunk / n; };
+    std::int64_t total = elements_moved(c_), width = size_of(dtype_), n = static_cast<std::int64_t>(n_);
+    bool alone = parts_.size() == 1;
+    std::span<std::byte> data = alone ? place(box, scratch) : scratch.take(total * width);
+    if (!alone)
+      pack(data);
+    else if (data.data() != buffers_.send)
+      cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
+    auto begin_of = [&](std::int64_t chunk) {
+      std::int64_t begin = 0;
+      for (std::size_t k = 0; k < parts_.size(); ++k) begin += c_.part(k)[self_].piece.elements() * chunk / n;
+      return begin;
+    };
     auto chunk_of = [&](std::int64_t c) {
       c = ((c % n) + n) % n;
       return data.subspan(static_cast<std::size_t>(begin_of(c) * width),
@@ -180,8 +197,8 @@ class Ring {
     };
     auto self = static_cast<std::int64_t>(self_);
     if (n > 1) send(next(), chunk_of(self), 0);
-    std::span<std::byte> incoming =
-        arriving.take(std::min(static_cast<std::int64_t>(kSegment), (total / n + 1) * width));
+    std::span<std::byte> incoming = arriving.take(
+        std::min(static_cast<std::int64_t>(kSegment), (total / n + static_cast<std::int64_t>(parts_.size())) * width));
     // What arrives in a step goes on in the next: first with this participant's summand, then as it is.
     for (std::int64_t step = 0, steps = 2 * (n - 1); step < steps; ++step) {
       std::span<std::byte> chunk = chunk_of(self - 1 - step);
@@ -193,20 +210,85 @@ class Ring {
         if (step + 1 < steps) send(next(), part, step + 1);
       });
     }
-    settle(box, data);
+    if (alone)
+      settle(box, data);
+    else
+      unpack(data);
+  }
+
+  // Calls f(begin among the joined, begin in the part, bytes) for the chunks of a part.
+  template <class F>
+  void for_chunks(std::size_t part, F&& f) const {
+    std::int64_t n = static_cast<std::int64_t>(n_), width = size_of(dtype_), joined = 0;
+    for (std::int64_t chunk = 0; chunk < n; ++chunk)
+      for (std::size_t k = 0; k < parts_.size(); ++k) {
+        std::int64_t all = c_.part(k)[self_].piece.elements(), begin = all * chunk / n, end = all * (chunk + 1) / n;
+        if (k == part) f(joined * width, begin * width, static_cast<std::size_t>((end - begin) * width));
+        joined += end - begin;
+      }
+  }
+  void pack(std::span<std::byte> joined) const {
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      Scratch scratch;
+      std::span<const std::byte> mine = outgoing(parts_[k], c_.part(k)[self_].piece, scratch);
+      for_chunks(k, [&](std::int64_t to, std::int64_t from, std::size_t size) {
+        if (size) std::memcpy(joined.data() + to, mine.data() + from, size);
+      });
+    }
+  }
+  void unpack(std::span<const std::byte> joined) const {
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      Scratch scratch;
+      const Box& box = c_.part(k)[self_].piece;
+      std::span<std::byte> mine = place(parts_[k], box, scratch);
+      for_chunks(k, [&](std::int64_t from, std::int64_t to, std::size_t size) {
+        if (size) std::memcpy(mine.data() + to, joined.data() + from, size);
+      });
+      settle(parts_[k], box, mine);
+    }
+  }
+
+  // The piece of participant i, of all parts one after the other.
+  std::int64_t piece_bytes(std::size_t i) const {
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < parts_.size(); ++k) sum += bytes(c_.part(k)[i].piece);
+    return sum;
+  }
+  std::span<const std::byte> outgoing_piece(std::size_t i, Scratch& scratch) const {
+    if (parts_.size() == 1) return outgoing(c_.participants[i].piece, scratch);
+    std::span<std::byte> joined = scratch.take(piece_bytes(i));
+    std::size_t begin = 0;
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      Scratch own;
+      std::span<const std::byte> mine = outgoing(parts_[k], c_.part(k)[i].piece, own);
+      std::copy(mine.begin(), mine.end(), joined.begin() + static_cast<std::ptrdiff_t>(begin));
+      begin += mine.size();
+    }
+    return joined;
+  }
+  void settle_own_piece(std::span<const std::byte> joined) const {
+    if (parts_.size() == 1) return settle(me().piece, joined);
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      Scratch scratch;
+      const Box& box = c_.part(k)[self_].piece;
+      std::span<std::byte> mine = place(parts_[k], box, scratch);
+      std::copy_n(joined.begin(), mine.size(), mine.begin());
+      settle(parts_[k], box, mine);
+      joined = joined.subspan(mine.size());
+    }
   }
 
   // Piece p starts at participant p + 1 and collects summands around the ring until it reaches p.
   void reduce_scatter() {
     if (n_ == 1) return copy_own(me().piece);
     Scratch own, travelling;
-    send(next(), outgoing(c_.participants[previous()].piece, own), 0);
+    send(next(), outgoing_piece(previous(), own), 0);
     std::span<std::byte> sum;
     for (std::size_t step = 0; step + 1 < n_; ++step) {
-      const Box& in = c_.participants[(self_ + 2 * n_ - 2 - step) % n_].piece;
+      std::size_t in = (self_ + 2 * n_ - 2 - step) % n_;
       bool last = step + 2 == n_;
-      std::span<const std::byte> mine = outgoing(in, own);
-      sum = last ? place(in, travelling) : travelling.take(bytes(in));
+      std::span<const std::byte> mine = outgoing_piece(in, own);
+      sum = last && parts_.size() == 1 ? place(me().piece, travelling) : travelling.take(piece_bytes(in));
       for_segments(sum.size(), [&](std::size_t begin, std::size_t size) {
         std::span<std::byte> part = sum.subspan(begin, size);
         receive(previous(), part, static_cast<std::int64_t>(step));
@@ -214,7 +296,7 @@ class Ring {
         if (!last) send(next(), part, static_cast<std::int64_t>(step) + 1);
       });
     }
-    settle(me().piece, sum);
+    settle_own_piece(sum);
   }
 
   void all_gather() {
@@ -252,7 +334,8 @@ class Ring {
 
   const Communication& c_;
   std::size_t self_, n_;
-  const CollectiveBuffers& buffers_;
+  std::span<const CollectiveBuffers> parts_;
+  const CollectiveBuffers& buffers_;  // of the first part; only all_reduce and reduce_scatter have others
   DType dtype_;
   Communicator& communicator_;
   std::int64_t tag_;
@@ -260,8 +343,8 @@ class Ring {
 
 }  // namespace
 
-void run_collective(const Communication& communication, std::size_t self, const CollectiveBuffers& buffers, DType dtype,
-                    Communicator& communicator, std::int64_t tag) {
+void run_collective(const Communication& communication, std::size_t self, std::span<const CollectiveBuffers> buffers,
+                    DType dtype, Communicator& communicator, std::int64_t tag) {
   Ring(communication, self, buffers, dtype, communicator, tag).run();
 }
 

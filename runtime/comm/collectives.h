@@ -11,12 +11,14 @@
 // Long messages travel in segments, and each goes on along the ring or chain as soon as it has come.
 #pragma once
 
+#include <span>
+
 #include "core/plan/program.h"
 #include "runtime/comm/communicator.h"
 
 namespace unity {
 
-// What one participant brings: where its buffers lie. Null where Participant says that there is none.
+// What one participant brings to one part: where its buffers lie. Null where Participant says that there is none.
 struct CollectiveBuffers {
   const void* send = nullptr;
   Box send_box;
@@ -24,9 +26,10 @@ struct CollectiveBuffers {
   Box receive_box;
 };
 
-// Runs participant `self`'s part. `dtype` is that of the data in memory (f64 when a program runs in double precision);
-// tags [tag, tag + 4096) belong to this call.
-void run_collective(const Communication& communication, std::size_t self, const CollectiveBuffers& buffers, DType dtype,
-                    Communicator& communicator, std::int64_t tag);
+// Runs what participant `self` does, with its buffers of each part (Communication::joined). Several parts travel
+// together: a message has its share of each of them, which is added up as it would be alone. `dtype` is that of the
+// data in memory (f64 when a program runs in double precision); tags [tag, tag + 4096) belong to this call.
+void run_collective(const Communication& communication, std::size_t self, std::span<const CollectiveBuffers> buffers,
+                    DType dtype, Communicator& communicator, std::int64_t tag);
 
 }  // namespace unity

@@ -24,25 +24,26 @@ struct Scratch {
 
 }  // namespace
 
-SharedCollective::SharedCollective(const Communication& communication, std::vector<CollectiveBuffers> buffers,
-                                   DType dtype)
+SharedCollective::SharedCollective(const Communication& communication,
+                                   std::vector<std::vector<CollectiveBuffers>> buffers, DType dtype)
     : c_(communication), buffers_(std::move(buffers)), dtype_(dtype) {
   bool sums = c_.kind == CollectiveKind::all_reduce || c_.kind == CollectiveKind::reduce_scatter ||
               c_.kind == CollectiveKind::reduce;
-  sums ? add_sums() : add_copies();
+  for (std::size_t part = 0; part < buffers_.size(); ++part)
+    sums ? add_sums(buffers_[part], c_.part(part)) : add_copies(buffers_[part], c_.part(part));
   if (parts_.empty()) parts_.emplace_back([] {});  // all is where it should be; somebody has to say that it is done
 }
 
 void SharedCollective::add_missing(std::size_t participant) {
   parts_.push_back([this, participant] {
     UNITY_CHECK(false, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind), c_.name, participant,
-                buffers_.size());
+                c_.participants.size());
   });
 }
 
-void SharedCollective::add_copies() {
+void SharedCollective::add_copies(const Buffers& buffers, const std::vector<Participant>& participants) {
   auto add = [&](std::size_t from, std::size_t to, const Box& box) {
-    const CollectiveBuffers &source = buffers_[from], &target = buffers_[to];
+    const CollectiveBuffers &source = buffers[from], &target = buffers[to];
     if (!target.receive || target.receive == source.send) return;
     if (!source.send) return add_missing(from);
     parts_.push_back([this, &source, &target, box] {
@@ -53,29 +54,29 @@ void SharedCollective::add_copies() {
     for (const Exchange& e : c_.exchanges) add(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box);
     return;
   }
-  std::size_t n = buffers_.size(), senders = c_.kind == CollectiveKind::all_gather ? n : 1;
+  std::size_t n = buffers.size(), senders = c_.kind == CollectiveKind::all_gather ? n : 1;
   for (std::size_t from = 0; from < senders; ++from)
-    for (std::size_t to = 0; to < n; ++to) add(from, to, c_.participants[from].piece);
+    for (std::size_t to = 0; to < n; ++to) add(from, to, participants[from].piece);
 }
 
-void SharedCollective::add_sums() {
-  std::size_t n = buffers_.size();
+void SharedCollective::add_sums(const Buffers& buffers, const std::vector<Participant>& participants) {
+  std::size_t n = buffers.size();
   auto around = [&](std::size_t first) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < n; ++i) order.push_back((first + i) % n);
     return order;
   };
-  const Box& box = c_.participants[0].piece;
+  const Box& box = participants[0].piece;
   std::int64_t total = box.elements();
   if (c_.kind == CollectiveKind::reduce) {  // along the chain from the last one to the root
     std::vector<std::size_t> order;
     for (std::size_t i = n; i-- > 0;)
-      if (buffers_[i].send) order.push_back(i);
-    add_sums(box, {{std::move(order), 0, total}}, {0});
+      if (buffers[i].send) order.push_back(i);
+    add_sums(buffers, box, {{std::move(order), 0, total}}, {0});
   } else if (c_.kind == CollectiveKind::reduce_scatter) {  // piece p starts at participant p + 1
     for (std::size_t p = 0; p < n; ++p) {
-      const Box& piece = c_.participants[p].piece;
-      add_sums(piece, {{around(p + 1), 0, piece.elements()}}, {p});
+      const Box& piece = participants[p].piece;
+      add_sums(buffers, piece, {{around(p + 1), 0, piece.elements()}}, {p});
     }
   } else {  // chunk p starts at participant p
     std::vector<Sum> sums;
@@ -85,26 +86,27 @@ void SharedCollective::add_sums() {
       };
       sums.push_back({around(p), begin_of(p), begin_of(p + 1)});
     }
-    add_sums(box, std::move(sums), around(0));
+    add_sums(buffers, box, std::move(sums), around(0));
   }
 }
 
-void SharedCollective::add_sums(const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to) {
+void SharedCollective::add_sums(const Buffers& buffers, const Box& box, std::vector<Sum> sums,
+                                const std::vector<std::size_t>& to) {
   std::int64_t width = size_of(dtype_);
   bool runs = true;  // each buffer has the box as one run
-  std::vector<const std::byte*> from(buffers_.size());
+  std::vector<const std::byte*> from(buffers.size());
   for (std::size_t i : sums.front().order) {
-    if (!buffers_[i].send) return add_missing(i);
-    auto begin = run_in(buffers_[i].send_box, box);
+    if (!buffers[i].send) return add_missing(i);
+    auto begin = run_in(buffers[i].send_box, box);
     runs = runs && begin;
-    from[i] = static_cast<const std::byte*>(buffers_[i].send) + begin.value_or(0) * width;
+    from[i] = static_cast<const std::byte*>(buffers[i].send) + begin.value_or(0) * width;
   }
   std::vector<std::byte*> into;
   for (std::size_t i : to) {
-    if (!buffers_[i].receive) continue;
-    auto begin = run_in(buffers_[i].receive_box, box);
+    if (!buffers[i].receive) continue;
+    auto begin = run_in(buffers[i].receive_box, box);
     runs = runs && begin;
-    into.push_back(static_cast<std::byte*>(buffers_[i].receive) + begin.value_or(0) * width);
+    into.push_back(static_cast<std::byte*>(buffers[i].receive) + begin.value_or(0) * width);
   }
   if (runs) {
     for (const Sum& sum : sums)
@@ -124,13 +126,13 @@ void SharedCollective::add_sums(const Box& box, std::vector<Sum> sums, const std
     return;
   }
   // Scattered: gathered first, as one part.
-  parts_.push_back([this, box, width, to, sums = std::move(sums)] {
+  parts_.push_back([this, &buffers, box, width, to, sums = std::move(sums)] {
     thread_local Scratch gathered, totals;
     std::int64_t bytes = box.elements() * width;
-    std::byte* own = gathered.take(static_cast<std::size_t>(bytes) * buffers_.size());
+    std::byte* own = gathered.take(static_cast<std::size_t>(bytes) * buffers.size());
     std::byte* total = totals.take(static_cast<std::size_t>(bytes));
     for (std::size_t i : sums.front().order)
-      cpu::copy_block(own + static_cast<std::int64_t>(i) * bytes, box, buffers_[i].send, buffers_[i].send_box, box,
+      cpu::copy_block(own + static_cast<std::int64_t>(i) * bytes, box, buffers[i].send, buffers[i].send_box, box,
                       dtype_);
     for (const Sum& sum : sums) {
       std::vector<const std::byte*> summands;
@@ -139,7 +141,7 @@ void SharedCollective::add_sums(const Box& box, std::vector<Sum> sums, const std
       add_up(total + sum.begin * width, summands, sum.end - sum.begin);
     }
     for (std::size_t i : to)
-      if (buffers_[i].receive) cpu::copy_block(buffers_[i].receive, buffers_[i].receive_box, total, box, box, dtype_);
+      if (buffers[i].receive) cpu::copy_block(buffers[i].receive, buffers[i].receive_box, total, box, box, dtype_);
   });
 }
 

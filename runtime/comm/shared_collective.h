@@ -16,8 +16,9 @@ namespace unity {
 // One collective of a Program, run once in every step.
 class SharedCollective {
  public:
-  // `buffers` by participant. `dtype` as in run_collective().
-  SharedCollective(const Communication& communication, std::vector<CollectiveBuffers> buffers, DType dtype);
+  // `buffers` by part of the communication, by participant. `dtype` as in run_collective().
+  SharedCollective(const Communication& communication, std::vector<std::vector<CollectiveBuffers>> buffers,
+                   DType dtype);
 
   void reset();  // before a step; nobody is in help()
   // Takes parts until none is left. True for the one call that ended the last part, with which all is done. All that
@@ -26,6 +27,7 @@ class SharedCollective {
 
  private:
   using Part = std::function<void()>;
+  using Buffers = std::vector<CollectiveBuffers>;  // of one of the communication's parts, by participant
 
   // Elements [begin, end) of a box, added up over `order` from the first on.
   struct Sum {
@@ -34,16 +36,16 @@ class SharedCollective {
   };
 
   void add_missing(std::size_t participant);  // a part that says so when the step runs
-  void add_copies();
-  void add_sums();
+  void add_copies(const Buffers& buffers, const std::vector<Participant>& participants);
+  void add_sums(const Buffers& buffers, const std::vector<Participant>& participants);
   // The sums of a box, which the participants `to` get.
-  void add_sums(const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to);
+  void add_sums(const Buffers& buffers, const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to);
   void add_up(std::byte* sum, const std::vector<const std::byte*>& summands, std::int64_t elements) const;
 
   const Communication& c_;
-  std::vector<CollectiveBuffers> buffers_;
+  std::vector<Buffers> buffers_;  // by part of the communication
   DType dtype_;
-  std::vector<Part> parts_;
+  std::vector<Part> parts_;  // of the work
   std::atomic<std::size_t> next_{0}, ended_{0};
 };
 

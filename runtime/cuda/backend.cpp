@@ -55,6 +55,10 @@ class CudaBackend final : public Backend {
         types_(held_types(program, options.precision)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
+    if (std::any_of(program.buffers.begin(), program.buffers.end(), [](const Buffer& b) { return b.on_host; }))
+      throw_input_error(
+          "backend cuda: the plan's schedule moves activations to the host, which this backend does not do; expected "
+          "--offload none (--remat saves memory, too)");
     place();
     allocate(options);
     collectives_.emplace(program, placements_, processes);
@@ -324,27 +328,31 @@ void CudaBackend::join_updates() {
 // A work for each participant of this process; what is enqueued is the last one's.
 void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
   const Communication& c = program_.communications[index];
-  std::vector<LocalParticipant> mine;
+  std::vector<std::vector<LocalParticipant>> mine(c.part_count());
   DType type = DType::f32;
   for (const Participant& p : c.participants)
     if (p.send.valid()) type = held(p.send);
   for (std::size_t i = 0; i < c.participants.size(); ++i) {
-    const Participant& p = c.participants[i];
-    if (!here(p.device)) continue;
-    Lane& lane = devices_.at(p.device.value).lanes[1];
-    LocalParticipant local;
-    local.index = i;
-    if (p.send.valid()) local.send = data(p.send), local.send_box = program_.buffer(p.send).box;
-    if (p.receive.valid()) local.receive = data(p.receive), local.receive_box = program_.buffer(p.receive).box;
-    local.stream = lane.stream.get();
-    mine.push_back(local);
-    works_.push_back({id, p.device.value, 1, {}, collectives_->on_one_gpu(index), {}, {}, {}});
+    DeviceId device = c.participants[i].device;
+    if (!here(device)) continue;
+    Lane& lane = devices_.at(device.value).lanes[1];
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+      const Participant& p = c.part(k)[i];
+      LocalParticipant local;
+      local.index = i;
+      if (p.send.valid()) local.send = data(p.send), local.send_box = program_.buffer(p.send).box;
+      if (p.receive.valid()) local.receive = data(p.receive), local.receive_box = program_.buffer(p.receive).box;
+      local.stream = lane.stream.get();
+      mine[k].push_back(local);
+    }
+    works_.push_back({id, device.value, 1, {}, collectives_->on_one_gpu(index), {}, {}, {}});
     lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
   }
-  if (mine.empty()) return;
+  if (mine[0].empty()) return;
   works_.back().enqueue = [this, index, type, mine, &c]() mutable {
-    for (LocalParticipant& p : mine)
-      p.scratch = devices_.at(c.participants[p.index].device.value).lanes[1].scratch.data();
+    for (std::vector<LocalParticipant>& part : mine)
+      for (LocalParticipant& p : part)
+        p.scratch = devices_.at(c.participants[p.index].device.value).lanes[1].scratch.data();
     collectives_->run(index, type, mine);
   };
 }

@@ -35,6 +35,8 @@ ncclDataType_t nccl_type(DType held) {
 
 ncclRedOp_t nccl_operation(Monoid monoid) { return monoid == Monoid::sum ? ncclSum : ncclMax; }
 
+std::size_t elements_of(const Box& box) { return static_cast<std::size_t>(box.elements()); }
+
 std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
@@ -50,7 +52,8 @@ struct Collectives::Implementation {
   std::vector<Group*> group_of;  // by communication; null on one GPU
   std::map<std::vector<DeviceId>, std::unique_ptr<Group>> groups;
 
-  const Communication& communication(std::size_t c) const { return program.communications[c]; }
+  // By communication: its parts, as communications of their own.
+  std::vector<std::vector<Communication>> parts;
 
   // Where each piece begins in scratch, in order; the last is the size of all.
   std::vector<std::int64_t> pieces(const Communication& c, DType held) const {
@@ -74,7 +77,21 @@ struct Collectives::Implementation {
   }
 
   void run_on_one_gpu(const Communication& c, DType held, const std::vector<LocalParticipant>& all);
-  void run_by_nccl(const Communication& c, Group& group, DType held, const std::vector<LocalParticipant>& mine);
+  void pack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine);
+  void call_nccl(const Communication& c, Group& group, DType held, const std::vector<LocalParticipant>& mine);
+  void unpack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine);
+  std::int64_t scratch_of(const Communication& c, bool one_gpu, DType held) const;
+
+  // Where piece i of an all_gather or a reduce_scatter begins in scratch: without gaps where NCCL takes equal ones in a
+  // row.
+  static bool equal_pieces(const Communication& c) {
+    return std::all_of(c.participants.begin(), c.participants.end(),
+                       [&](const Participant& p) { return p.piece.elements() == c.participants[0].piece.elements(); });
+  }
+  std::int64_t packed(const Communication& c, std::size_t piece, DType held) const {
+    return equal_pieces(c) ? static_cast<std::int64_t>(piece) * c.participants[0].piece.elements() * size_of(held)
+                           : pieces(c, held)[piece];
+  }
 };
 
 // Summands are added up in the order of the participants; every participant gets the same bits.
@@ -138,23 +155,10 @@ void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType h
   }
 }
 
-// Everything that does not lie in one run goes through scratch; one call of NCCL (a group of them) does the rest.
-void Collectives::Implementation::run_by_nccl(const Communication& c, Group& group, DType held,
-                                              const std::vector<LocalParticipant>& mine) {
-  ncclDataType_t type = nccl_type(held);
-  std::vector<std::int64_t> begin = pieces(c, held), exchange = exchanged(c, held);
-  auto elements = [](const Box& box) { return static_cast<std::size_t>(box.elements()); };
-  bool equal = std::all_of(c.participants.begin(), c.participants.end(), [&](const Participant& p) {
-    return p.piece.elements() == c.participants[0].piece.elements();
-  });
-  // Packed without gaps where NCCL takes equal pieces in a row.
-  auto packed = [&](std::size_t piece) {
-    return equal ? static_cast<std::int64_t>(piece) * c.participants[0].piece.elements() * size_of(held) : begin[piece];
-  };
-  auto communicator = [&](const LocalParticipant& p) { return group.communicators.at(p.index); };
-  auto size = static_cast<int>(c.participants.size());
-
-  for (const LocalParticipant& p : mine) {  // before: pack
+// Everything that does not lie in one run goes through scratch.
+void Collectives::Implementation::pack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine) {
+  std::vector<std::int64_t> exchange = exchanged(c, held);
+  for (const LocalParticipant& p : mine) {
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::send:
@@ -168,15 +172,15 @@ void Collectives::Implementation::run_by_nccl(const Communication& c, Group& gro
         } else {  // a root without a summand of its own
           UNITY_CHECK(c.monoid == Monoid::sum, "{} of {}: no summand of the root", to_string(c.kind), c.name);
           UNITY_CUDA_CHECK(
-              cudaMemsetAsync(p.scratch, 0, elements(box) * static_cast<std::size_t>(size_of(held)), p.stream));
+              cudaMemsetAsync(p.scratch, 0, elements_of(box) * static_cast<std::size_t>(size_of(held)), p.stream));
         }
         break;
       case CollectiveKind::all_gather:
-        copy_out(p, box, at(p.scratch, packed(p.index)), held);
+        copy_out(p, box, at(p.scratch, packed(c, p.index, held)), held);
         break;
       case CollectiveKind::reduce_scatter:
         for (std::size_t i = 0; i < c.participants.size(); ++i)
-          copy_out(p, c.participants[i].piece, at(p.scratch, packed(i)), held);
+          copy_out(p, c.participants[i].piece, at(p.scratch, packed(c, i, held)), held);
         break;
       case CollectiveKind::all_to_all:
         for (std::size_t e = 0; e < c.exchanges.size(); ++e)
@@ -185,44 +189,51 @@ void Collectives::Implementation::run_by_nccl(const Communication& c, Group& gro
         break;
     }
   }
-  UNITY_NCCL_CHECK(ncclGroupStart());
+}
+
+void Collectives::Implementation::call_nccl(const Communication& c, Group& group, DType held,
+                                            const std::vector<LocalParticipant>& mine) {
+  ncclDataType_t type = nccl_type(held);
+  std::vector<std::int64_t> begin = pieces(c, held), exchange = exchanged(c, held);
+  bool equal = equal_pieces(c);
+  auto size = static_cast<int>(c.participants.size());
   for (const LocalParticipant& p : mine) {
     const Box& box = c.participants[p.index].piece;
-    ncclComm_t comm = communicator(p);
+    ncclComm_t comm = group.communicators.at(p.index);
     switch (c.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
-        UNITY_NCCL_CHECK(ncclBroadcast(p.scratch, p.scratch, elements(box), type, 0, comm, p.stream));
+        UNITY_NCCL_CHECK(ncclBroadcast(p.scratch, p.scratch, elements_of(box), type, 0, comm, p.stream));
         break;
       case CollectiveKind::reduce:
         UNITY_NCCL_CHECK(
-            ncclReduce(p.scratch, p.scratch, elements(box), type, nccl_operation(c.monoid), 0, comm, p.stream));
+            ncclReduce(p.scratch, p.scratch, elements_of(box), type, nccl_operation(c.monoid), 0, comm, p.stream));
         break;
       case CollectiveKind::all_reduce:
         UNITY_NCCL_CHECK(
-            ncclAllReduce(p.scratch, p.scratch, elements(box), type, nccl_operation(c.monoid), comm, p.stream));
+            ncclAllReduce(p.scratch, p.scratch, elements_of(box), type, nccl_operation(c.monoid), comm, p.stream));
         break;
       case CollectiveKind::all_gather:
         if (equal)
-          UNITY_NCCL_CHECK(
-              ncclAllGather(at(p.scratch, packed(p.index)), p.scratch, elements(box), type, comm, p.stream));
+          UNITY_NCCL_CHECK(ncclAllGather(at(p.scratch, packed(c, p.index, held)), p.scratch, elements_of(box), type,
+                                         comm, p.stream));
         else
           for (int i = 0; i < size; ++i) {
             auto piece = static_cast<std::size_t>(i);
             void* place = at(p.scratch, begin[piece]);
             UNITY_NCCL_CHECK(
-                ncclBroadcast(place, place, elements(c.participants[piece].piece), type, i, comm, p.stream));
+                ncclBroadcast(place, place, elements_of(c.participants[piece].piece), type, i, comm, p.stream));
           }
         break;
       case CollectiveKind::reduce_scatter:
         if (equal)
-          UNITY_NCCL_CHECK(ncclReduceScatter(p.scratch, at(p.scratch, packed(p.index)), elements(box), type,
+          UNITY_NCCL_CHECK(ncclReduceScatter(p.scratch, at(p.scratch, packed(c, p.index, held)), elements_of(box), type,
                                              nccl_operation(c.monoid), comm, p.stream));
         else
           for (int i = 0; i < size; ++i) {
             auto piece = static_cast<std::size_t>(i);
             void* place = at(p.scratch, begin[piece]);
-            UNITY_NCCL_CHECK(ncclReduce(place, place, elements(c.participants[piece].piece), type,
+            UNITY_NCCL_CHECK(ncclReduce(place, place, elements_of(c.participants[piece].piece), type,
                                         nccl_operation(c.monoid), i, comm, p.stream));
           }
         break;
@@ -231,14 +242,18 @@ void Collectives::Implementation::run_by_nccl(const Communication& c, Group& gro
           const Exchange& x = c.exchanges[e];
           void* place = at(p.scratch, exchange[e]);
           bool from = static_cast<std::size_t>(x.from) == p.index, to = static_cast<std::size_t>(x.to) == p.index;
-          if (from && !to) UNITY_NCCL_CHECK(ncclSend(place, elements(x.box), type, x.to, comm, p.stream));
-          if (to && !from) UNITY_NCCL_CHECK(ncclRecv(place, elements(x.box), type, x.from, comm, p.stream));
+          if (from && !to) UNITY_NCCL_CHECK(ncclSend(place, elements_of(x.box), type, x.to, comm, p.stream));
+          if (to && !from) UNITY_NCCL_CHECK(ncclRecv(place, elements_of(x.box), type, x.from, comm, p.stream));
         }
         break;
     }
   }
-  UNITY_NCCL_CHECK(ncclGroupEnd());
-  for (const LocalParticipant& p : mine) {  // after: unpack
+}
+
+void Collectives::Implementation::unpack(const Communication& c, DType held,
+                                         const std::vector<LocalParticipant>& mine) {
+  std::vector<std::int64_t> exchange = exchanged(c, held);
+  for (const LocalParticipant& p : mine) {
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::reduce:
@@ -251,10 +266,10 @@ void Collectives::Implementation::run_by_nccl(const Communication& c, Group& gro
         break;
       case CollectiveKind::all_gather:
         for (std::size_t i = 0; i < c.participants.size(); ++i)
-          copy_in(p, c.participants[i].piece, at(p.scratch, packed(i)), held);
+          copy_in(p, c.participants[i].piece, at(p.scratch, packed(c, i, held)), held);
         break;
       case CollectiveKind::reduce_scatter:
-        copy_in(p, box, at(p.scratch, packed(p.index)), held);
+        copy_in(p, box, at(p.scratch, packed(c, p.index, held)), held);
         break;
       case CollectiveKind::all_to_all:
         for (std::size_t e = 0; e < c.exchanges.size(); ++e)
@@ -266,9 +281,15 @@ void Collectives::Implementation::run_by_nccl(const Communication& c, Group& gro
 }
 
 Collectives::Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes)
-    : implementation_(std::make_unique<Implementation>(Implementation{program, {}, {}, {}})) {
+    : implementation_(std::make_unique<Implementation>(Implementation{program, {}, {}, {}, {}})) {
   Implementation& m = *implementation_;
   for (const Communication& c : program.communications) {
+    std::vector<Communication>& parts = m.parts.emplace_back();
+    for (std::size_t k = 0; k < c.part_count(); ++k) {
+      parts.push_back(c);
+      parts.back().joined.clear();
+      parts.back().participants = c.part(k);
+    }
     std::vector<DeviceId> devices;
     for (const Participant& p : c.participants) devices.push_back(p.device);
     std::vector<Placement> where;
@@ -319,16 +340,15 @@ Collectives::~Collectives() {
 
 bool Collectives::on_one_gpu(std::size_t communication) const { return implementation_->on_one_gpu[communication]; }
 
-std::int64_t Collectives::scratch_bytes(std::size_t communication, DType held) const {
-  const Communication& c = implementation_->communication(communication);
-  if (on_one_gpu(communication)) {
+std::int64_t Collectives::Implementation::scratch_of(const Communication& c, bool one_gpu, DType held) const {
+  if (one_gpu) {
     std::int64_t copies = c.monoid == Monoid::sum ? 1 : 2;
     switch (c.kind) {
       case CollectiveKind::reduce:
       case CollectiveKind::all_reduce:
         return copies * round_up(c.participants[0].piece.elements() * size_of(held));
       case CollectiveKind::reduce_scatter:
-        return copies * implementation_->pieces(c, held).back();
+        return copies * pieces(c, held).back();
       default:
         return 0;
     }
@@ -336,20 +356,39 @@ std::int64_t Collectives::scratch_bytes(std::size_t communication, DType held) c
   switch (c.kind) {
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
-      return implementation_->pieces(c, held).back();
+      return pieces(c, held).back();
     case CollectiveKind::all_to_all:
-      return implementation_->exchanged(c, held).back();
+      return exchanged(c, held).back();
     default:
       return round_up(c.participants[0].piece.elements() * size_of(held));
   }
 }
 
-void Collectives::run(std::size_t communication, DType held, const std::vector<LocalParticipant>& participants) {
-  const Communication& c = implementation_->communication(communication);
-  if (on_one_gpu(communication))
-    implementation_->run_on_one_gpu(c, held, participants);
-  else
-    implementation_->run_by_nccl(c, *implementation_->group_of[communication], held, participants);
+std::int64_t Collectives::scratch_bytes(std::size_t communication, DType held) const {
+  std::int64_t sum = 0;
+  for (const Communication& part : implementation_->parts[communication])
+    sum += implementation_->scratch_of(part, on_one_gpu(communication), held);
+  return sum;
+}
+
+void Collectives::run(std::size_t communication, DType held, std::vector<std::vector<LocalParticipant>> parts) {
+  Implementation& m = *implementation_;
+  const std::vector<Communication>& all = m.parts[communication];
+  std::int64_t begin = 0;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    for (LocalParticipant& p : parts[k]) p.scratch = Implementation::at(p.scratch, begin);
+    begin += m.scratch_of(all[k], on_one_gpu(communication), held);
+  }
+  if (on_one_gpu(communication)) {
+    for (std::size_t k = 0; k < parts.size(); ++k) m.run_on_one_gpu(all[k], held, parts[k]);
+    return;
+  }
+  for (std::size_t k = 0; k < parts.size(); ++k) m.pack(all[k], held, parts[k]);
+  // One launch for all parts.
+  UNITY_NCCL_CHECK(ncclGroupStart());
+  for (std::size_t k = 0; k < parts.size(); ++k) m.call_nccl(all[k], *m.group_of[communication], held, parts[k]);
+  UNITY_NCCL_CHECK(ncclGroupEnd());
+  for (std::size_t k = 0; k < parts.size(); ++k) m.unpack(all[k], held, parts[k]);
 }
 
 void Collectives::check() const {

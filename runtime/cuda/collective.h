@@ -19,13 +19,13 @@ struct Placement {
   Hash identity = 0;
 };
 
-// One participant of this process: where its buffers lie, in which type.
+// One participant of this process in one part of a communication: where its buffers lie.
 struct LocalParticipant {
   std::size_t index = 0;
   void *send = nullptr, *receive = nullptr;
   Box send_box, receive_box;
   Stream stream = nullptr;
-  void* scratch = nullptr;  // scratch_bytes() of the communication
+  void* scratch = nullptr;  // scratch_bytes() of the communication, for all parts
 };
 
 class Collectives {
@@ -40,8 +40,8 @@ class Collectives {
   bool on_one_gpu(std::size_t communication) const;
   // What each participant needs, and what a communication on one GPU needs in all.
   std::int64_t scratch_bytes(std::size_t communication, DType held) const;
-  // Enqueues; waits for nothing.
-  void run(std::size_t communication, DType held, const std::vector<LocalParticipant>& participants);
+  // Enqueues; waits for nothing. By part of the communication (Communication::joined), by participant of this process.
+  void run(std::size_t communication, DType held, std::vector<std::vector<LocalParticipant>> parts);
   // Throws when NCCL met an error since.
   void check() const;
 

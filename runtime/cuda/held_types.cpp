@@ -11,9 +11,10 @@ void for_each_move(const Program& program, F&& f) {
     if (t.kind == TaskKind::copy || t.kind == TaskKind::accumulate)
       f(tensor(program.operands_of(t)[0]), tensor(program.operands_of(t)[1]));
   for (const Communication& c : program.communications)
-    for (const Participant& from : c.participants)
-      for (const Participant& to : c.participants)
-        if (from.send.valid() && to.receive.valid()) f(tensor(from.send), tensor(to.receive));
+    for (std::size_t part = 0; part < c.part_count(); ++part)
+      for (const Participant& from : c.part(part))
+        for (const Participant& to : c.part(part))
+          if (from.send.valid() && to.receive.valid()) f(tensor(from.send), tensor(to.receive));
 }
 
 }  // namespace

@@ -102,12 +102,16 @@ class Copier {
 
   TaskId add_communication(const std::vector<TaskId>& after) {
     Communication c = source_.communications[static_cast<std::size_t>(task_.op)];
-    for (std::size_t i = 0; i < c.participants.size(); ++i) {
-      Participant& p = c.participants[i];
-      p.device = DeviceId(static_cast<std::int64_t>(i));
-      if (p.send.valid()) p.send = copy(p.send, static_cast<int>(i), -1);
-      if (p.receive.valid()) p.receive = copy(p.receive, static_cast<int>(i), -1);
-    }
+    auto rename = [&](std::vector<Participant>& participants) {
+      for (std::size_t i = 0; i < participants.size(); ++i) {
+        Participant& p = participants[i];
+        p.device = DeviceId(static_cast<std::int64_t>(i));
+        if (p.send.valid()) p.send = copy(p.send, static_cast<int>(i), -1);
+        if (p.receive.valid()) p.receive = copy(p.receive, static_cast<int>(i), -1);
+      }
+    };
+    rename(c.participants);
+    for (std::vector<Participant>& part : c.joined) rename(part);
     return build_.communicate(std::move(c), after);
   }
 
@@ -176,10 +180,13 @@ SingleTaskProgram single_task_program(const Program& source, TaskId task, const 
 Bytes bytes_touched(const Program& program, TaskId id) {
   const Task& task = program.tasks[id.index()];
   std::vector<BufferId> all(program.operands_of(task).begin(), program.operands_of(task).end());
-  if (task.kind == TaskKind::communicate)
-    for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants)
-      for (BufferId b : {p.send, p.receive})
-        if (b.valid()) all.push_back(b);
+  if (task.kind == TaskKind::communicate) {
+    const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+    for (std::size_t part = 0; part < c.part_count(); ++part)
+      for (const Participant& p : c.part(part))
+        for (BufferId b : {p.send, p.receive})
+          if (b.valid()) all.push_back(b);
+  }
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   Bytes bytes;

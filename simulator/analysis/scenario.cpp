@@ -52,8 +52,8 @@ Scenario::Scenario(const Program& program, Topology topology, const std::vector<
 SimulationResult Scenario::simulate(bool trace) const {
   SimulationOptions options = options_;
   options.trace = options.links = trace;
-  return options.steps ? unity::simulate(prepared_, topology_, options)
-                       : simulate_folded(prepared_, topology_, options);
+  return options.fold && !options.steps ? simulate_folded(prepared_, topology_, options)
+                                        : unity::simulate(prepared_, topology_, options);
 }
 
 }  // namespace unity

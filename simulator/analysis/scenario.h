@@ -13,7 +13,7 @@ class Scenario {
  public:
   // The program must outlive it. InputError where a scale names what the machine or the program does not have.
   Scenario(const Program& program, Topology topology, const std::vector<Scale>& scales = {},
-           const SimulationOptions& options = {});
+           const SimulationOptions& options = {.fold = true});
   Scenario(const Scenario&) = delete;
   Scenario& operator=(const Scenario&) = delete;
 
@@ -21,7 +21,7 @@ class Scenario {
   const Topology& topology() const { return topology_; }
   const PreparedProgram& prepared() const { return prepared_; }
 
-  // Folded, where collectives do not go step by step; with trace and use of links, or without both.
+  // With trace and use of links, or without both.
   SimulationResult simulate(bool trace) const;
 
  private:

@@ -143,12 +143,7 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
   std::vector<DeviceId> devices;
   devices.reserve(c.participants.size());
   for (const Participant& p : c.participants) devices.push_back(p.device);
-  std::int64_t elements = 0;
-  if (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
-    for (const Participant& p : c.participants) elements += p.piece.elements();
-  else
-    elements = c.participants.front().piece.elements();
-  return choose(c.kind, devices, {elements * size_of(c.dtype)}, options);
+  return choose(c.kind, devices, {elements_moved(c) * size_of(c.dtype)}, options);
 }
 
 }  // namespace unity

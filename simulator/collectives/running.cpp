@@ -102,9 +102,7 @@ AloneResult simulate_alone(const Topology& topology, std::shared_ptr<const Colle
     std::uint32_t index;  // drained: flow; else part
     std::uint32_t version;
   };
-  std::vector<BytesPerSecond> capacities;
-  for (const Link& link : topology.links) capacities.push_back(link.bandwidth);
-  RunningCollectives running(capacities, 1, options, steps);
+  RunningCollectives running(link_capacities(topology), 1, options, steps);
   EventQueue<Event> queue;
   AloneResult result;
   auto proceed = [&] {

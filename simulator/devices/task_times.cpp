@@ -18,10 +18,12 @@ void for_each_buffer(const Program& program, const Task& task, Use&& use) {
     for (BufferId b : program.operands_of(task)) use(b);
     return;
   }
-  for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
-    if (p.send.valid()) use(p.send);
-    if (p.receive.valid() && p.receive != p.send) use(p.receive);
-  }
+  const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+  for (std::size_t part = 0; part < c.part_count(); ++part)
+    for (const Participant& p : c.part(part)) {
+      if (p.send.valid()) use(p.send);
+      if (p.receive.valid() && p.receive != p.send) use(p.receive);
+    }
 }
 
 // By task: the share of its operands' bytes that was last touched longer ago than `cache` bytes, or by another stream,
@@ -73,7 +75,31 @@ DeviceSpec with_rates(DeviceSpec spec, const ProfileSection& section, const std:
   return spec;
 }
 
+const ProfileSection* section_of(const Topology& topology, DeviceId device) {
+  const DeviceSpec& spec = topology.spec(device);
+  return spec.profile ? spec.profile->section(topology.threads(device)) : nullptr;
+}
+
+bool on_one_physical(const Topology& topology, std::span<const DeviceId> devices) {
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](DeviceId d) { return topology.device(d).physical == topology.device(devices[0]).physical; });
+}
+
 }  // namespace
+
+DeviceSpec measured_rates(const Topology& topology, DeviceId device, const std::string& op) {
+  const ProfileSection* section = section_of(topology, device);
+  return section ? with_rates(topology.spec(device), *section, op) : topology.spec(device);
+}
+
+std::optional<Picoseconds> measured_collective(const Topology& topology, CollectiveKind kind,
+                                               std::span<const DeviceId> group, Bytes bytes) {
+  const ProfileSection* section = section_of(topology, group[0]);
+  if (!section || !on_one_physical(topology, group)) return std::nullopt;
+  auto curve = section->curves.find(fmt::format("{} of {}", to_string(kind), group.size()));
+  if (curve == section->curves.end() || curve->second.empty()) return std::nullopt;
+  return from_seconds(seconds_at(curve->second, static_cast<double>(bytes.count)).warm);
+}
 
 TaskTimes::TaskTimes(const Program& program, const Topology& topology)
     : program_(program), topology_(topology), keys_(program) {
@@ -81,7 +107,7 @@ TaskTimes::TaskTimes(const Program& program, const Topology& topology)
   for (std::size_t d = 0; d < topology.device_count(); ++d) {
     DeviceId device(static_cast<std::int64_t>(d));
     const DeviceSpec& spec = topology.spec(device);
-    sections_.push_back(spec.profile ? spec.profile->section(topology.threads(device)) : nullptr);
+    sections_.push_back(section_of(topology, device));
     handovers_.push_back(sections_[d] && sections_[d]->handover > 0 ? from_seconds(sections_[d]->handover)
                                                                     : spec.handover);
     if (sections_[d]) cache = std::max(cache, spec.profile->cache.count);
@@ -112,7 +138,7 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
   }
   std::string op = task.kind == TaskKind::compute ? program_.ops[static_cast<std::size_t>(task.op)].op->name() : "";
   auto [found, fresh] = specs_.try_emplace({section, op.starts_with("conv2d") ? "conv2d" : "matmul"});
-  if (fresh) found->second = with_rates(spec, *section, found->first.second);
+  if (fresh) found->second = measured_rates(topology_, task.device, found->first.second);
   return {roofline_time(found->second, task.flops, task.bytes, result_type(program_, task)), false};
 }
 

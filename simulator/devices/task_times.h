@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,14 @@
 #include "core/plan/task_key.h"
 
 namespace unity {
+
+// The device's rates, of its profile where it has one: those for operators that have no curve of their own are
+// matmul's.
+DeviceSpec measured_rates(const Topology& topology, DeviceId device, const std::string& op = "matmul");
+// A collective of `bytes` of the whole piece by the curve of its devices' profile; none where that does not say, or
+// they are not of one physical device. With warm caches.
+std::optional<Picoseconds> measured_collective(const Topology& topology, CollectiveKind kind,
+                                               std::span<const DeviceId> group, Bytes bytes);
 
 // Not thread-safe. Program and topology must outlive it.
 class TaskTimes {

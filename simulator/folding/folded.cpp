@@ -83,15 +83,19 @@ void FoldedProgram::fold_buffers() {
     Communication& to = program_.communications[static_cast<std::size_t>(task.op)];
     to = program.communications[index];
     to.participants.clear();
+    for (std::vector<Participant>& part : to.joined) part.clear();
   }
-  for (std::size_t c = 0; c < program.communications.size(); ++c)
-    for (Participant p : program.communications[c].participants) {
-      std::size_t device = p.device.index();
-      if (symmetry_.devices.first[symmetry_.devices.of[device]] != device) continue;
-      p.send = folded(p.send);
-      p.receive = folded(p.receive);
-      program_.communications[symmetry_.communications.of[c]].participants.push_back(p);
-    }
+  for (std::size_t c = 0; c < program.communications.size(); ++c) {
+    Communication& to = program_.communications[symmetry_.communications.of[c]];
+    for (std::size_t part = 0; part < program.communications[c].part_count(); ++part)
+      for (Participant p : program.communications[c].part(part)) {
+        std::size_t device = p.device.index();
+        if (symmetry_.devices.first[symmetry_.devices.of[device]] != device) continue;
+        p.send = folded(p.send);
+        p.receive = folded(p.receive);
+        (part == 0 ? to.participants : to.joined[part - 1]).push_back(p);
+      }
+  }
   for (const ProgramOutput& out : program.outputs) {
     program_.outputs.push_back({out.name, out.dims, {}});
     for (BufferId b : out.buffers)
@@ -170,8 +174,11 @@ SimulationResult FoldedProgram::unfold(SimulationResult result) const {
   const Program& program = *whole_.program;
   SimulationResult whole;
   whole.iteration = result.iteration;
-  for (std::size_t d = 0; d < static_cast<std::size_t>(program.devices); ++d)
-    whole.peak_memory.push_back(result.peak_memory[symmetry_.devices.first[symmetry_.devices.of[d]]]);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(program.devices); ++d) {
+    std::size_t representative = symmetry_.devices.first[symmetry_.devices.of[d]];
+    whole.peak_memory.push_back(result.peak_memory[representative]);
+    whole.memory_by_category.push_back(result.memory_by_category[representative]);
+  }
   for (const TaskTimes::Time& time : whole_.times) ++(time.measured ? whole.profiled_tasks : whole.estimated_tasks);
   if (result.trace.source.empty()) return whole;
 

@@ -159,22 +159,29 @@ class Refinement {
     return true;
   }
 
+  std::uint64_t describe(BufferId id, bool persistent) const {
+    const Buffer& b = program_.buffer(id);
+    return static_cast<std::uint64_t>(program_.bytes_of(id).count) << 5 | static_cast<std::uint64_t>(b.category) << 2 |
+           (b.on_host ? 2u : 0u) | (persistent ? 1u : 0u);
+  }
+
   // By what a device does by itself. False when a task waits for one of another device.
   bool color_devices() {
     std::vector<std::uint32_t> place(program_.tasks.size()), owner(program_.tasks.size(), kNone);
     std::vector<std::uint32_t> buffer_place(program_.buffers.size()), buffer_owner(program_.buffers.size(), kNone);
     std::vector<BufferLife> lives = buffer_lives(program_);
-    std::vector<std::uint64_t> persistent(topology_.device_count());
+    std::vector<std::vector<std::uint64_t>> persistent(topology_.device_count());  // what is there throughout
     for (std::size_t b = 0; b < lives.size(); ++b)
       if (lives[b].persistent)
-        persistent[program_.buffers[b].device.index()] +=
-            static_cast<std::uint64_t>(program_.bytes_of(BufferId(static_cast<std::int64_t>(b))).count);
+        persistent[program_.buffers[b].device.index()].push_back(
+            describe(BufferId(static_cast<std::int64_t>(b)), true));
     Interner intern;
     Words words;
     device_.of.resize(topology_.device_count());
     for (std::size_t d = 0; d < topology_.device_count(); ++d) {
       auto self = static_cast<std::uint32_t>(d);
-      words = {topology_.devices[d].spec, persistent[d]};
+      words = {topology_.devices[d].spec};
+      append_counted(words, persistent[d]);
       std::uint32_t buffers = 0;
       std::size_t begin = symmetry_.tasks_begin[d], end = symmetry_.tasks_begin[d + 1];
       for (std::size_t i = begin; i < end; ++i) {
@@ -202,15 +209,15 @@ class Refinement {
           bool fresh = buffer_owner[b.index()] != self;
           if (fresh) buffer_owner[b.index()] = self, buffer_place[b.index()] = buffers++;
           words.push_back(buffer_place[b.index()]);
-          if (fresh)
-            words.push_back(static_cast<std::uint64_t>(program_.bytes_of(b).count) << 1 |
-                            (lives[b.index()].persistent ? 1u : 0u));
+          if (fresh) words.push_back(describe(b, lives[b.index()].persistent));
         };
         if (communicates) {
           const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
-          const Participant& p = c.participants[participant_[i]];
-          for (BufferId b : {p.send, p.receive})
-            if (b.valid()) use(b);
+          for (std::size_t part = 0; part < c.part_count(); ++part) {
+            const Participant& p = c.part(part)[participant_[i]];
+            for (BufferId b : {p.send, p.receive})
+              if (b.valid()) use(b);
+          }
         } else {
           for_each_buffer(program_, task, use);
         }

@@ -20,6 +20,12 @@ double share_of(double capacity, std::uint32_t times) { return times == 1 ? capa
 
 }  // namespace
 
+std::vector<BytesPerSecond> link_capacities(const Topology& topology) {
+  std::vector<BytesPerSecond> capacities;
+  for (const Link& link : topology.links) capacities.push_back(link.bandwidth);
+  return capacities;
+}
+
 Network::Network(const Topology& topology) : links_(topology.links.size()) {
   for (std::size_t l = 0; l < links_.size(); ++l) links_[l].capacity = topology.links[l].bandwidth.rate * 1e-12;
   for (LinkState& link : links_) link.level = kNone;

@@ -32,6 +32,8 @@ struct LinkUse {
   bool operator==(const LinkUse&) const = default;
 };
 
+std::vector<BytesPerSecond> link_capacities(const Topology& topology);  // by link
+
 using FlowIndex = std::uint32_t;  // reused after the flow has ended
 
 // What the links of a network did.

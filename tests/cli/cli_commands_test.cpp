@@ -124,6 +124,38 @@ TEST_CASE("search, explain, simulate, export, run and validate go the same way w
   CHECK(validated["measured_seconds"] > 0);
 }
 
+TEST_CASE("search makes a pipeline under a schedule, and simulate and run take another one for it") {
+  Folder f;
+  std::string plan = f.file("plan.json");
+  json found = json::parse(unity("search bert-tiny --topology laptop --global-batch 24 --strategy pipeline --stages 2 "
+                                 "--micro-batches 4 --schedule 1f1b --bucket '1 MB' --json -o " +
+                                 plan)
+                               .out);
+  CHECK(found["stopped_because"] == "2 stages of 2 devices, 4 micro-batches, 1f1b");
+  CHECK(unity("explain " + plan).out.find("schedule: 1f1b, gradients in buckets of 1 MB\n") != std::string::npos);
+  auto peak = [&](const std::string& options) {
+    json out = json::parse(unity("simulate " + plan + " --json " + options).out);
+    std::int64_t sum = 0;
+    for (const auto& [category, bytes] : out["devices"][0]["memory_by_category"].items())
+      sum += bytes.get<std::int64_t>();
+    CHECK(sum == out["devices"][0]["peak_memory_bytes"]);
+    return sum;
+  };
+  std::int64_t usual = peak("");
+  CHECK(peak("--schedule gpipe") > usual);
+  CHECK(peak("--remat blocks") < usual);
+  CHECK(peak("--offload activations") <= usual);
+  json run = json::parse(unity("run " + plan +
+                               " --schedule gpipe --remat all --offload activations --steps 2 "
+                               "--compare-one-device --json")
+                             .out);
+  CHECK(run["final_metrics"]["largest_relative_loss_difference"] < 1e-5);
+  check_refused("simulate " + plan + " --schedule 2f2b", {"--pipeline-schedule", "2f2b", "1f1b"});
+  check_refused("simulate " + plan + " --remat encodr.0", {"encodr.0", "bert-tiny"});
+  check_refused("run " + plan + " --offload weights", {"--offload", "weights", "activations"});
+  check_refused("search mlp-tiny --topology laptop --strategy pipeline --stages 3", {"3 stages", "4 devices"});
+}
+
 TEST_CASE("run of a model uses data parallelism unless told otherwise") {
   json run = json::parse(unity("run mlp-tiny --topology laptop --devices 2 --global-batch 20 --steps 2 --json").out);
   CHECK(run["strategy"] == "data-parallel");

@@ -4,6 +4,7 @@
 
 #include "core/models/models.h"
 #include "core/plan/lower.h"
+#include "core/search/search.h"
 #include "tests/device/gpu.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"
@@ -74,6 +75,27 @@ TEST_CASE("every kind of model trains on the GPU under several plans as on one C
   for (const ModelSpec& spec : reduced_models()) DYNAMIC_SECTION(spec.name) {
       check_model(spec, "cuda", 3);
     }
+}
+
+TEST_CASE("a pipeline with buckets and rematerialisation trains on the GPU as one CPU device") {
+  if (!gpu_or_skip()) return;
+  Pcg serial = build_model({"bert-tiny", {{"batch", 24}}});
+  auto inputs = random_inputs(serial, 3);
+  Run exact = run(lower(serial, std::vector<MachineMapping>(serial.size()), uniform_topology(1)).value(), inputs,
+                  Precision::f64);
+  SearchOptions options;
+  options.strategy = "pipeline", options.stages = 2, options.micro_batches = 4;
+  options.schedule = {PipelineOrder::one_f_one_b, {1'000'000}, {"blocks"}, Offload::none};
+  StubCostModel cost(uniform_topology(4));
+  Plan plan = find_plan({"bert-tiny", {}}, serial, cost, options).value();
+  auto lowered = [&] {
+    return lower(plan.pcg, plan.mappings, uniform_topology(4), {true, plan.optimizer, plan.schedule}).value();
+  };
+  Program program = lowered();
+  CHECK(distance(run(program, inputs, Precision::f64, "cuda"), exact, scales(exact), 1e-9) <= 1e-9);
+  plan.schedule.offload = Offload::activations;
+  Program offloaded = lowered();
+  CHECK_THROWS_WITH(Executor(offloaded, {"cuda", Precision::f64, 7}), Catch::StartsWith("backend cuda: "));
 }
 
 TEST_CASE("training on the GPU in bf16 and TF32 goes down like that in f32") {

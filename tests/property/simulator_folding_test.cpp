@@ -32,12 +32,14 @@ Program planned(const std::string& model, const std::string& strategy, const Top
 void check_same(const SimulationResult& folded, const SimulationResult& whole) {
   CHECK(folded.iteration == whole.iteration);
   CHECK(folded.peak_memory == whole.peak_memory);
+  CHECK(folded.memory_by_category == whole.memory_by_category);
   CHECK(folded.estimated_tasks == whole.estimated_tasks);
   REQUIRE(folded.trace.spans.size() == whole.trace.spans.size());
   std::size_t different = 0;
   for (std::size_t i = 0; i < whole.trace.spans.size(); ++i) {
     const Span &a = folded.trace.spans[i], &b = whole.trace.spans[i];
-    different += a.task != b.task || a.device != b.device || a.start != b.start || a.end != b.end || a.stream != b.stream;
+    different +=
+        a.task != b.task || a.device != b.device || a.start != b.start || a.end != b.end || a.stream != b.stream;
   }
   CHECK(different == 0);
   REQUIRE(folded.trace.memory.size() == whole.trace.memory.size());
@@ -74,6 +76,28 @@ TEST_CASE("plans of every strategy have the same times folded and whole") {
 TEST_CASE("data parallelism on equal devices behind one switch is simulated on one device") {
   Topology topology = load_topology("dgx-a100", {.nodes = 1});
   CHECK(check_folding(planned("bert-tiny", "data-parallel", topology), topology) == 1);
+}
+
+TEST_CASE("schedules have the same times folded and whole") {
+  Topology topology = load_topology("dgx-a100", {.nodes = 2});
+  ModelSpec spec{"bert-tiny", {{"batch", 64}}};
+  SimulatedCostModel cost(topology);
+  Pcg pcg = build_model(spec);
+  Plan plan = find_plan(spec, pcg, cost, {.strategy = "data-parallel"}).value();
+  LowerOptions options;
+  options.schedule.bucket = {100'000};
+  options.schedule.remat = {"blocks"};
+  CHECK(check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology) <= 8);
+  options.schedule = {};
+  options.schedule.offload = Offload::activations;
+  CHECK(check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology) <= 8);
+  plan = find_plan(spec, pcg, cost, {.strategy = "pipeline"}).value();
+  for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b}) {
+    INFO(to_string(order));
+    options.schedule = plan.schedule;
+    options.schedule.order = order;
+    check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology);
+  }
 }
 
 TEST_CASE("a slower link splits the classes, and nothing else changes") {

@@ -85,46 +85,49 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
         break;
       case TaskKind::communicate: {
         const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
-        std::vector<std::vector<double>> sent;
-        for (const Participant& p : c.participants)
-          sent.push_back(p.send.valid() ? data(p.send) : std::vector<double>());
-        auto move = [&](std::size_t from, std::size_t to, const Box& box, bool add) {
-          if (!c.participants[from].send.valid() || !c.participants[to].receive.valid()) return;
-          for_box(box, box_of(c.participants[from].send), box_of(c.participants[to].receive),
-                  [&](std::size_t a, std::size_t b) {
-                    double& x = data(c.participants[to].receive)[b];
-                    x = (add ? x : 0.0) + sent[from][a];
-                  });
-        };
-        std::size_t n = c.participants.size();
-        for (std::size_t to = 0; to < n; ++to) {
-          const Box& piece = c.participants[to].piece;
-          bool first = true;
-          for (std::size_t from = 0; from < n; ++from) {
-            if (!c.participants[from].send.valid()) continue;
-            switch (c.kind) {
-              case CollectiveKind::send:
-              case CollectiveKind::broadcast:
-                if (from == 0) move(from, to, piece, false);
-                break;
-              case CollectiveKind::reduce:
-                if (to != 0) break;
-                [[fallthrough]];
-              case CollectiveKind::all_reduce:
-              case CollectiveKind::reduce_scatter:
-                move(from, to, piece, !first);
-                break;
-              case CollectiveKind::all_gather:
-                move(from, to, c.participants[from].piece, false);
-                break;
-              case CollectiveKind::all_to_all:
-                break;
+        for (std::size_t part = 0; part < c.part_count(); ++part) {
+          const std::vector<Participant>& participants = c.part(part);
+          std::vector<std::vector<double>> sent;
+          for (const Participant& p : participants)
+            sent.push_back(p.send.valid() ? data(p.send) : std::vector<double>());
+          auto move = [&](std::size_t from, std::size_t to, const Box& box, bool add) {
+            if (!participants[from].send.valid() || !participants[to].receive.valid()) return;
+            for_box(box, box_of(participants[from].send), box_of(participants[to].receive),
+                    [&](std::size_t a, std::size_t b) {
+                      double& x = data(participants[to].receive)[b];
+                      x = (add ? x : 0.0) + sent[from][a];
+                    });
+          };
+          std::size_t n = participants.size();
+          for (std::size_t to = 0; to < n; ++to) {
+            const Box& piece = participants[to].piece;
+            bool first = true;
+            for (std::size_t from = 0; from < n; ++from) {
+              if (!participants[from].send.valid()) continue;
+              switch (c.kind) {
+                case CollectiveKind::send:
+                case CollectiveKind::broadcast:
+                  if (from == 0) move(from, to, piece, false);
+                  break;
+                case CollectiveKind::reduce:
+                  if (to != 0) break;
+                  [[fallthrough]];
+                case CollectiveKind::all_reduce:
+                case CollectiveKind::reduce_scatter:
+                  move(from, to, piece, !first);
+                  break;
+                case CollectiveKind::all_gather:
+                  move(from, to, participants[from].piece, false);
+                  break;
+                case CollectiveKind::all_to_all:
+                  break;
+              }
+              first = false;
             }
-            first = false;
           }
+          for (const Exchange& e : c.exchanges)
+            move(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box, false);
         }
-        for (const Exchange& e : c.exchanges)
-          move(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box, false);
         break;
       }
     }

@@ -81,9 +81,11 @@ void run(Group& g) {
     std::vector<CollectiveBuffers> buffers = buffers_of(g);
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < n; ++i)
-      threads.emplace_back([&, i] { run_collective(g.communication, i, buffers[i], DType::f64, *communicator, 0); });
+      threads.emplace_back([&, i] {
+        run_collective(g.communication, i, {&buffers[i], 1}, DType::f64, *communicator, 0);
+      });
   }
-  SharedCollective shared(g2.communication, buffers_of(g2), DType::f64);
+  SharedCollective shared(g2.communication, {buffers_of(g2)}, DType::f64);
   for (int round = 0; round < 3; ++round) {
     shared.reset();
     std::atomic<int> ended{0};
@@ -94,6 +96,33 @@ void run(Group& g) {
     CHECK(ended == 1);
     CHECK(same_bits(g, g2));
   }
+}
+
+// Several tensors in one collective.
+void run_joined(std::vector<Group>& parts) {
+  Communication c = parts[0].communication;
+  for (std::size_t k = 1; k < parts.size(); ++k) c.joined.push_back(parts[k].communication.participants);
+  Processes alone;
+  auto communicator = make_communicator(static_cast<int>(c.participants.size()), alone);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < c.participants.size(); ++i)
+      threads.emplace_back([&, i] {
+        std::vector<CollectiveBuffers> buffers;
+        for (Group& g : parts)
+          buffers.push_back({g.send[i].data(), g.send_box[i], g.receive[i].data(), g.receive_box[i]});
+        run_collective(c, i, buffers, DType::f64, *communicator, 0);
+      });
+  }
+  std::vector<std::vector<CollectiveBuffers>> buffers;
+  std::vector<Group> again = parts;
+  for (Group& g : again) {
+    for (std::vector<double>& r : g.receive) std::fill(r.begin(), r.end(), -1.0);
+    buffers.push_back(buffers_of(g));
+  }
+  SharedCollective shared(c, std::move(buffers), DType::f64);
+  CHECK(shared.help());
+  for (std::size_t k = 0; k < parts.size(); ++k) CHECK(same_bits(parts[k], again[k]));
 }
 
 Box rows(std::int64_t from, std::int64_t count, std::int64_t columns) { return {{from, 0}, {count, columns}}; }
@@ -170,6 +199,26 @@ TEST_CASE("reduce-scatter leaves each participant the sum of its piece, all-gath
       for_each(pieces[owner], [&](std::int64_t r, std::int64_t c) {
         for (std::size_t i = 0; i < count; ++i) CHECK(received_at(gather, i, r, c) == sum_at(gather, owner, r, c));
       });
+  }
+}
+
+TEST_CASE("tensors that are reduced in one collective get the bits that they get alone, strips of larger blocks too") {
+  for (std::size_t n : {2, 3, 5}) {
+    std::vector<Box> whole(n, rows(0, 7, 3)), strip(n, Box{{0, 1}, {7, 2}}), large(n, rows(0, 9, 5000)), pieces, others;
+    for (std::size_t i = 0; i < n; ++i) {
+      pieces.push_back(rows(static_cast<std::int64_t>(i), 1, 3));
+      others.push_back(rows(static_cast<std::int64_t>(i), 1, 5000));
+    }
+    std::vector<Group> sums = {make(CollectiveKind::all_reduce, whole, whole, strip),
+                               make(CollectiveKind::all_reduce, large, large, large)};
+    std::vector<Group> scattered = {make(CollectiveKind::reduce_scatter, whole, pieces, pieces),
+                                    make(CollectiveKind::reduce_scatter, large, large, others)};
+    for (std::vector<Group>& parts : {std::ref(sums), std::ref(scattered)}) {
+      std::vector<Group> alone = parts;
+      for (Group& g : alone) run(g);
+      run_joined(parts);
+      for (std::size_t k = 0; k < parts.size(); ++k) CHECK(parts[k].receive == alone[k].receive);
+    }
   }
 }
 

@@ -116,6 +116,8 @@ TEST_CASE("the memory peak is the largest sum of the buffers in use") {
   b.compute(0, 1, {t}, {y, z});            // w + y + z: 10400
   SimulationResult r = simulate(b.program, pair());
   CHECK(r.peak_memory == std::vector<Bytes>{{10400}, {0}});
+  // weight, gradient, optimizer_state, activation, input
+  CHECK(r.memory_by_category[0] == std::array<Bytes, 5>{{{400}, {0}, {0}, {10000}, {0}}});
   std::vector<std::int64_t> samples;
   for (const MemorySample& s : r.trace.memory) samples.push_back(s.used.count);
   CHECK(samples == std::vector<std::int64_t>{4400, 6400, 10400, 400});

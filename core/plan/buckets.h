@@ -1,0 +1,16 @@
+// Gradients of weights in buckets: all-reduces and reduce-scatters that only updates wait for, among the same devices
+// in the same order, become one collective with several parts (Communication::joined), in the order in which gradients
+// get ready (Li et al. 2020, "PyTorch Distributed", section 3.2.3). It starts when the last of them is ready; meanwhile
+// the backward pass goes on. Results are the same bit for bit: each part is added up as on its own (runtime/comm).
+#pragma once
+
+#include "core/base/units.h"
+#include "core/plan/program.h"
+
+namespace unity {
+
+// A bucket is closed when it has at least `bytes` of gradients (the last one of a group may have fewer). 0: nothing is
+// joined.
+Result<void> join_gradients(Program& program, Bytes bytes);
+
+}  // namespace unity

@@ -1,0 +1,183 @@
+#include "core/plan/pipeline_order.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "core/plan/task_pool.h"
+
+namespace unity {
+namespace {
+
+// A pass of one micro-batch through one part, forward or backward.
+struct Pass {
+  int part = 0;  // position in the chain
+  int micro = 0;
+  bool backward = false;
+};
+
+// ---- what a group does, one pass after the other ----
+
+std::vector<Pass> all_forward_then_backward(const std::vector<int>& parts, int micros) {
+  std::vector<Pass> passes;
+  for (int part : parts)
+    for (int m = 0; m < micros; ++m) passes.push_back({part, m, false});
+  for (std::size_t k = parts.size(); k-- > 0;)
+    for (int m = 0; m < micros; ++m) passes.push_back({parts[k], m, true});
+  return passes;
+}
+
+// `forward` and `backward` in their orders; the first `warmup` forward ones lead.
+std::vector<Pass> in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backward, std::size_t warmup) {
+  std::vector<Pass> passes(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(warmup));
+  for (std::size_t i = 0; i < backward.size(); ++i) {
+    if (warmup + i < forward.size()) passes.push_back(forward[warmup + i]);
+    passes.push_back(backward[i]);
+  }
+  return passes;
+}
+
+std::vector<Pass> interleave(const std::vector<int>& parts, int micros, int groups, int position) {
+  int v = static_cast<int>(parts.size()), total = v * micros;
+  std::vector<Pass> forward, backward;
+  for (int i = 0; i < total; ++i) {
+    int part = i % (groups * v) / groups, micro = i / (groups * v) * groups + i % groups;
+    forward.push_back({parts[static_cast<std::size_t>(part)], micro, false});
+    backward.push_back({parts[static_cast<std::size_t>(v - 1 - part)], micro, true});
+  }
+  int warmup = v == 1 ? groups - 1 - position : 2 * (groups - 1 - position) + (v - 1) * groups;
+  if (v > 1 && micros == groups) warmup = total;
+  return in_turn(forward, backward, static_cast<std::size_t>(std::min(warmup, total)));
+}
+
+Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& stages, PipelineOrder order) {
+  int groups = static_cast<int>(stages.groups.size()), m = stages.micro_batches;
+  int most = *std::max_element(stages.part_counts.begin(), stages.part_counts.end());
+  int least = *std::min_element(stages.part_counts.begin(), stages.part_counts.end());
+  if (order == PipelineOrder::one_f_one_b && most > 1)
+    return fail(
+        "1f1b: a device holds {} parts of the graph, between which others come; expected 1 (interleaved "
+        "orders several)",
+        most);
+  if (order == PipelineOrder::interleaved && most != least)
+    return fail("interleaved: devices hold {} to {} parts of the graph, expected the same number on all", least, most);
+  if (order == PipelineOrder::interleaved && most > 1 && m % groups != 0)
+    return fail("interleaved: {} micro-batches, expected a multiple of the {} stages", m, groups);
+  std::vector<std::vector<Pass>> passes;
+  for (int g = 0; g < groups; ++g) {
+    std::vector<int> parts;
+    for (std::size_t k = 0; k < stages.chain.size(); ++k)
+      if (stages.chain[k].group == g) parts.push_back(static_cast<int>(k));
+    passes.push_back(order == PipelineOrder::gpipe ? all_forward_then_backward(parts, m)
+                                                   : interleave(parts, m, groups, g));
+  }
+  return passes;
+}
+
+// ---- when a pass ends ----
+
+// How long the passes of each part take, [part][backward], in FLOPs of a device that does 16 of them for each byte of
+// memory traffic. Only the order of ends matters.
+std::vector<std::array<std::int64_t, 2>> durations(const Program& program, const PipelineStages& stages) {
+  std::map<std::tuple<int, bool, DeviceId>, double> work;
+  for (const Task& t : program.tasks)
+    if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0)
+      work[{stages.place[static_cast<std::size_t>(t.op)], t.phase == Phase::backward, t.device}] +=
+          t.flops + 16 * t.bytes;
+  std::vector<std::array<std::int64_t, 2>> result(stages.chain.size(), {1, 1});
+  for (const auto& [where, amount] : work) {
+    std::int64_t& longest = result[static_cast<std::size_t>(std::get<0>(where))][std::get<1>(where) ? 1 : 0];
+    longest = std::max(longest, static_cast<std::int64_t>(amount));
+  }
+  return result;
+}
+
+// The end of every pass, as [part][backward][micro-batch].
+using Ends = std::vector<std::array<std::vector<std::int64_t>, 2>>;
+
+Ends lay_out(const std::vector<std::vector<Pass>>& passes, const std::vector<std::array<std::int64_t, 2>>& duration,
+             int micros) {
+  constexpr std::int64_t kNever = -1;
+  Ends ends(duration.size());
+  for (auto& part : ends)
+    for (auto& direction : part) direction.assign(static_cast<std::size_t>(micros), kNever);
+  std::vector<std::size_t> next(passes.size(), 0);
+  std::vector<std::int64_t> free_at(passes.size(), 0);
+  std::size_t left = 0;
+  for (const auto& list : passes) left += list.size();
+  while (left > 0) {
+    std::size_t before = left;
+    for (std::size_t g = 0; g < passes.size(); ++g)
+      for (; next[g] < passes[g].size(); ++next[g], --left) {
+        Pass p = passes[g][next[g]];
+        auto part = static_cast<std::size_t>(p.part), micro = static_cast<std::size_t>(p.micro);
+        std::int64_t needs = 0;
+        bool known = true;
+        auto need = [&](std::size_t other, int direction) {
+          std::int64_t end = ends[other][static_cast<std::size_t>(direction)][micro];
+          known = known && end != kNever;
+          needs = std::max(needs, end);
+        };
+        if (p.backward) need(part, 0);
+        if (p.backward && part + 1 < ends.size()) need(part + 1, 1);
+        if (!p.backward && part > 0) need(part - 1, 0);
+        if (!known) break;
+        free_at[g] = std::max(free_at[g], needs) + duration[part][p.backward ? 1 : 0];
+        ends[part][p.backward ? 1 : 0][micro] = free_at[g];
+      }
+    UNITY_CHECK(left < before, "{} passes of a pipeline wait for one another", left);
+  }
+  return ends;
+}
+
+}  // namespace
+
+Result<void> order_micro_batches(Program& program, PipelineOrder order) {
+  PipelineStages stages = find_stages(program);
+  if (stages.micro_batches == 1) return {};
+  auto passes = UNITY_TRY(passes_of_groups(stages, order));
+  Ends ends = lay_out(passes, durations(program, stages), stages.micro_batches);
+
+  // Where passes end together, those further down the pipeline come first: what they send is waited for.
+  struct Key {
+    std::int64_t end = 0;
+    int upstream = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  constexpr Key kLast{std::numeric_limits<std::int64_t>::max(), 0};
+  auto parts = static_cast<int>(stages.chain.size());
+  std::vector<PooledTask> pool = take_tasks(program);
+  std::vector<Key> keys(pool.size());
+  std::vector<bool> free(pool.size(), false);  // waits for nothing and belongs to no pass
+  for (std::size_t i = 0; i < pool.size(); ++i) {
+    const Task& t = pool[i].task;
+    int place = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
+    if (t.phase == Phase::update) {
+      keys[i] = kLast;
+      continue;
+    }
+    if (place >= 0) {
+      const auto& part = ends[static_cast<std::size_t>(place)];
+      keys[i] = {part[t.phase == Phase::backward ? 1 : 0][static_cast<std::size_t>(t.micro)], parts - place};
+    }
+    free[i] = place < 0 && pool[i].after.empty();
+    for (std::size_t d : pool[i].after)
+      if (!free[d]) keys[i] = std::max(keys[i], keys[d]);
+  }
+  // Such as zeros: just before their first use.
+  std::vector<Key> first_use(pool.size(), kLast);
+  for (std::size_t i = pool.size(); i-- > 0;) {
+    if (free[i]) keys[i] = first_use[i];
+    for (std::size_t d : pool[i].after) first_use[d] = std::min(first_use[d], keys[i]);
+  }
+  std::vector<std::size_t> sorted(pool.size());
+  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  put_tasks(program, pool, sorted);
+  return {};
+}
+
+}  // namespace unity

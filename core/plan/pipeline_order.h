@@ -1,0 +1,29 @@
+// The order in which the devices of a pipeline take micro-batches: a permutation of a Program's tasks.
+//
+// A plain pipeline has one part of the graph on each of p groups of devices (stages.h), an interleaved one v parts.
+// With s a group's position among p, and m micro-batches:
+//
+//   gpipe        m forward passes, then m backward passes (of several parts: part by part)
+//                m micro-batches in flight; bubble (p - 1) / m of the ideal time
+//   1f1b         min(p - 1 - s, m) forward passes, then one forward, one backward in turn, then the backward passes
+//                left; at most p - s micro-batches in flight; the same bubble. One part for each group.
+//   interleaved  forward passes of p micro-batches of a part, then of the next part; min(2 (p - 1 - s) + (v - 1) p, v
+//   m)
+//                to begin with (all of them when m = p), then in turn as above; bubble (p - 1) / (v m). p divides m.
+//
+// The passes of all groups are laid out in time, each after what it needs, with durations estimated from FLOPs and
+// bytes; tasks are sorted by the end of their pass. What is no micro-batched operator (copies, sums, communications)
+// goes with the latest that it depends on. Hence dependencies and, on every device, the order of communications agree
+// among all participants, and no executor deadlocks. Updates stay at the end. Without micro-batches nothing changes.
+#pragma once
+
+#include "core/plan/program.h"
+#include "core/plan/schedule.h"
+#include "core/plan/stages.h"
+
+namespace unity {
+
+// Error when the stages have not the form that the order needs.
+Result<void> order_micro_batches(Program& program, PipelineOrder order);
+
+}  // namespace unity

@@ -1,0 +1,77 @@
+#include "core/plan/schedule.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/text.h"
+#include "core/plan/buckets.h"
+#include "core/plan/offload.h"
+#include "core/plan/pipeline_order.h"
+#include "core/plan/program.h"
+#include "core/plan/rematerialise.h"
+
+namespace unity {
+namespace {
+
+constexpr std::array<std::string_view, 3> kOrders = {"gpipe", "1f1b", "interleaved"};
+constexpr std::array<std::string_view, 2> kOffloads = {"none", "activations"};
+
+}  // namespace
+
+std::string_view to_string(PipelineOrder order) { return kOrders[static_cast<std::size_t>(order)]; }
+
+std::vector<std::string> pipeline_orders() { return {kOrders.begin(), kOrders.end()}; }
+
+PipelineOrder parse_pipeline_order(std::string_view text, std::string_view subject) {
+  auto found = std::find(kOrders.begin(), kOrders.end(), text);
+  if (found == kOrders.end()) throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kOrders, ", "));
+  return static_cast<PipelineOrder>(found - kOrders.begin());
+}
+
+std::string_view to_string(Offload offload) { return kOffloads[static_cast<std::size_t>(offload)]; }
+
+Offload parse_offload(std::string_view text, std::string_view subject) {
+  auto found = std::find(kOffloads.begin(), kOffloads.end(), text);
+  if (found == kOffloads.end())
+    throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kOffloads, " or "));
+  return static_cast<Offload>(found - kOffloads.begin());
+}
+
+std::string in_words(const Schedule& s) {
+  std::string text(to_string(s.order));
+  text += s.bucket.count > 0 ? fmt::format(", gradients in buckets of {}", to_string(s.bucket))
+                             : ", a collective for each gradient";
+  if (!s.remat.empty()) text += fmt::format(", computed again: {}", fmt::join(s.remat, ", "));
+  if (s.offload != Offload::none) text += fmt::format(", {} wait on the host", to_string(s.offload));
+  return text;
+}
+
+std::vector<std::string> parse_remat(std::string_view text, std::string_view subject) {
+  if (text.empty() || text == "none") return {};
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    std::size_t end = std::min(text.find(',', begin), text.size());
+    names.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const std::string& name : names) {
+    bool keyword = name == "none" || name == "blocks" || name == "all";
+    if (name.empty() || (keyword && names.size() > 1))
+      throw_input_error("{}: found '{}', expected none, blocks, all, or labels of operators separated by commas",
+                        subject, text);
+  }
+  return names;
+}
+
+Result<void> apply_schedule(Program& program, const Schedule& schedule) {
+  UNITY_TRY_VOID(rematerialise(program, schedule.remat));
+  UNITY_TRY_VOID(check_program(program));
+  UNITY_TRY_VOID(order_micro_batches(program, schedule.order));
+  UNITY_TRY_VOID(check_program(program));
+  UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
+  UNITY_TRY_VOID(check_program(program));
+  offload(program, schedule.offload);
+  return check_program(program);
+}
+
+}  // namespace unity

@@ -1,0 +1,59 @@
+// How a Program runs what its plan says: attributes of the plan that change order and memory, never results. Each is a
+// pass over the lowered Program (a file each), in this order:
+//
+//   rematerialise.h   which activations are computed again in the backward pass
+//   pipeline_order.h  the order of micro-batches
+//   buckets.h         which all-reduces of gradients become one
+//   offload.h         which activations wait in the memory of the host
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+
+namespace unity {
+
+enum class PipelineOrder : std::uint8_t {
+  gpipe,        // all forward passes, then all backward passes (Huang et al. 2019)
+  one_f_one_b,  // "1f1b": PipeDream-flush (Narayanan et al. 2021, "Memory-efficient pipeline-parallel DNN training")
+  interleaved,  // 1F1B with several parts of the graph on a device (Narayanan et al. 2021, Megatron-LM, section 2.2)
+};
+std::string_view to_string(PipelineOrder order);
+std::vector<std::string> pipeline_orders();
+// InputError, which begins with `subject`.
+PipelineOrder parse_pipeline_order(std::string_view text, std::string_view subject);
+
+enum class Offload : std::uint8_t {
+  none,
+  activations,  // results that wait for the backward pass
+};
+std::string_view to_string(Offload offload);
+// InputError, which begins with `subject`.
+Offload parse_offload(std::string_view text, std::string_view subject);
+
+struct Schedule {
+  PipelineOrder order = PipelineOrder::gpipe;
+  Bytes bucket{0};                 // of gradients: at least so many in one collective; 0: each tensor in its own
+  std::vector<std::string> remat;  // "blocks", "all", or labels of operators; empty: nothing is computed again
+  Offload offload = Offload::none;
+
+  bool operator==(const Schedule&) const = default;
+};
+
+// "1f1b, buckets of 25.00 MB, blocks computed again". For people.
+std::string in_words(const Schedule& schedule);
+
+// "none", "blocks", "all", "encoder.0,encoder.1.gelu". InputError (begins with `subject`) when a keyword stands beside
+// names, or a name is empty.
+std::vector<std::string> parse_remat(std::string_view text, std::string_view subject);
+
+class Program;
+
+// The passes, with check_program() after each. Error when the Program has a form that the schedule does not order, or
+// lacks a label that it names.
+Result<void> apply_schedule(Program& program, const Schedule& schedule);
+
+}  // namespace unity

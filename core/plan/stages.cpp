@@ -1,0 +1,152 @@
+#include "core/plan/stages.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace unity {
+namespace {
+
+void add(std::vector<std::size_t>& to, std::size_t x) {
+  if (std::find(to.begin(), to.end(), x) == to.end()) to.push_back(x);
+}
+
+// Operators are named by their index in Program::ops, groups by a number in the order of their first devices.
+class StageFinder {
+ public:
+  explicit StageFinder(const Program& program)
+      : program_(program),
+        batched_(program.ops.size(), false),
+        group_(program.ops.size(), 0),
+        part_(program.ops.size(), 0),
+        before_(program.ops.size()) {}
+
+  PipelineStages run() {
+    PipelineStages stages;
+    for (const Task& t : program_.tasks) {
+      if (t.kind != TaskKind::compute) continue;
+      if (t.micro > 0) batched_[static_cast<std::size_t>(t.op)] = true;
+      stages.micro_batches = std::max(stages.micro_batches, t.micro + 1);
+    }
+    stages.place.assign(program_.ops.size(), -1);
+    if (stages.micro_batches == 1) return stages;
+    find_groups();
+    find_sources();
+    number_parts();
+    make_chain(stages);
+    return stages;
+  }
+
+ private:
+  bool counts(const Task& t) const {
+    return t.kind == TaskKind::compute && t.phase == Phase::forward && batched_[static_cast<std::size_t>(t.op)];
+  }
+
+  // Devices that share a micro-batched operator are one group.
+  void find_groups() {
+    std::vector<std::size_t> parent(static_cast<std::size_t>(program_.devices));
+    std::iota(parent.begin(), parent.end(), std::size_t{0});
+    auto find = [&](std::size_t d) {
+      while (parent[d] != d) d = parent[d] = parent[parent[d]];
+      return d;
+    };
+    std::map<std::size_t, std::size_t> first_device;  // by operator
+    for (const Task& t : program_.tasks) {
+      if (!counts(t)) continue;
+      auto op = static_cast<std::size_t>(t.op);
+      std::size_t a = find(first_device.try_emplace(op, t.device.index()).first->second), b = find(t.device.index());
+      parent[std::max(a, b)] = std::min(a, b);
+      add(order_, op);
+    }
+    std::map<std::size_t, std::size_t> number;  // of a group, by its first device
+    for (const auto& [op, device] : first_device) number.try_emplace(find(device), 0);
+    for (auto& [device, index] : number) index = devices_.size(), devices_.emplace_back();
+    for (const auto& [op, device] : first_device) group_[op] = number.at(find(device));
+    for (std::size_t d = 0; d < parent.size(); ++d)
+      if (auto found = number.find(find(d)); found != number.end())
+        devices_[found->second].emplace_back(static_cast<std::int64_t>(d));
+  }
+
+  // Which operators an operator's operands come from, through copies and communications.
+  void find_sources() {
+    std::vector<std::vector<std::size_t>> sources(program_.tasks.size());
+    for (std::size_t i = 0; i < program_.tasks.size(); ++i) {
+      const Task& t = program_.tasks[i];
+      if (t.phase != Phase::forward) break;
+      for (TaskId d : program_.dependencies_of(t))
+        for (std::size_t op : sources[d.index()]) add(sources[i], op);
+      if (!counts(t)) continue;
+      auto op = static_cast<std::size_t>(t.op);
+      for (std::size_t source : sources[i])
+        if (source != op) add(before_[op], source);
+      sources[i] = {op};
+    }
+  }
+
+  void number_parts() {
+    // passed[op][g]: how many parts of group g lie on a way to op, which is on another.
+    std::vector<std::vector<int>> passed(program_.ops.size(), std::vector<int>(devices_.size(), 0));
+    for (std::size_t op : order_)
+      for (std::size_t p : before_[op]) {
+        for (std::size_t g = 0; g < devices_.size(); ++g)
+          passed[op][g] = std::max(passed[op][g], group_[p] == g && group_[op] != g ? part_[p] + 1 : passed[p][g]);
+        part_[op] = std::max(part_[op], group_[p] == group_[op] ? part_[p] : passed[p][group_[op]]);
+      }
+    // What only later parts of its group use joins the first of them.
+    constexpr int kUnused = -1, kElsewhere = -2;
+    std::vector<int> used_by(program_.ops.size(), kUnused);  // the first part that uses it
+    for (std::size_t k = order_.size(); k-- > 0;) {
+      std::size_t op = order_[k];
+      part_[op] = std::max(part_[op], used_by[op]);
+      for (std::size_t p : before_[op]) {
+        if (group_[p] != group_[op]) used_by[p] = kElsewhere;
+        if (used_by[p] == kUnused || used_by[p] > part_[op]) used_by[p] = part_[op];
+      }
+    }
+  }
+
+  // Parts by the longest way to them; groups by their first parts.
+  void make_chain(PipelineStages& stages) const {
+    std::vector<int> depth(program_.ops.size(), 0);
+    std::map<std::pair<std::size_t, int>, int> longest;
+    auto where = [&](std::size_t op) { return std::pair(group_[op], part_[op]); };
+    for (std::size_t op : order_) {
+      for (std::size_t p : before_[op]) depth[op] = std::max(depth[op], depth[p] + (where(p) != where(op) ? 1 : 0));
+      int& deepest = longest[where(op)];
+      deepest = std::max(deepest, depth[op]);
+    }
+    std::vector<std::pair<std::pair<std::size_t, int>, int>> chain(longest.begin(), longest.end());
+    std::stable_sort(chain.begin(), chain.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::map<std::size_t, int> position;  // of a group
+    for (const auto& [part, deepest] : chain) {
+      auto [found, fresh] = position.try_emplace(part.first, static_cast<int>(stages.groups.size()));
+      if (fresh) stages.groups.push_back(devices_[part.first]), stages.part_counts.push_back(0);
+      stages.chain.push_back({found->second, stages.part_counts[static_cast<std::size_t>(found->second)]++});
+    }
+    std::map<std::pair<OriginId, std::string>, int> place_of;  // gradients have the origin and label of their operator
+    for (std::size_t op : order_) {
+      auto at = std::find_if(chain.begin(), chain.end(), [&](const auto& part) { return part.first == where(op); });
+      stages.place[op] = static_cast<int>(at - chain.begin());
+      int& place = place_of.try_emplace({program_.ops[op].origin, program_.ops[op].name}, 0).first->second;
+      place = std::max(place, stages.place[op]);
+    }
+    for (std::size_t op = 0; op < program_.ops.size(); ++op)
+      if (auto found = place_of.find({program_.ops[op].origin, program_.ops[op].name});
+          batched_[op] && stages.place[op] < 0 && found != place_of.end())
+        stages.place[op] = found->second;
+  }
+
+  const Program& program_;
+  std::vector<bool> batched_;                     // by operator: it has micro-batches
+  std::vector<std::size_t> group_;                // by micro-batched operator of the forward pass
+  std::vector<int> part_;                         // the same: which of its group's parts
+  std::vector<std::vector<std::size_t>> before_;  // the same: those whose results it takes
+  std::vector<std::size_t> order_;                // these operators, as first computed
+  std::vector<std::vector<DeviceId>> devices_;    // by group
+};
+
+}  // namespace
+
+PipelineStages find_stages(const Program& program) { return StageFinder(program).run(); }
+
+}  // namespace unity

@@ -1,0 +1,45 @@
+// The tasks of a Program taken apart, so that a pass can order, add, join and drop them, and put them back.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/program.h"
+
+namespace unity {
+
+// A task with lists of its own. `after` holds positions in the pool, which stay the same whatever the order becomes.
+struct PooledTask {
+  Task task;
+  std::vector<BufferId> operands;
+  std::vector<std::size_t> after;
+};
+
+std::vector<PooledTask> take_tasks(const Program& program);
+
+// The tasks of `order` (positions in the pool), in that order, become the program's; whatever they come after must be
+// among them, before them.
+void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order);
+
+// Calls use(buffer, written) for what a task reads and writes; a buffer that is read and written counts as written, and
+// what an operator takes only the shape of is neither.
+template <class Use>
+void for_each_use(const Program& program, const Task& task, const std::vector<BufferId>& operands, Use&& use) {
+  if (task.kind == TaskKind::communicate) {
+    const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+    for (std::size_t part = 0; part < c.part_count(); ++part)
+      for (const Participant& p : c.part(part)) {
+        if (p.send.valid()) use(p.send, false);
+        if (p.receive.valid()) use(p.receive, true);
+      }
+    return;
+  }
+  const ProgramOp* op = task.kind == TaskKind::compute ? &program.ops[static_cast<std::size_t>(task.op)] : nullptr;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].valid() || (op && i < op->inputs && op->shape_only[i])) continue;
+    bool written = op ? i >= op->inputs : i + 1 == operands.size();
+    if (task.kind == TaskKind::update) written = i == 0 || (i > 1 && task.op < 0);
+    use(operands[i], written);
+  }
+}
+
+}  // namespace unity

@@ -1,0 +1,141 @@
+#include "core/search/pipeline_stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/rewrite/axis_classes.h"
+#include "core/search/mapping_search.h"
+
+namespace unity {
+namespace {
+
+NodeId id_of(std::size_t i) { return NodeId(static_cast<std::int64_t>(i)); }
+
+ValueRef source_of(const Pcg& pcg, ValueRef v) {
+  while (pcg[v.node].is_parallelization()) v = pcg[v.node].inputs[0];
+  return v;
+}
+
+// By node: the axis of the batch; absent where it has none that can be cut.
+std::map<NodeId, int> batch_axes(const Pcg& pcg) {
+  std::map<NodeId, int> axes;
+  std::vector<AxisClass> classes = axis_classes(pcg);
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    if (n.op->name() != "input" || n.outputs[0].dims.empty()) continue;
+    auto found = class_of_dimension(pcg, classes, {id_of(i), 0}, 0);
+    if (!found) continue;
+    for (const AxisClassMember& m : classes[*found].members) axes.emplace(m.node, m.axis);
+  }
+  return axes;
+}
+
+}  // namespace
+
+Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches) {
+  if (micro_batches == 1) return pcg;
+  static const Operator& pipeline = get_operator("pipeline");
+  std::map<NodeId, int> axes = batch_axes(pcg);
+  if (axes.empty()) return fail("no operator can take the batch in parts");
+  Pcg result;
+  result.set_name(pcg.name());
+  std::vector<NodeId> moved(pcg.size());
+  std::map<std::pair<ValueRef, int>, ValueRef> cut;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    std::vector<ValueRef> inputs;
+    auto axis = axes.find(id_of(i));
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      ValueRef v = {moved[n.inputs[k].node.index()], n.inputs[k].output};
+      bool leaf = pcg[source_of(pcg, n.inputs[k]).node].is_leaf();
+      for (std::size_t d = 0; leaf && axis != axes.end() && d < n.table->inputs[k].dims.size(); ++d) {
+        if (split_axis(*n.table, n.table->inputs[k].dims[d]) != axis->second) continue;
+        auto [found, fresh] = cut.try_emplace({v, static_cast<int>(d)});
+        if (fresh)
+          found->second = {UNITY_TRY(result.try_add(
+                               pipeline, {static_cast<std::int64_t>(d), std::int64_t{micro_batches}}, {v}, n.origin)),
+                           0};
+        v = found->second;
+        break;
+      }
+      inputs.push_back(v);
+    }
+    auto added = result.try_add(*n.op, n.attributes, std::move(inputs), n.origin, n.name);
+    if (!added.ok()) return fail("{} micro-batches: {}: {}", micro_batches, n.name, added.error().message);
+    moved[i] = *added;
+  }
+  std::vector<ValueRef> outputs;
+  for (ValueRef v : pcg.outputs()) outputs.push_back({moved[v.node.index()], v.output});
+  result.set_outputs(std::move(outputs));
+  return result;
+}
+
+std::vector<int> balanced_stages(const Pcg& pcg, int stages) {
+  std::vector<std::size_t> order;  // compute nodes
+  std::vector<double> work = {0};  // of those before
+  std::vector<std::size_t> place(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    place[i] = order.size();
+    if (!n.is_compute()) continue;
+    order.push_back(i);
+    work.push_back(work.back() + flops(*n.table, full_ranges(*n.table)));
+  }
+  // crossing[k]: bytes of values made before the k-th compute node and used by it or later.
+  std::vector<double> crossing(order.size() + 1, 0);
+  std::map<ValueRef, std::size_t> last_use;
+  for (std::size_t i : order)
+    for (ValueRef v : pcg.nodes()[i].inputs) {
+      ValueRef source = source_of(pcg, v);
+      if (pcg[source.node].is_compute()) last_use[source] = place[i];
+    }
+  for (const auto& [value, last] : last_use) {
+    Shape shape = pcg.shape(value).shape();
+    for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k)
+      crossing[k] += static_cast<double>(shape.elements() * size_of(shape.dtype));
+  }
+  std::vector<int> stage_of(pcg.size(), -1);
+  std::size_t begin = 0;
+  double share = work.back() / stages;
+  for (int s = 0; s < stages; ++s) {
+    std::size_t end = order.size();
+    if (s + 1 < stages) {
+      double wanted = share * (s + 1);
+      // Each of the stages left needs an operator.
+      std::size_t first = begin + 1, last = order.size() - static_cast<std::size_t>(stages - s - 1);
+      auto off = [&](std::size_t k) { return std::abs(work[k] - wanted); };
+      std::size_t nearest = first;
+      for (std::size_t k = first; k <= last; ++k)
+        if (off(k) < off(nearest)) nearest = k;
+      end = nearest;
+      for (std::size_t k = first; k <= last; ++k) {
+        if (off(k) > std::max(off(nearest), 0.1 * share)) continue;
+        if (crossing[k] < crossing[end] || (crossing[k] == crossing[end] && off(k) < off(end))) end = k;
+      }
+    }
+    for (; begin < end; ++begin) stage_of[order[begin]] = s;
+  }
+  for (std::size_t i : order)
+    for (ValueRef v : pcg.nodes()[i].inputs) {
+      ValueRef source = source_of(pcg, v);
+      if (pcg[source.node].is_leaf() && stage_of[source.node.index()] < 0) stage_of[source.node.index()] = stage_of[i];
+    }
+  return stage_of;
+}
+
+Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages, int groups, int width) {
+  std::vector<MachineMapping> mappings(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    if (n.is_parallelization()) continue;
+    TaskGrid grid = node_grid(pcg, id_of(i));
+    if (task_count(grid) > width)
+      return fail("{} ({}): {} tasks, expected at most the {} devices of a stage", n.name, n.op->name(),
+                  task_count(grid), width);
+    mappings[i] = natural_mapping(grid, std::max(stages[i], 0) % groups * width);
+  }
+  return mappings;
+}
+
+}  // namespace unity

@@ -1,0 +1,93 @@
+// Strategy `pipeline`: consecutive operators on consecutive devices, data parallelism inside a stage. Stages, parts for
+// each device, micro-batches and order are what the options say; those left open are tried.
+
+#include <algorithm>
+
+#include "core/rewrite/axis_classes.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/pipeline_stages.h"
+#include "core/search/strategy.h"
+#include "core/search/substitution.h"
+
+namespace unity {
+namespace {
+
+struct Choice {
+  int stages = 1, micro_batches = 1, parts = 1;
+};
+
+Result<std::int64_t> batch_of(const Pcg& pcg) {
+  for (const Node& n : pcg.nodes())
+    if (n.op->name() == "input" && !n.outputs[0].dims.empty()) return n.outputs[0].dims[0].size;
+  return fail("strategy pipeline: the model has no input with a batch dimension");
+}
+
+// The batch over `degree` devices.
+Result<State> data_parallel_state(const Pcg& model, int degree) {
+  State state{normalize(model), {}, {}};
+  if (degree == 1) return state;
+  std::vector<AxisClass> classes = axis_classes(state.pcg);
+  for (std::size_t i = 0; i < state.pcg.size(); ++i) {
+    const Node& n = state.pcg.nodes()[i];
+    if (n.op->name() != "input" || n.outputs[0].dims.empty()) continue;
+    if (auto found = class_of_dimension(state.pcg, classes, {NodeId(static_cast<std::int64_t>(i)), 0}, 0))
+      return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
+  }
+  return fail("no operator can be split along the batch");
+}
+
+Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
+  int width = input.devices / c.stages;
+  State state = UNITY_TRY(data_parallel_state(input.model, width));
+  Pcg pcg = UNITY_TRY(with_micro_batches(state.pcg, c.micro_batches));
+  auto operators = std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+  if (operators < c.stages * c.parts)
+    return fail("{} stages of {} parts for a model of {} operators", c.stages, c.parts, operators);
+  auto mappings = UNITY_TRY(map_stages(pcg, balanced_stages(pcg, c.stages * c.parts), c.stages, width));
+  std::string what = fmt::format("{} stages{} of {} devices, {} micro-batches, {}", c.stages,
+                                 c.parts > 1 ? fmt::format(" with {} parts each", c.parts) : "", width, c.micro_batches,
+                                 to_string(input.options.schedule.order));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
+  return Outcome{std::move(candidate), std::move(state.steps), what};
+}
+
+}  // namespace
+
+Result<Outcome> pipeline(const StrategyInput& input) {
+  const SearchOptions& o = input.options;
+  std::int64_t batch = UNITY_TRY(batch_of(input.model));
+  bool interleaved = o.schedule.order == PipelineOrder::interleaved;
+  if (o.stages > 0 && input.devices % o.stages != 0)
+    return fail("strategy pipeline: {} stages, expected a divisor of the {} devices", o.stages, input.devices);
+  std::vector<int> stages;
+  for (int s = 1; s <= input.devices; ++s)
+    if (o.stages == s || (o.stages == 0 && input.devices % s == 0 && (s > 1 || input.devices == 1)))
+      stages.push_back(s);
+  Result<Outcome> best =
+      fail("strategy pipeline: a batch of {} samples has no micro-batches over {} devices", batch, input.devices);
+  int tried = 0;
+  for (int s : stages) {
+    std::vector<int> micros;
+    if (o.micro_batches > 0) micros = {o.micro_batches};
+    for (int m : {s, 2 * s, 4 * s, 8 * s})
+      if (o.micro_batches == 0 && batch % (static_cast<std::int64_t>(m) * (input.devices / s)) == 0)
+        micros.push_back(m);
+    for (int m : micros) {
+      Result<Outcome> next = try_choice(input, {s, m, o.parts > 0 ? o.parts : interleaved ? 2 : 1});
+      ++tried;
+      if (!next.ok()) {
+        if (!best.ok()) best = Error{"strategy pipeline: " + next.error().message};
+        continue;
+      }
+      bool fits = input.evaluator.fits(next->candidate.score);
+      bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
+                    (fits == input.evaluator.fits(best->candidate.score) &&
+                     next->candidate.score.iteration < best->candidate.score.iteration);
+      if (better) best = std::move(next);
+    }
+  }
+  if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);
+  return best;
+}
+
+}  // namespace unity

@@ -1,0 +1,64 @@
+#include <catch2/catch.hpp>
+
+#include "core/graph/builder.h"
+#include "core/plan/lower.h"
+#include "core/plan/memory_plan.h"
+#include "core/plan/offload.h"
+#include "simulator/simulate.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/stub_cost_model.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+constexpr int kLength = 20;
+
+// 20 functions of [16, 16], 1024 bytes each; a weight in front, so that gradients flow.
+Program chain(Offload offload) {
+  Builder b("chain");
+  ValueRef h = b.apply("matmul", {}, {b.input("x", {16, 16}), b.weight("w", {16, 16})});
+  for (int k = 0; k < kLength; ++k) h = b.apply("sigmoid", {}, {h}, "f" + std::to_string(k));
+  Pcg pcg = std::move(b).finish({b.apply("reduce_mean", {Dims{0, 1}}, {h})});
+  return lower(pcg, natural_mappings(pcg), uniform_topology(1), {.schedule = {.offload = offload}}).value();
+}
+
+std::vector<const Task*> copies(const Program& program, Phase phase) {
+  std::vector<const Task*> list;
+  for (const Task& t : program.tasks)
+    if (t.stream == Stream::copy && t.phase == phase) list.push_back(&t);
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("results that are used again late go to the host and come back, on the copy stream") {
+  Program program = chain(Offload::activations);
+  auto out = copies(program, Phase::forward), in = copies(program, Phase::backward);
+  REQUIRE(out.size() == in.size());
+  // Forward tasks: matmul, f0 .. f19, mean (22). f_i is used last by task i + 2, the (i + 3)rd, and first in the
+  // backward pass after the mean's gradient (2 tasks) and those of f19 .. f_(i+1): by task 22 + 2 + 19 - i. At least 8
+  // tasks between: 43 - i >= i + 3 + 8, so f0 .. f16.
+  CHECK(chain(Offload::none).tasks.size() == 22 + 2 + 20 + 1 + 1);  // with the weight's gradient and its update
+  CHECK(out.size() == 17);
+  for (const Task* t : out) {
+    CHECK(program.buffer(program.operands_of(*t)[1]).on_host);
+    CHECK(!program.buffer(program.operands_of(*t)[0]).on_host);
+  }
+  for (const Task* t : in) CHECK(program.buffer(program.operands_of(*t)[0]).on_host);
+}
+
+TEST_CASE("what waits on the host takes no memory of the device") {
+  Topology one = uniform_topology(1);
+  Program plain = chain(Offload::none), moved = chain(Offload::activations);
+  std::int64_t before = simulate(plain, one, {}).peak_memory[0].count,
+               after = simulate(moved, one, {}).peak_memory[0].count;
+  // At the turn 20 results wait without; with it f17 .. f19, and those on their way: out those of the last 4 tasks,
+  // back those of the next 4.
+  CHECK(before - after >= 9 * 1024);
+  MemoryPlan there = plan_memory(plain), here = plan_memory(moved);
+  CHECK(there.host_arenas[0].count == 0);
+  CHECK(here.host_arenas[0].count == 17 * 1024);
+  CHECK(there.arenas[0].count - here.arenas[0].count >= 9 * 1024);
+}
