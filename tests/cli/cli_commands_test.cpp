@@ -109,6 +109,9 @@ TEST_CASE("search, explain, simulate, export, run and validate go the same way w
   CHECK(unity("explain " + plan).out.find("2-way data") != std::string::npos);
   json simulated = json::parse(unity("simulate " + plan + " --json --trace " + f.file("trace.json")).out);
   CHECK(simulated["iteration_seconds"] > 0);
+  json explained = json::parse(unity("explain " + plan + " --json").out);
+  CHECK(explained["iteration_seconds"] == simulated["iteration_seconds"]);
+  CHECK(explained["model_flops_utilization"] <= explained["executed_flops_utilization"]);
   CHECK(json::parse(read(f.file("trace.json")))["format"] == "unity-trace");
   CHECK(unity("export " + plan + " --format dot -o " + f.file("g.dot")).code == 0);
   CHECK(read(f.file("g.dot")).find("digraph") != std::string::npos);
