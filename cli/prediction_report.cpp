@@ -99,7 +99,7 @@ std::string algorithm_text(CollectiveAlgorithm algorithm, const std::string& pro
 void print_collectives(const PredictionReport& r) {
   if (r.collectives.empty()) return;
   fmt::print("\n");
-  Table table({"collectives", "devices", "count", "size", "by", "why", "alone", "instead, for the largest"});
+  Table table({"collectives", "devices", "count", "size", "by", "why", "each, alone", "instead, for the largest"});
   table.left(4).left(5).left(7);
   for (const CollectiveSummary& s : r.collectives) {
     std::string size = to_string(s.smallest), instead = "-";
@@ -108,7 +108,8 @@ void print_collectives(const PredictionReport& r) {
       instead = fmt::format("{} ({:.2f}x)", algorithm_text(s.alternatives[1].algorithm, s.alternatives[1].protocol),
                             ratio(s.alternatives[1].time, s.alternatives[0].time));
     table.add({std::string(to_string(s.kind)), std::to_string(s.participants), std::to_string(s.count), size,
-               algorithm_text(s.algorithm, s.protocol), std::string(to_string(s.reason)), to_string(s.idle), instead});
+               algorithm_text(s.algorithm, s.protocol), std::string(to_string(s.reason)),
+               to_string(Picoseconds{s.idle.count / s.count}), instead});
   }
   table.print();
 }

@@ -1,4 +1,4 @@
-// What is written as Chakra execution traces, read back. (Its name keeps it out of test_trace, which has no protobuf.)
+// What is written as Chakra execution traces, read back.
 #include <map>
 #include <set>
 
