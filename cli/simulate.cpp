@@ -103,10 +103,8 @@ void simulate_plan(const Options& o) {
   Topology topology;
   Plan plan = source.load(topology);
   Program program = lower_plan(plan, topology, true);
-  SimulationOptions options{.fold = !o.whole,
-                            .steps = o.settings.steps,
-                            .collectives = o.settings.options(),
-                            .noise = o.noise.noise()};
+  SimulationOptions options{
+      .fold = !o.whole, .steps = o.settings.steps, .collectives = o.settings.options(), .noise = o.noise.noise()};
   std::optional<SimulationResult> unscaled;
   if (!scales.empty()) unscaled = Scenario(program, topology, {}, options).simulate(true);
   Scenario scenario(program, topology, scales, options);
@@ -190,8 +188,9 @@ void add_simulate(CLI::App& app) {
   o->scales.add(*command, flows);
   o->noise.add(*command, flows);
   command
-      ->add_flag("--no-fold", o->whole,
-                 "Simulate every device; else one of each class of devices that do the same, which gives the same times")
+      ->add_flag(
+          "--no-fold", o->whole,
+          "Simulate every device; else one of each class of devices that do the same, which gives the same times")
       ->excludes(flows);
   command->add_flag("--critical-path", o->critical_path, "Say which tasks the iteration waits for")->excludes(flows);
   command->add_flag("--collectives", o->collectives, "Say which algorithm each collective takes, and why")
