@@ -337,6 +337,8 @@ TEST_CASE("explain predicts what a plan is bound by, and what would make it fast
     CHECK(text.find(said) != std::string::npos);
   check_refused("explain " + plan + " --scale link:infinband=2", {"--scale", "infinband", "infiniband"});
   check_refused("simulate " + plan + " --scale device=x", {"--scale", "found 'x'"});
+  check_refused("simulate --collective all_reduce --bytes 1000 --topology summit --scale link=2",
+                {"--scale needs PLAN"});
 }
 
 TEST_CASE("a plan is exported as timelines and as Chakra traces") {
