@@ -24,7 +24,8 @@ Hash hash_spec(const DeviceSpec& s) {
   h = combine(combine(h, hash_number(s.memory_bandwidth.rate)), static_cast<Hash>(s.memory.count));
   h = combine(h, static_cast<Hash>(s.launch_overhead.count));
   h = combine(h, static_cast<Hash>(s.handover.count));
-  if (s.interference > 0) h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
+  if (s.interference > 0)
+    h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
   return hash_curve(hash_curve(h, s.matmul_efficiency), s.memory_efficiency);
 }
 
@@ -105,6 +106,23 @@ std::vector<LinkId> Topology::route(DeviceId from, DeviceId to, std::uint64_t la
   if (auto custom = custom_routes.find({from, to}); custom != custom_routes.end()) return custom->second;
   std::vector<LinkId> route;
   routes_->walk_back(device(from).vertex, device(to).vertex, label, [&](LinkId l) { route.push_back(l); });
+  std::reverse(route.begin(), route.end());
+  return route;
+}
+
+VertexId Topology::host(DeviceId id) const {
+  UNITY_CHECK(routes_, "topology '{}' is not finished", name);
+  return routes_->host(device(id).vertex);
+}
+
+std::vector<LinkId> Topology::route_to_host(DeviceId id) const { return route_between(device(id).vertex, host(id)); }
+
+std::vector<LinkId> Topology::route_from_host(DeviceId id) const { return route_between(host(id), device(id).vertex); }
+
+std::vector<LinkId> Topology::route_between(VertexId from, VertexId to) const {
+  UNITY_CHECK(from.valid() && to.valid(), "topology '{}': a device without a host", name);
+  std::vector<LinkId> route;
+  routes_->walk_back(from, to, 0, [&](LinkId l) { route.push_back(l); });
   std::reverse(route.begin(), route.end());
   return route;
 }
