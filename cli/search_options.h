@@ -10,7 +10,8 @@
 
 namespace unity::cli {
 
-// --schedule --bucket --remat --offload --weights: attributes of a plan that say how it runs (core/plan/schedule.h).
+// --schedule --bucket --remat --offload --weight-versions: attributes of a plan that say how it runs
+// (core/plan/schedule.h).
 struct ScheduleOptions {
   std::string order, bucket, remat, offload, weights;  // empty: as the plan has
 

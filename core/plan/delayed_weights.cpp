@@ -10,7 +10,7 @@ namespace unity {
 Result<void> delay_weights(Program& program, WeightVersions weights) {
   if (weights == WeightVersions::newest) return {};
   std::size_t stages = find_stages(program).groups.size();
-  if (stages < 2) return fail("weights 2bw: found a plan of {} pipeline stages, expected at least 2", stages);
+  if (stages < 2) return fail("weight versions 2bw: found a plan of {} pipeline stages, expected at least 2", stages);
   std::vector<PooledTask> pool = take_tasks(program);
   std::vector<std::vector<std::size_t>> users(program.buffers.size());
   for (std::size_t i = 0; i < pool.size(); ++i)

@@ -166,6 +166,7 @@ TEST_CASE("plans without stages are refused delayed weights") {
   options.schedule.weights = WeightVersions::delayed;
   auto program = lower(c.serial, std::vector<MachineMapping>(c.serial.size()), uniform_topology(1), options);
   REQUIRE(!program.ok());
-  CHECK_THAT(program.error().message, Catch::Contains("weights 2bw: found a plan of 0 pipeline stages"));
-  CHECK_THROWS_WITH(parse_weight_versions("3bw", "--weights"), "--weights: found '3bw', expected newest or 2bw");
+  CHECK_THAT(program.error().message, Catch::Contains("weight versions 2bw: found a plan of 0 pipeline stages"));
+  CHECK_THROWS_WITH(parse_weight_versions("3bw", "--weight-versions"),
+                    "--weight-versions: found '3bw', expected newest or 2bw");
 }
