@@ -20,13 +20,17 @@ void ScheduleOptions::add(CLI::App& command, bool short_name) {
       "--remat", remat,
       "Activations to compute again in the backward pass: none, blocks, all (about sqrt(n) segments), or "
       "labels of operators, comma-separated");
-  command.add_option("--offload", offload, "What waits on the host: none, or activations (backend cpu)");
+  command.add_option("--offload", offload,
+                     "What waits on the host: none, activations, optimizer, or activations,optimizer (backend cpu)");
+  command.add_option("--weight-versions", weights,
+                     "Weights that a pipeline's passes read: newest (default), or those of one update before: 2bw");
 }
 
 void ScheduleOptions::apply(Schedule& schedule) const {
   if (!order.empty()) schedule.order = parse_pipeline_order(order, "--pipeline-schedule");
   if (!bucket.empty()) schedule.bucket = bucket == "0" ? Bytes{} : parse_memory("--bucket", bucket);
   if (!offload.empty()) schedule.offload = parse_offload(offload, "--offload");
+  if (!weights.empty()) schedule.weights = parse_weight_versions(weights, "--weight-versions");
   if (!remat.empty()) schedule.remat = parse_remat(remat, "--remat");
 }
 

@@ -10,10 +10,10 @@
 
 namespace unity::cli {
 
-// --schedule --bucket --remat --offload: attributes of a plan that change order and memory, never results
+// --schedule --bucket --remat --offload --weight-versions: attributes of a plan that say how it runs
 // (core/plan/schedule.h).
 struct ScheduleOptions {
-  std::string order, bucket, remat, offload;  // empty: as the plan has
+  std::string order, bucket, remat, offload, weights;  // empty: as the plan has
 
   // `run` has a --schedule of its own, of the learning rate; there it is --pipeline-schedule alone.
   void add(CLI::App& command, bool short_name = true);

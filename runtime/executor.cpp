@@ -9,6 +9,7 @@
 #include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
+#include "core/plan/delayed_weights.h"
 #include "core/plan/row_updates.h"
 #include "runtime/cpu/threads.h"
 
@@ -42,7 +43,8 @@ struct Executor::Implementation {
       const ProgramTensor& tensor = p.tensor_of(id);
       if (p.buffers[b].category == BufferCategory::weight && tensor.leaf >= 0)
         weight_buffers[tensor.name].push_back(id);
-      if (p.buffers[b].category == BufferCategory::optimizer_state) optimizer_buffers[tensor.name].push_back(id);
+      if (p.buffers[b].category == BufferCategory::optimizer_state && !p.buffers[b].staged)
+        optimizer_buffers[tensor.name].push_back(id);
       if (p.buffers[b].category == BufferCategory::input) input_buffers[tensor.name].push_back(id);
     }
     std::vector<BufferId> weights;
@@ -51,9 +53,9 @@ struct Executor::Implementation {
     parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
     for (const Task& t : p.tasks)
       if (is_row_update(t))
-        row_updates[p.tensor_of(p.operands_of(t)[0]).name].push_back(t);
+        row_updates[updated_weight(t)].push_back(t);
       else if (t.kind == TaskKind::update)
-        gradient_buffers[p.tensor_of(p.operands_of(t)[0]).name].push_back(p.operands_of(t)[1]);
+        gradient_buffers[updated_weight(t)].push_back(p.operands_of(t)[1]);
   }
 
   // Of each device, the same in all processes, as the order of sums depends on it: the least of the nodes' fair shares.
@@ -74,6 +76,12 @@ struct Executor::Implementation {
     int least = std::numeric_limits<int>::max();
     for (const auto& [rank, node] : nodes) least = std::min(least, node.cores / std::max(1, node.devices));
     return std::max(1, least);
+  }
+
+  // The weight's name, whichever of its versions the task updates (delayed_weights.h).
+  std::string updated_weight(const Task& update) const {
+    const ProgramTensor& tensor = program.tensor_of(program.operands_of(update)[0]);
+    return tensor.leaf >= 0 ? program.leaves[static_cast<std::size_t>(tensor.leaf)].name : tensor.name;
   }
 
   int owner(BufferId id) const { return processes.owner(program.buffer(id).device, program.devices); }
@@ -408,6 +416,9 @@ HostTensor Executor::gradient(const std::string& name, int reader) const {
 
 void Executor::set_weight(const std::string& name, const HostTensor& value) {
   implementation_->assign(implementation_->find(implementation_->weight_buffers, name, "weight"), "weight", value);
+  if (auto next = implementation_->weight_buffers.find(next_version(name));
+      next != implementation_->weight_buffers.end())
+    implementation_->assign(next->second, "weight", value);
 }
 
 std::vector<StateTensor> Executor::state() const {
@@ -428,7 +439,8 @@ HostTensor Executor::state(const std::string& name, int reader) const {
 }
 
 void Executor::set_state(const std::string& name, const HostTensor& value) {
-  if (implementation_->weight_buffers.contains(name)) return set_weight(name, value);
+  if (auto weight = implementation_->weight_buffers.find(name); weight != implementation_->weight_buffers.end())
+    return implementation_->assign(weight->second, "weight", value);
   implementation_->assign(implementation_->find(implementation_->optimizer_buffers, name, "weight or optimizer state"),
                           "state", value);
 }

@@ -73,6 +73,7 @@ class Executor {
   HostTensor weight(const std::string& name, int reader = kEveryone) const;
   // As the optimizer read it in the last step.
   HostTensor gradient(const std::string& name, int reader = kEveryone) const;
+  // In all its versions, where there are several (delayed_weights.h); weight() is what the next step's passes read.
   void set_weight(const std::string& name, const HostTensor& value);
   std::vector<std::string> weight_names() const;
   // Bytes of all buffers of each device.

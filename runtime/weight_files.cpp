@@ -22,7 +22,10 @@ void set_initial_values(Executor& executor, const Program& program, const std::s
       throw_input_error("{}: tensor '{}': found shape [{}], expected [{}] as in the model", path, name,
                         fmt::join(info.dims, ", "), fmt::join(value.dims, ", "));
     value.reals = file.reals(info);
-    executor.set_state(name, value);
+    if (leaf.op->trainable())
+      executor.set_weight(name, value);
+    else
+      executor.set_state(name, value);
   }
 }
 

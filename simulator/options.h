@@ -13,8 +13,8 @@ namespace unity {
 // Devices that are not as fast as their specification says. Off by default.
 struct Noise {
   std::uint64_t seed = 1;
-  // Each task's time, but not a communication's, is multiplied by exp(s z - s^2 / 2), z standard normal by (seed,
-  // task): on average by 1.
+  // Each task's time, but not that of what crosses links (communications, copies to and from hosts), is multiplied by
+  // exp(s z - s^2 / 2), z standard normal by (seed, task): on average by 1.
   double jitter = 0;                                    // s
   std::vector<std::pair<DeviceId, double>> stragglers;  // whose tasks take this many times as long
 };

@@ -38,6 +38,13 @@ class NoiseFactors {
   bool quiet_ = true;
 };
 
+std::shared_ptr<const CollectiveChoice> host_copy(const Program& program, const Task& task,
+                                                  const CollectiveCache& cache) {
+  bool out = program.copies_to_host(task);
+  if (!out && !program.copies_from_host(task)) return nullptr;
+  return cache.host_copy(task.device, out, {std::llround(task.bytes)});
+}
+
 }  // namespace
 
 PreparedProgram prepare(const Program& program, const CollectiveCache& cache, const SimulationOptions& options) {
@@ -46,20 +53,26 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
               program.devices, topology.device_count());
   check_options(options.collectives, topology);
   NoiseFactors noise(options.noise, topology.device_count());
-  PreparedProgram prepared{&program, TaskGraph(program), {}, {}, {}, {}};
+  PreparedProgram prepared{&program, TaskGraph(program), {}, {}, {}, {}, {}};
   TaskTimes times(program, topology);
   prepared.times.resize(program.tasks.size());
+  prepared.flows.resize(program.tasks.size(), PreparedProgram::kNoFlow);
   prepared.choices.resize(program.communications.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     TaskId id(static_cast<std::int64_t>(t));
     const Task& task = program.tasks[t];
-    if (task.kind != TaskKind::communicate) {
+    if (auto copy = host_copy(program, task, cache)) {
+      prepared.times[t] = {copy->predicted(), false};
+      prepared.flows[t] = static_cast<std::uint32_t>(prepared.choices.size());
+      prepared.choices.push_back(std::move(copy));
+    } else if (task.kind != TaskKind::communicate) {
       prepared.times[t] = times.time(id);
       prepared.times[t].alone = noise.apply(prepared.times[t].alone, task.device, t);
     } else if (auto measured = times.communication(id)) {
       prepared.times[t] = {*measured, true};
     } else {
       auto index = static_cast<std::size_t>(task.op);
+      prepared.flows[t] = static_cast<std::uint32_t>(index);
       prepared.choices[index] = cache.choose(program.communications[index], options.collectives);
     }
   }

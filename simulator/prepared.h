@@ -1,5 +1,5 @@
 // A Program made ready to be simulated, as often as one likes: what its tasks wait for, what they take alone, and how
-// its communications use the links.
+// its communications, and copies between devices and hosts, use the links.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,13 @@ namespace unity {
 struct PreparedProgram {
   const Program* program = nullptr;  // its order counts only as far as `graph` says
   TaskGraph graph;
-  // By task. Of communications: only where it is measured.
+  static constexpr std::uint32_t kNoFlow = UINT32_MAX;
+  // By task. Of what crosses links: copies alone on the idle machine, communications only where it is measured.
   std::vector<TaskTimes::Time> times;
+  // By task that crosses links: its place in `choices`; kNoFlow where `times` says all.
+  std::vector<std::uint32_t> flows;
   std::vector<Picoseconds> handovers;  // by device: until a task notices the end of one on another stream
-  // By communication; null where the time is measured.
+  // By communication, null where the time is measured; then of the copies between devices and hosts.
   std::vector<std::shared_ptr<const CollectiveChoice>> choices;
   std::vector<BytesPerSecond> capacities;  // by link that the choices name
 };

@@ -23,11 +23,11 @@ class Simulation {
         topology_(topology),
         options_(options),
         waits_for_(prepared.graph.waits_for()),
-        collectives_(prepared.capacities, program_.communications.size(), options.collectives, options.steps),
+        collectives_(prepared.capacities, prepared.choices.size(), options.collectives, options.steps),
         shared_(topology_, program_.communications.size()),
         memory_(program_, options.trace),
         running_(topology_.device_count() + program_.communications.size()),
-        communication_tasks_(program_.communications.size()) {
+        flow_tasks_(prepared.choices.size()) {
     if (options.trace) starts_.resize(program_.tasks.size());
     if (options.trace && options.links) collectives_.record(links_);
   }
@@ -60,7 +60,7 @@ class Simulation {
  private:
   struct Event {
     enum class Kind : std::uint8_t { end, shared_end, enter, drained, noticed } kind;
-    std::uint32_t index;    // end, noticed: task; shared_end: user; enter: communication; drained: flow
+    std::uint32_t index;    // end, noticed: task; shared_end: user; enter: collective or copy; drained: flow
     std::uint32_t part;     // enter: of the collective
     std::uint32_t version;  // shared_end, drained: stale when it differs
   };
@@ -78,6 +78,7 @@ class Simulation {
     if (task.kind == TaskKind::communicate) return start_communication(id);
     const TaskTimes::Time& time = prepared_.times[id];
     ++(time.measured ? profiled_ : estimated_);
+    if (prepared_.flows[id] != PreparedProgram::kNoFlow) return start_flow(id);
     if (task.stream == Stream::compute && shared_.shared(task.device)) {
       // A measured time is that of all threads of the device, an estimate that of one.
       Picoseconds work = time.alone;
@@ -98,19 +99,23 @@ class Simulation {
       return;
     }
     ++estimated_;
-    communication_tasks_[index] = id;
     shared_.communicates(program_.communications[index], true);
     if (options_.trace) choices_.push_back({TaskId(id), choice->reason, choice->alternatives});
-    if (collectives_.start(static_cast<std::uint32_t>(index), choice, now_))
-      queue_.push(now_, {Event::Kind::end, id, 0, 0});
+    start_flow(id);
+  }
+
+  void start_flow(std::uint32_t id) {
+    std::uint32_t flow = prepared_.flows[id];
+    flow_tasks_[flow] = id;
+    if (collectives_.start(flow, prepared_.choices[flow], now_)) queue_.push(now_, {Event::Kind::end, id, 0, 0});
     proceed(std::nullopt);
   }
 
-  // Queues what a collective does next, and ends the communication that has ended, if one has.
+  // Queues what a collective or copy does next, and ends the task that has ended, if one has.
   void proceed(std::optional<std::uint32_t> ended) {
     for (const RunningCollectives::Entry& e : collectives_.take_entries())
       queue_.push(e.time, {Event::Kind::enter, e.collective, e.part, 0});
-    if (ended) end(communication_tasks_[*ended]);
+    if (ended) end(flow_tasks_[*ended]);
   }
 
   void handle(const Event& event) {
@@ -192,8 +197,8 @@ class Simulation {
   RunningCollectives collectives_;
   SharedCompute shared_;
   MemoryTracker memory_;
-  std::vector<std::uint32_t> running_;              // by user of shared compute: its task
-  std::vector<std::uint32_t> communication_tasks_;  // by communication
+  std::vector<std::uint32_t> running_;     // by user of shared compute: its task
+  std::vector<std::uint32_t> flow_tasks_;  // by place in PreparedProgram::choices
   std::vector<TaskCollective> choices_;
   std::vector<std::uint32_t> ready_, starting_;
   std::vector<Picoseconds> starts_;

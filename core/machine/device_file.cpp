@@ -63,9 +63,9 @@ std::vector<std::string> yaml_names(const std::filesystem::path& folder) {
 DeviceSpec load_device_file(const std::string& file) {
   YamlReader yaml(file, "unity-device", 1);
   const YAML::Node& root = yaml.root();
-  yaml.check_keys(root,
-                  {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth", "memory",
-                   "launch_overhead", "handover", "interference", "matmul_efficiency", "memory_efficiency", "profile"});
+  yaml.check_keys(root, {"format", "version", "name", "kind", "peak", "elementwise_peak", "memory_bandwidth",
+                         "host_bandwidth", "memory", "launch_overhead", "handover", "interference", "matmul_efficiency",
+                         "memory_efficiency", "profile"});
   DeviceSpec spec;
   spec.name = yaml.text(yaml.require(root, "name"), "name");
   YAML::Node kind = yaml.require(root, "kind");
@@ -88,6 +88,10 @@ DeviceSpec load_device_file(const std::string& file) {
   auto bandwidth = yaml.require(root, "memory_bandwidth");
   spec.memory_bandwidth = yaml.quantity(bandwidth, "memory_bandwidth", parse_bandwidth);
   if (!(spec.memory_bandwidth.rate > 0)) yaml.fail_at(bandwidth, "memory_bandwidth: expected more than 0");
+  if (YAML::Node host = root["host_bandwidth"]) {
+    spec.host_bandwidth = yaml.quantity(host, "host_bandwidth", parse_bandwidth);
+    if (!(spec.host_bandwidth.rate > 0)) yaml.fail_at(host, "host_bandwidth: expected more than 0");
+  }
   auto memory = yaml.require(root, "memory");
   spec.memory = yaml.quantity(memory, "memory", parse_bytes);
   if (spec.memory.count <= 0) yaml.fail_at(memory, "memory: expected more than 0");

@@ -122,11 +122,26 @@ bool RouteGraph::Search::is_tight(LinkId id) const {
   return extend(before, link) == ways_[link.to.index()];
 }
 
+VertexId RouteGraph::Search::nearest(std::span<const VertexId> vertices) const {
+  VertexId best;
+  for (VertexId v : vertices) {
+    if (!reached(v)) continue;
+    const Way &way = ways_[v.index()], *least = best.valid() ? &ways_[best.index()] : nullptr;
+    if (!least || way.hops < least->hops || (way.hops == least->hops && way.better_than(*least))) best = v;
+  }
+  return best;
+}
+
 RouteTable::RouteTable(const Topology& topology)
     : graph_(topology), routing_(topology.routing), tree_of_(topology.vertices.size()) {
   for (std::size_t d = 0; d < topology.devices.size(); ++d)
     tree_of_[topology.devices[d].vertex.index()] = static_cast<std::uint32_t>(d);
-  trees_ = std::make_unique<Tree[]>(topology.devices.size());
+  for (std::size_t v = 0; v < topology.vertices.size(); ++v) {
+    if (!topology.vertices[v].host) continue;
+    tree_of_[v] = static_cast<std::uint32_t>(topology.devices.size() + hosts_.size());
+    hosts_.push_back(VertexId(static_cast<std::int64_t>(v)));
+  }
+  trees_ = std::make_unique<Tree[]>(topology.devices.size() + hosts_.size());
 }
 
 const RouteTable::Tree& RouteTable::tree(VertexId source) const {
@@ -135,6 +150,7 @@ const RouteTable::Tree& RouteTable::tree(VertexId source) const {
     RouteGraph::Search search(graph_);
     std::vector<LinkId> arriving(tree_of_.size());
     search.run(source, arriving);
+    tree.host = search.nearest(hosts_);
     if (routing_ == Routing::shortest) {
       tree.arriving = std::move(arriving);
       return;

@@ -27,6 +27,8 @@ class RouteGraph {
     bool reached(VertexId v) const { return ways_[v.index()].hops >= 0; }
     // Whether a best route to its end may end with this link.
     bool is_tight(LinkId link) const;
+    // Of these vertices the one with the best route, the first of equally good ones; invalid: none is reached.
+    VertexId nearest(std::span<const VertexId> vertices) const;
 
    private:
     // What makes one way to a vertex better than another with as many hops: latency, then bandwidth.
@@ -66,10 +68,11 @@ class RouteTable {
   template <class Use>
   void walk_back(VertexId from, VertexId to, std::uint64_t label, Use use) const {
     if (from == to) return;
-    const Tree& t = tree(from);
+    const Tree& t = tree(from);  // `from`: a device or a host
     Hash hash = combine(combine(static_cast<Hash>(from.value), static_cast<Hash>(to.value)), label);
     for (VertexId v = to;;) {
       LinkId link = routing_ == Routing::ecmp ? draw(t, v, hash) : t.arriving[v.index()];
+      UNITY_CHECK(link.valid(), "no route from vertex {} to {}", from.value, to.value);
       use(link);
       v = graph_.links[link.index()].from;
       if (v == from) return;
@@ -77,18 +80,23 @@ class RouteTable {
     }
   }
 
+  // The host of a device; invalid: it reaches none.
+  VertexId host(VertexId device) const { return hosts_.empty() ? VertexId() : tree(device).host; }
+
  private:
   struct Tree {
     std::once_flag once;
     std::vector<LinkId> arriving;      // shortest: last link of the route, by vertex
     std::vector<std::uint64_t> tight;  // ECMP: a bit for each place in RouteGraph::in, set where a best route arrives
+    VertexId host;                     // nearest to the source
   };
   const Tree& tree(VertexId source) const;
   LinkId draw(const Tree& tree, VertexId v, Hash hash) const;
 
   RouteGraph graph_;
   Routing routing_;
-  std::vector<std::uint32_t> tree_of_;  // by vertex: place in trees_ of a device
+  std::vector<VertexId> hosts_;
+  std::vector<std::uint32_t> tree_of_;  // by vertex: place in trees_ of a device or host
   std::unique_ptr<Tree[]> trees_;
 };
 

@@ -110,6 +110,23 @@ std::vector<LinkId> Topology::route(DeviceId from, DeviceId to, std::uint64_t la
   return route;
 }
 
+VertexId Topology::host(DeviceId id) const {
+  UNITY_CHECK(routes_, "topology '{}' is not finished", name);
+  return routes_->host(device(id).vertex);
+}
+
+std::vector<LinkId> Topology::route_to_host(DeviceId id) const { return route_between(device(id).vertex, host(id)); }
+
+std::vector<LinkId> Topology::route_from_host(DeviceId id) const { return route_between(host(id), device(id).vertex); }
+
+std::vector<LinkId> Topology::route_between(VertexId from, VertexId to) const {
+  UNITY_CHECK(from.valid() && to.valid(), "topology '{}': a device without a host", name);
+  std::vector<LinkId> route;
+  routes_->walk_back(from, to, 0, [&](LinkId l) { route.push_back(l); });
+  std::reverse(route.begin(), route.end());
+  return route;
+}
+
 Picoseconds Topology::latency(DeviceId from, DeviceId to) const {
   Picoseconds sum;
   for_links(from, to, [&](LinkId l) { sum += links[l.index()].latency; });

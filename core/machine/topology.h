@@ -38,6 +38,7 @@ struct DeviceSpec {
   std::map<DType, FlopsPerSecond> peak;  // f32 at least; alone on its physical device
   FlopsPerSecond elementwise_peak;       // f32, of exponentials and the like; 0: as `peak`
   BytesPerSecond memory_bandwidth;
+  BytesPerSecond host_bandwidth;  // of copies to and from the host, where the topology has none; 0: not known
   Bytes memory;
   Picoseconds launch_overhead;  // per task
   Picoseconds handover;     // until a task notices that one of another stream or device, for which it waited, has ended
@@ -65,6 +66,7 @@ struct Vertex {
   DeviceId device;       // invalid for switches, hosts, NICs
   bool forwards = true;  // passes on what others send; what does not is only a first or last vertex of routes
   LinkId inside;         // a link from the vertex to itself, which all that passes through shares; invalid: none
+  bool host = false;     // has the memory that devices copy to and from
 };
 
 // One direction of a link. A full-duplex link is two of these.
@@ -113,6 +115,12 @@ class Topology {
   // `routing` says. Flows that are to take ways of their own under ECMP give different labels; without ECMP the label
   // does not matter. Deterministic. Empty for a device to itself. Needs finish(). Any number of threads may ask.
   std::vector<LinkId> route(DeviceId from, DeviceId to, std::uint64_t label = 0) const;
+  // The host that a device copies to and from: of those that it can reach the best, as routes go, then the one with the
+  // lowest id; invalid: none. Needs finish().
+  VertexId host(DeviceId device) const;
+  // The links between a device and its host, which there must be, as for route().
+  std::vector<LinkId> route_to_host(DeviceId device) const;
+  std::vector<LinkId> route_from_host(DeviceId device) const;
   // Sum of latencies, and the smallest bandwidth, along the route with label 0.
   Picoseconds latency(DeviceId from, DeviceId to) const;
   BytesPerSecond bandwidth(DeviceId from, DeviceId to) const;
@@ -129,12 +137,15 @@ class Topology {
   int threads(DeviceId id) const;
   // The first n devices with everything between them: routes stay as they are, the other devices become switches.
   Topology first_devices(int n) const;
+  // Not of hosts and host bandwidths: plans stay those of a machine whose file now says them.
   Hash hash() const;
 
  private:
   // Gives the links of the route with label 0 to `use`, in any order.
   template <class Use>
   void for_links(DeviceId from, DeviceId to, Use use) const;
+  // With label 0; one of the two is a host.
+  std::vector<LinkId> route_between(VertexId from, VertexId to) const;
 
   std::shared_ptr<const RouteTable> routes_;
 };

@@ -45,6 +45,7 @@ class TopologyBuilder {
     std::string name;
     YAML::Node node;
     std::optional<Link> inside;
+    bool host = false;
   };
 
   void read_parameters() {
@@ -80,13 +81,18 @@ class TopologyBuilder {
       for (const YAML::Node& item : yaml_.items(list, "switches")) read_switch(item, switches_[level.Scalar()]);
   }
 
-  // "name", "nic*8" (nic0 to nic7; the count is an expression), or a map with such a name and a capacity.
+  // "name", "nic*8" (nic0 to nic7; the count is an expression), or a map with such a name, and a capacity or that it is
+  // a host.
   void read_switch(const YAML::Node& item, std::vector<Switch>& list) {
     YAML::Node named = item;
     std::optional<Link> inside;
+    bool host = false;
     if (item.IsMap()) {
-      yaml_.check_keys(item, {"name", "capacity", "latency"});
+      yaml_.check_keys(item, {"name", "capacity", "latency", "host"});
       named.reset(yaml_.require(item, "name"));
+      host = is_host(item);
+    }
+    if (item.IsMap() && (!item["host"] || item["capacity"] || item["latency"])) {
       YAML::Node capacity = yaml_.require(item, "capacity");
       inside.emplace();
       inside->kind = LinkKind::switching;
@@ -107,13 +113,22 @@ class TopologyBuilder {
     for (const Level& level : topology_.levels)
       if (stem == level.name)
         yaml_.fail_at(named, fmt::format("switches: found '{}', expected another name than that of a level", text));
-    if (stem.size() == text.size()) return list.push_back({text, named, inside});
+    if (stem.size() == text.size()) return list.push_back({text, named, inside, host});
     Result<IndexExpression> expression = IndexExpression::parse(text.substr(stem.size() + 1), parts_.scope);
     Result<std::int64_t> count = expression.ok() ? expression->evaluate(parts_.scope.values) : expression.error();
     if (!count.ok()) yaml_.fail_at(named, fmt::format("switches: '{}': {}", text, count.error().message));
     if (*count < 1 || *count > kMostSwitches)
       yaml_.fail_at(named, fmt::format("switches: '{}': found {}, expected 1 to {}", text, *count, kMostSwitches));
-    for (std::int64_t i = 0; i < *count; ++i) list.push_back({fmt::format("{}{}", stem, i), named, inside});
+    for (std::int64_t i = 0; i < *count; ++i) list.push_back({fmt::format("{}{}", stem, i), named, inside, host});
+  }
+
+  bool is_host(const YAML::Node& item) const {
+    YAML::Node host = item["host"];
+    if (!host) return false;
+    std::string text = yaml_.text(host, "host");
+    if (text != "true" && text != "false")
+      yaml_.fail_at(host, fmt::format("host: found '{}', expected true or false", text));
+    return text == "true";
   }
 
   void add_hierarchy(int nodes) {
@@ -173,6 +188,7 @@ class TopologyBuilder {
     if (found == switches_.end()) return;
     for (const Switch& s : found->second) {
       VertexId vertex = add_vertex(path.empty() ? s.name : path + "." + s.name, DeviceId{}, s.node);
+      topology_.vertices[vertex.index()].host = s.host;
       if (!s.inside) continue;
       Link inside = *s.inside;
       inside.from = inside.to = vertex;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "core/plan/row_updates.h"
 #include "core/plan/task_pool.h"
 
 namespace unity {
@@ -15,10 +16,7 @@ struct Uses {
   bool elsewhere = false;  // written in the backward pass, used by an update or a communication
 };
 
-}  // namespace
-
-void offload(Program& program, Offload what) {
-  if (what == Offload::none) return;
+void offload_activations(Program& program) {
   std::vector<PooledTask> pool = take_tasks(program);
   std::vector<Uses> uses(program.buffers.size());
   std::vector<std::vector<std::size_t>> computed(static_cast<std::size_t>(program.devices));  // tasks of a device
@@ -86,6 +84,59 @@ void offload(Program& program, Offload what) {
     order.insert(order.end(), after[i].begin(), after[i].end());
   }
   put_tasks(program, pool, order);
+}
+
+void offload_states(Program& program) {
+  std::vector<PooledTask> pool = take_tasks(program);
+  std::vector<std::vector<std::size_t>> computed(static_cast<std::size_t>(program.devices));  // tasks of a device
+  std::vector<std::size_t> before;                           // fetched without waiting for a task
+  std::vector<std::vector<std::size_t>> after(pool.size());  // copies behind a task
+  for (std::size_t i = 0, tasks = pool.size(); i < tasks; ++i) {
+    const Task update = pool[i].task;
+    if (update.stream != Stream::compute) continue;
+    std::vector<std::size_t>& own = computed[update.device.index()];
+    own.push_back(i);
+    if (update.kind != TaskKind::update || is_row_update(update)) continue;
+    bool waits = own.size() > static_cast<std::size_t>(kStateLead);
+    std::vector<std::size_t> written;
+    for (std::size_t k = 2; k < pool[i].operands.size(); ++k) {
+      BufferId home = pool[i].operands[k], here(static_cast<std::int64_t>(program.buffers.size()));
+      program.buffers.push_back(program.buffer(home));
+      program.buffers.back().staged = true;
+      program.buffers[home.index()].on_host = true;
+      program.boxes.push_back(program.buffer(home).box);
+      PooledTask in;
+      in.task = {.kind = TaskKind::copy, .phase = Phase::update, .stream = Stream::copy, .device = update.device};
+      in.task.op = static_cast<std::int32_t>(program.boxes.size()) - 1;
+      in.task.bytes = static_cast<double>(program.bytes_of(home).count);
+      in.task.micro = update.micro;
+      in.operands = {home, here};
+      PooledTask out = in;
+      out.operands = {here, home};
+      out.after = {i};
+      if (waits) in.after = {own[own.size() - 1 - static_cast<std::size_t>(kStateLead)]};
+      pool[i].operands[k] = here;
+      pool[i].after.push_back(pool.size());
+      (waits ? after[in.after[0]] : before).push_back(pool.size());
+      written.push_back(pool.size() + 1);
+      pool.push_back(std::move(in));
+      pool.push_back(std::move(out));
+    }
+    after[i] = std::move(written);
+  }
+  std::vector<std::size_t> order = std::move(before);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    order.push_back(i);
+    order.insert(order.end(), after[i].begin(), after[i].end());
+  }
+  put_tasks(program, pool, order);
+}
+
+}  // namespace
+
+void offload(Program& program, Offload what) {
+  if (contains(what, Offload::activations)) offload_activations(program);
+  if (contains(what, Offload::optimizer)) offload_states(program);
 }
 
 }  // namespace unity

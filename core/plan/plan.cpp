@@ -55,6 +55,7 @@ Schedule read_schedule(const Reader& reader, const std::string& file) {
   s.remat = parse_remat(fmt::format("{}", fmt::join(reader.get_or<std::vector<std::string>>("rematerialise", {}), ",")),
                         file + ": plan.schedule.rematerialise");
   s.offload = parse_offload(reader.get_or<std::string>("offload", "none"), file + ": plan.schedule.offload");
+  s.weights = parse_weight_versions(reader.get_or<std::string>("weights", "newest"), file + ": plan.schedule.weights");
   return s;
 }
 
@@ -80,7 +81,8 @@ std::string plan_to_json(const Plan& plan) {
   root["schedule"] = {{"order", to_string(plan.schedule.order)},
                       {"bucket_bytes", plan.schedule.bucket.count},
                       {"rematerialise", plan.schedule.remat},
-                      {"offload", to_string(plan.schedule.offload)}};
+                      {"offload", to_string(plan.schedule.offload)},
+                      {"weights", to_string(plan.schedule.weights)}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},

@@ -100,6 +100,14 @@ std::string Program::task_name(TaskId id) const {
   }
 }
 
+bool Program::copies_to_host(const Task& t) const {
+  return t.kind == TaskKind::copy && buffer(operands_of(t)[1]).on_host && !buffer(operands_of(t)[0]).on_host;
+}
+
+bool Program::copies_from_host(const Task& t) const {
+  return t.kind == TaskKind::copy && buffer(operands_of(t)[0]).on_host && !buffer(operands_of(t)[1]).on_host;
+}
+
 std::vector<DeviceId> Program::devices_of(TaskId id) const {
   const Task& t = tasks[id.index()];
   if (t.kind != TaskKind::communicate) return {t.device};
@@ -159,8 +167,8 @@ std::vector<BufferLife> buffer_lives(const Program& program) {
   }
   for (std::size_t b = 0; b < lives.size(); ++b) {
     BufferCategory c = program.buffers[b].category;
-    lives[b].persistent =
-        c == BufferCategory::weight || c == BufferCategory::optimizer_state || c == BufferCategory::input;
+    lives[b].persistent = c == BufferCategory::weight || c == BufferCategory::input ||
+                          (c == BufferCategory::optimizer_state && !program.buffers[b].staged);
   }
   for (const ProgramOutput& out : program.outputs)
     for (BufferId b : out.buffers) lives[b.index()].persistent = true;

@@ -45,6 +45,7 @@ struct Buffer {
   BufferCategory category = BufferCategory::activation;
   std::int32_t partial = 0;  // which summand, where the tensor is held as partial sums
   bool on_host = false;      // in the memory of the device's host; only copies on the copy stream use it
+  bool staged = false;       // an optimizer state: on the device for the update only, else on the host; not persistent
 };
 
 enum class TaskKind : std::uint8_t {
@@ -176,6 +177,9 @@ class Program {
     return tensors[static_cast<std::size_t>(buffers[id.index()].tensor)];
   }
   Bytes bytes_of(BufferId id) const { return {buffer(id).box.elements() * size_of(tensor_of(id).dtype)}; }
+  // A copy between the memory of a device and that of its host.
+  bool copies_to_host(const Task& t) const;
+  bool copies_from_host(const Task& t) const;
   std::string task_name(TaskId id) const;  // "matmul encoder.3.attention.query", "all_reduce ...gradient"
 
   // The devices a task occupies: one, or the participants of a communication.

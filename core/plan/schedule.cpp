@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/plan/buckets.h"
+#include "core/plan/delayed_weights.h"
 #include "core/plan/offload.h"
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
@@ -14,7 +15,8 @@ namespace unity {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOrders = {"gpipe", "1f1b", "interleaved"};
-constexpr std::array<std::string_view, 2> kOffloads = {"none", "activations"};
+constexpr std::array<std::string_view, 4> kOffloads = {"none", "activations", "optimizer", "activations,optimizer"};
+constexpr std::array<std::string_view, 2> kWeightVersions = {"newest", "2bw"};
 
 }  // namespace
 
@@ -26,6 +28,15 @@ PipelineOrder parse_pipeline_order(std::string_view text, std::string_view subje
   auto found = std::find(kOrders.begin(), kOrders.end(), text);
   if (found == kOrders.end()) throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kOrders, ", "));
   return static_cast<PipelineOrder>(found - kOrders.begin());
+}
+
+std::string_view to_string(WeightVersions weights) { return kWeightVersions[static_cast<std::size_t>(weights)]; }
+
+WeightVersions parse_weight_versions(std::string_view text, std::string_view subject) {
+  auto found = std::find(kWeightVersions.begin(), kWeightVersions.end(), text);
+  if (found == kWeightVersions.end())
+    throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kWeightVersions, " or "));
+  return static_cast<WeightVersions>(found - kWeightVersions.begin());
 }
 
 std::string_view to_string(Offload offload) { return kOffloads[static_cast<std::size_t>(offload)]; }
@@ -42,7 +53,9 @@ std::string in_words(const Schedule& s) {
   text += s.bucket.count > 0 ? fmt::format(", gradients in buckets of {}", to_string(s.bucket))
                              : ", a collective for each gradient";
   if (!s.remat.empty()) text += fmt::format(", computed again: {}", fmt::join(s.remat, ", "));
-  if (s.offload != Offload::none) text += fmt::format(", {} wait on the host", to_string(s.offload));
+  if (contains(s.offload, Offload::activations)) text += ", activations wait on the host";
+  if (contains(s.offload, Offload::optimizer)) text += ", optimizer states wait on the host";
+  if (s.weights == WeightVersions::delayed) text += ", weights of one update before (2bw)";
   return text;
 }
 
@@ -69,6 +82,8 @@ Result<void> apply_schedule(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(order_micro_batches(program, schedule.order));
   UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
+  UNITY_TRY_VOID(check_program(program));
+  UNITY_TRY_VOID(delay_weights(program, schedule.weights));
   UNITY_TRY_VOID(check_program(program));
   offload(program, schedule.offload);
   return check_program(program);

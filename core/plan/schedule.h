@@ -1,10 +1,11 @@
-// How a Program runs what its plan says: attributes of the plan that change order and memory, never results. Each is a
-// pass over the lowered Program (a file each), in this order:
+// How a Program runs what its plan says: attributes of the plan that change order and memory, never results (but for
+// delayed weights). Each is a pass over the lowered Program (a file each), in this order:
 //
 //   rematerialise.h   which activations are computed again in the backward pass
 //   pipeline_order.h  the order of micro-batches
 //   buckets.h         which all-reduces of gradients become one
-//   offload.h         which activations wait in the memory of the host
+//   delayed_weights.h which weights the passes read
+//   offload.h         which activations and optimizer states wait in the memory of the host
 #pragma once
 
 #include <string>
@@ -26,19 +27,35 @@ std::vector<std::string> pipeline_orders();
 // InputError, which begins with `subject`.
 PipelineOrder parse_pipeline_order(std::string_view text, std::string_view subject);
 
+// A set: a bit for each.
 enum class Offload : std::uint8_t {
-  none,
-  activations,  // results that wait for the backward pass
+  none = 0,
+  activations = 1,  // results that wait for the backward pass
+  optimizer = 2,    // its states, between two updates
+  activations_and_optimizer = 3,
 };
+constexpr bool contains(Offload set, Offload one) {
+  return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(one)) != 0;
+}
 std::string_view to_string(Offload offload);
-// InputError, which begins with `subject`.
+// "none", "activations", "optimizer", "activations,optimizer". InputError, which begins with `subject`.
 Offload parse_offload(std::string_view text, std::string_view subject);
+
+// Which weights a step's forward and backward passes read.
+enum class WeightVersions : std::uint8_t {
+  newest,
+  delayed,  // "2bw": those of one update before (Narayanan et al. 2021, PipeDream-2BW)
+};
+std::string_view to_string(WeightVersions weights);
+// InputError, which begins with `subject`.
+WeightVersions parse_weight_versions(std::string_view text, std::string_view subject);
 
 struct Schedule {
   PipelineOrder order = PipelineOrder::gpipe;
   Bytes bucket{0};                 // of gradients: at least so many in one collective; 0: each tensor in its own
   std::vector<std::string> remat;  // "blocks", "all", or labels of operators; empty: nothing is computed again
   Offload offload = Offload::none;
+  WeightVersions weights = WeightVersions::newest;
 
   bool operator==(const Schedule&) const = default;
 };

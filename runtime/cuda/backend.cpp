@@ -57,7 +57,8 @@ class CudaBackend final : public Backend {
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
     if (std::any_of(program.buffers.begin(), program.buffers.end(), [](const Buffer& b) { return b.on_host; }))
       throw_input_error(
-          "backend cuda: the plan's schedule moves activations to the host, which this backend does not do; expected "
+          "backend cuda: the plan's schedule moves activations or optimizer states to the host, which this backend "
+          "does not do; expected "
           "--offload none (--remat saves memory, too)");
     place();
     allocate(options);

@@ -112,7 +112,12 @@ Picoseconds busiest_link(const PreparedProgram& prepared) {
 Picoseconds free_communication(const PreparedProgram& prepared, const Topology& topology) {
   PreparedProgram free = prepared;
   auto nothing = std::make_shared<const CollectiveChoice>();
-  for (auto& choice : free.choices) choice = nothing;
+  free.choices.assign(prepared.program->communications.size(), nothing);
+  for (std::size_t t = 0; t < free.flows.size(); ++t) {
+    const Task& task = prepared.program->tasks[t];  // copies to and from hosts: alone on the idle machine
+    bool communicates = task.kind == TaskKind::communicate;
+    free.flows[t] = communicates ? static_cast<std::uint32_t>(task.op) : PreparedProgram::kNoFlow;
+  }
   return simulate_folded(free, topology, {.trace = false}).iteration;
 }
 

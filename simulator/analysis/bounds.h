@@ -10,9 +10,11 @@
 //                       devices: the roofline (Williams, Waterman, Patterson, CACM 2009) of the machine as one device;
 //                       no plan with these tasks, however balanced, is faster. (Where devices differ: if their rates
 //                       for the types stand in the same ratio.)
-//   busiest link        T >= max over links of bytes carried / bandwidth, for the chosen algorithms of the collectives
+//   busiest link        T >= max over links of bytes carried / bandwidth, for the chosen algorithms of the collectives,
+//                       copies between devices and hosts included
 //   free communication  T of the simulation with communications that take no time (an infinitely fast network without
-//                       latency): dependencies, streams and imbalance alone
+//                       latency): dependencies, streams and imbalance alone. Copies between devices and hosts take
+//                       what they take alone on the idle machine
 //   longest chain       T >= the longest path through the dependencies, with t of tasks and the predicted time of
 //                       communications on the idle machine, each task on a device of its own: no overlap helps there
 //

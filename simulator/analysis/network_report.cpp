@@ -33,9 +33,9 @@ std::vector<BusyLink> busiest_links(const PreparedProgram& prepared, const Topol
   std::vector<std::string> groups = task_groups(program);
   std::vector<std::map<std::string, double>> users(links.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    if (program.tasks[t].kind != TaskKind::communicate) continue;
-    const auto& choice = prepared.choices[static_cast<std::size_t>(program.tasks[t].op)];
-    if (!choice || !choice->shape) continue;
+    if (prepared.flows[t] == PreparedProgram::kNoFlow) continue;
+    const auto& choice = prepared.choices[prepared.flows[t]];
+    if (!choice->shape) continue;
     for (const CollectivePhase& phase : choice->shape->phases)
       for (const LinkUse& use : phase.pattern->uses) {
         auto at = place.find(LinkId(use.link));
@@ -55,7 +55,7 @@ std::vector<BusyLink> busiest_links(const PreparedProgram& prepared, const Topol
 std::vector<CollectiveSummary> summarise_collectives(const PreparedProgram& prepared) {
   using Key = std::tuple<CollectiveKind, std::size_t, CollectiveAlgorithm, std::string, ChoiceReason>;
   std::map<Key, CollectiveSummary> summaries;
-  for (std::size_t c = 0; c < prepared.choices.size(); ++c) {
+  for (std::size_t c = 0; c < prepared.program->communications.size(); ++c) {
     const auto& choice = prepared.choices[c];
     if (!choice || choice->alternatives.empty()) continue;
     const Communication& communication = prepared.program->communications[c];

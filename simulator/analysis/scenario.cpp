@@ -25,6 +25,14 @@ void scale_times(const Scale& scale, PreparedProgram& prepared) {
     found = true;
     Picoseconds& alone = prepared.times[t].alone;
     alone = {std::llround(static_cast<double>(alone.count) * scale.factor)};
+    if (prepared.flows[t] == PreparedProgram::kNoFlow) continue;
+    // What crosses links takes so many times as long with so many times the bytes.
+    auto& choice = prepared.choices[prepared.flows[t]];
+    auto scaled = std::make_shared<CollectiveChoice>();
+    scaled->shape = choice->shape;
+    scaled->bytes = choice->bytes * scale.factor;
+    scaled->alternatives = choice->alternatives;
+    choice = std::move(scaled);
   }
   if (!found)
     throw_input_error("--scale {}: found '{}', which no task of the plan is{}", scale.text(), scale.name,

@@ -123,6 +123,16 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind k
   return choices_.emplace(std::move(key), std::move(made)).first->second;
 }
 
+std::shared_ptr<const CollectiveChoice> CollectiveCache::host_copy(DeviceId device, bool to_host, Bytes bytes) const {
+  const CollectiveShape* shape = shapes_.host_copy(device, to_host);
+  if (!shape) return nullptr;
+  auto choice = std::make_shared<CollectiveChoice>();
+  choice->shape = shape;
+  choice->bytes = static_cast<double>(bytes.count);
+  choice->alternatives.push_back({shape->algorithm, "", shape->idle_time(choice->bytes, {})});
+  return choice;
+}
+
 std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communication& c,
                                                                 const CollectiveOptions& options) const {
   if (c.kind == CollectiveKind::all_to_all) {

@@ -56,6 +56,8 @@ class CollectiveCache {
                                                  const CollectiveOptions& options = {}) const;
   std::shared_ptr<const CollectiveChoice> choose(const Communication& communication,
                                                  const CollectiveOptions& options = {}) const;
+  // A copy between a device and its host; null where the topology has no host for it.
+  std::shared_ptr<const CollectiveChoice> host_copy(DeviceId device, bool to_host, Bytes bytes) const;
   const Topology& topology() const { return shapes_.topology(); }
 
  private:

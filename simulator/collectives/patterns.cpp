@@ -98,6 +98,15 @@ Pattern ring_pattern(const Topology& topology, std::span<const std::vector<Devic
   return builder.finish(static_cast<std::uint32_t>(orders[0].size()));
 }
 
+Pattern host_pattern(const Topology& topology, DeviceId device, bool to_host) {
+  Builder b(topology);
+  if (to_host)
+    b.add(device, {}, topology.route_to_host(device), 1, {});
+  else
+    b.add({}, device, topology.route_from_host(device), 1, {});
+  return b.finish();
+}
+
 Pattern chain_pattern(const Topology& topology, std::span<const DeviceId> path) {
   Builder builder(topology);
   std::vector<std::uint32_t> before;

@@ -36,6 +36,8 @@ struct Pattern {
 
 // Rings through the devices in the given orders; a unit is a ring's share of the data of one edge.
 Pattern ring_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> orders);
+// Between a device and its host (Topology::host), which there must be.
+Pattern host_pattern(const Topology& topology, DeviceId device, bool to_host);
 // From each device to the next.
 Pattern chain_pattern(const Topology& topology, std::span<const DeviceId> path);
 // Up the trees (a reduction), then down (a broadcast). `group` by rank; a unit is what one tree carries.

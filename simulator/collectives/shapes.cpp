@@ -131,6 +131,11 @@ class ShapeMaker {
     return finish();
   }
 
+  CollectiveShape host_copy(DeviceId device, bool to_host) {
+    add(cache_.pattern({'m', to_host}, group_, [&] { return host_pattern(topology_, device, to_host); }), 1);
+    return finish();
+  }
+
  private:
   bool add_stages(CollectiveKind kind) {
     using enum CollectiveAlgorithm;
@@ -377,6 +382,20 @@ const CollectiveShape* ShapeCache::find(CollectiveKind kind, CollectiveAlgorithm
       std::make_unique<const std::optional<CollectiveShape>>(ShapeMaker(*this, algorithm, protocol, group).make(kind));
   std::unique_lock lock(mutex_);
   return give(*shapes_.emplace(std::move(key), std::move(made)).first->second);
+}
+
+const CollectiveShape* ShapeCache::host_copy(DeviceId device, bool to_host) const {
+  if (!topology_.host(device).valid()) return nullptr;
+  std::vector<std::int32_t> key = {device.value, to_host};
+  {
+    std::shared_lock lock(mutex_);
+    if (auto found = shapes_.find(key); found != shapes_.end()) return &**found->second;
+  }
+  std::vector<DeviceId> group = {device};
+  auto made = std::make_unique<const std::optional<CollectiveShape>>(
+      ShapeMaker(*this, CollectiveAlgorithm::direct, nullptr, group).host_copy(device, to_host));
+  std::unique_lock lock(mutex_);
+  return &**shapes_.emplace(std::move(key), std::move(made)).first->second;
 }
 
 CollectiveShape ShapeCache::exchange(const CollectiveProtocol* protocol, std::span<const PairBytes> pairs) const {

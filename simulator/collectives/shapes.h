@@ -99,6 +99,10 @@ class ShapeCache {
   // Direct; S is the sum of the pairs. Not kept.
   CollectiveShape exchange(const CollectiveProtocol* protocol, std::span<const PairBytes> pairs) const;
 
+  // A copy of S bytes between a device and its host (Topology::host), one flow over the links between them; null where
+  // the topology has no host for it.
+  const CollectiveShape* host_copy(DeviceId device, bool to_host) const;
+
   const Topology& topology() const { return topology_; }
 
  private:
@@ -116,7 +120,7 @@ class ShapeCache {
   const Topology& topology_;
   mutable std::shared_mutex mutex_;
   mutable Map<std::optional<Pattern>> patterns_;
-  mutable Map<std::optional<CollectiveShape>> shapes_;
+  mutable Map<std::optional<CollectiveShape>> shapes_;  // host copies: under keys of two numbers
 };
 
 }  // namespace unity

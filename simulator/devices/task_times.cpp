@@ -130,6 +130,8 @@ std::optional<TaskSeconds> TaskTimes::measured(TaskId id, const ProfileSection& 
 TaskTimes::Time TaskTimes::time(TaskId id) {
   const Task& task = program_.tasks[id.index()];
   const DeviceSpec& spec = topology_.spec(task.device);
+  if (spec.host_bandwidth.rate > 0 && (program_.copies_to_host(task) || program_.copies_from_host(task)))
+    return {spec.launch_overhead + from_seconds(task.bytes / spec.host_bandwidth.rate), false};
   const ProfileSection* section = sections_[task.device.index()];
   if (!section) return {roofline_time(spec, task.flops, task.bytes, result_type(program_, task)), false};
   if (auto seconds = measured(id, *section)) {

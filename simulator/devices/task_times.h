@@ -37,7 +37,7 @@ class TaskTimes {
     Picoseconds alone;      // on the device with all its threads, what the device takes between two tasks included
     bool measured = false;  // else the roofline: of one thread
   };
-  // Not of a communication.
+  // Not of a communication. Of a copy to or from the host: at the device's host bandwidth, where its file says that.
   Time time(TaskId task);
   // Measured; none where the profile of its devices does not say, or they are not of one physical device.
   std::optional<Picoseconds> communication(TaskId task);

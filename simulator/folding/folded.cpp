@@ -56,6 +56,8 @@ void FoldedProgram::select_tasks() {
       first_task_[symmetry_.communications.of[static_cast<std::size_t>(task.op)]] = static_cast<std::uint32_t>(t);
     program_.tasks.push_back(task);
     folded_.times.push_back(whole_.times[t]);
+    std::uint32_t flow = whole_.flows[t];
+    folded_.flows.push_back(flow == PreparedProgram::kNoFlow ? flow : symmetry_.communications.of[flow]);
   }
 }
 
@@ -70,7 +72,11 @@ void FoldedProgram::fold_buffers() {
     program_.buffers.push_back(program.buffers[b]);
   }
   auto folded = [&](BufferId id) { return id.valid() ? number[id.index()] : BufferId(); };
-  program_.communications.resize(symmetry_.communications.count());
+  // Their classes come before those of copies, as they do.
+  std::uint32_t classes = 0;
+  for (std::size_t c = 0; c < program.communications.size(); ++c)
+    classes = std::max(classes, symmetry_.communications.of[c] + 1);
+  program_.communications.resize(classes);
   for (Task& task : program_.tasks) {
     auto begin = static_cast<std::uint32_t>(program_.operands.size());
     for (BufferId b : program.operands_of(task)) program_.operands.push_back(folded(b));

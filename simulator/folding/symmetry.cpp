@@ -74,7 +74,7 @@ class Refinement {
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
     symmetry_.tasks.resize(begin.back());
     symmetry_.place.assign(program_.tasks.size(), kNone);
-    parts_.resize(program_.communications.size());
+    parts_.resize(prepared_.choices.size());
     participant_.resize(begin.back());
     std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
     std::vector<std::uint32_t> communications(topology_.device_count(), 0);
@@ -83,6 +83,8 @@ class Refinement {
       for_devices(task, [&](std::size_t d) {
         if (task.kind != TaskKind::communicate) {
           symmetry_.place[t] = static_cast<std::uint32_t>(next[d] - begin[d]);
+          if (prepared_.flows[t] != PreparedProgram::kNoFlow)
+            parts_[prepared_.flows[t]].push_back({static_cast<std::uint32_t>(d), communications[d]++});
         } else {
           std::vector<Edge>& parts = parts_[static_cast<std::size_t>(task.op)];
           participant_[next[d]] = static_cast<std::uint32_t>(parts.size());
@@ -132,8 +134,8 @@ class Refinement {
 
   void list_patterns() {
     std::unordered_map<const Pattern*, std::uint32_t> numbers;
-    symmetry_.phases.resize(program_.communications.size());
-    for (std::size_t c = 0; c < program_.communications.size(); ++c) {
+    symmetry_.phases.resize(prepared_.choices.size());
+    for (std::size_t c = 0; c < prepared_.choices.size(); ++c) {
       const CollectiveChoice* choice = prepared_.choices[c].get();
       if (!choice || !choice->shape) continue;
       for (const CollectivePhase& phase : choice->shape->phases) {
@@ -190,7 +192,8 @@ class Refinement {
         place[id] = static_cast<std::uint32_t>(i - begin);
         owner[id] = self;
         bool communicates = task.kind == TaskKind::communicate;
-        words.push_back(static_cast<std::uint64_t>(task.stream) << 1 | (communicates ? 1u : 0u));
+        bool flows = prepared_.flows[id] != PreparedProgram::kNoFlow;
+        words.push_back(static_cast<std::uint64_t>(task.stream) << 2 | (flows ? 2u : 0u) | (communicates ? 1u : 0u));
         if (!communicates)
           words.push_back(static_cast<std::uint64_t>(prepared_.times[id].alone.count) << 1 |
                           (prepared_.times[id].measured ? 1u : 0u));
@@ -232,10 +235,10 @@ class Refinement {
   void color_rest() {
     Interner communications, links;
     Words words;
-    communication_.of.resize(program_.communications.size());
-    for (std::size_t c = 0; c < program_.communications.size(); ++c) {
+    communication_.of.resize(prepared_.choices.size());
+    for (std::size_t c = 0; c < prepared_.choices.size(); ++c) {
       const CollectiveChoice& choice = *prepared_.choices[c];
-      words = {word(choice.bytes)};
+      words = {c < program_.communications.size(), word(choice.bytes)};
       if (choice.shape) {
         words.push_back(static_cast<std::uint64_t>(choice.shape->algorithm));
         words.push_back(choice.shape->stages.size());
@@ -280,8 +283,8 @@ class Refinement {
     });
     recolor(device_, [&](std::size_t d, Words& words) {
       for (std::size_t i = symmetry_.tasks_begin[d]; i < symmetry_.tasks_begin[d + 1]; ++i) {
-        const Task& task = program_.tasks[symmetry_.tasks[i]];
-        if (task.kind == TaskKind::communicate) words.push_back(communication_.of[static_cast<std::size_t>(task.op)]);
+        std::uint32_t flow = prepared_.flows[symmetry_.tasks[i]];
+        if (flow != PreparedProgram::kNoFlow) words.push_back(communication_.of[flow]);
       }
     });
     return device_.count + communication_.count + pattern_.count + link_.count > before;
@@ -306,7 +309,7 @@ class Refinement {
       std::iota(colors.of.begin(), colors.of.end(), 0u);
       return colors;
     };
-    return result(own(topology_.device_count()), own(program_.communications.size()), own(symmetry_.patterns.size()),
+    return result(own(topology_.device_count()), own(prepared_.choices.size()), own(symmetry_.patterns.size()),
                   own(prepared_.capacities.size()));
   }
 
@@ -325,9 +328,10 @@ class Refinement {
   struct Brought {
     std::vector<std::uint32_t> begin, tasks;  // by participant
   };
-  std::vector<Brought> brought_;              // by communication
-  std::vector<std::uint32_t> participant_;    // by entry of Symmetry::tasks: of a communication, which one it is
-  std::vector<std::vector<Edge>> parts_;      // by communication: device, the how manieth communication it is there
+  std::vector<Brought> brought_;            // by communication
+  std::vector<std::uint32_t> participant_;  // by entry of Symmetry::tasks: of a communication, which one it is
+  // By communication and copy to or from a host: device, the how manieth of them it is there.
+  std::vector<std::vector<Edge>> parts_;
   std::vector<std::vector<Edge>> users_;      // by pattern: communication and phase
   std::vector<std::vector<Edge>> crossings_;  // by link: pattern and times
   Colors device_, communication_, pattern_, link_;

@@ -7,7 +7,8 @@
 // each class as any other pattern of its class; a link is crossed by as many patterns of each class as any other link
 // of its class. Then what happens next is the same for all members of a class, if all that happened before was: start
 // times are maxima over classes, and max-min fair rates are unique. An automorphism is not needed, and a route,
-// straggler or link that breaks the symmetry splits the classes.
+// straggler or link that breaks the symmetry splits the classes. A copy between a device and its host that crosses
+// links is a communication with one participant.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,13 @@ struct Classes {
 };
 
 struct Symmetry {
-  Classes devices, communications, links;
+  Classes devices, links;
+  // By place in PreparedProgram::choices: communications, then copies between devices and hosts, never in one class.
+  Classes communications;
   // What crosses a link: patterns of links, of which a communication has one for each phase.
   std::vector<const Pattern*> patterns;
   Classes pattern_classes;
-  std::vector<std::vector<std::uint32_t>> phases;  // by communication: its patterns
+  std::vector<std::vector<std::uint32_t>> phases;  // by communication and copy: its patterns
 
   // The tasks of each device, communications that it takes part in included, in order.
   std::vector<std::size_t> tasks_begin;  // by device, and the end

@@ -148,6 +148,7 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
   CHECK(peak("--schedule gpipe") > usual);
   CHECK(peak("--remat blocks") < usual);
   CHECK(peak("--offload activations") <= usual);
+  CHECK(peak("--weight-versions 2bw") > usual);
   json run = json::parse(unity("run " + plan +
                                " --schedule gpipe --remat all --offload activations --steps 2 "
                                "--compare-one-device --json")
@@ -156,6 +157,7 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
   check_refused("simulate " + plan + " --schedule 2f2b", {"--pipeline-schedule", "2f2b", "1f1b"});
   check_refused("simulate " + plan + " --remat encodr.0", {"encodr.0", "bert-tiny"});
   check_refused("run " + plan + " --offload weights", {"--offload", "weights", "activations"});
+  check_refused("run " + plan + " --weight-versions 3bw", {"--weight-versions", "3bw", "2bw"});
   check_refused("search mlp-tiny --topology laptop --strategy pipeline --stages 3", {"3 stages", "4 devices"});
 }
 

@@ -66,7 +66,7 @@ Schedule random_schedule(std::mt19937_64& random) {
   s.order = static_cast<PipelineOrder>(random() % 3);
   s.bucket = {static_cast<std::int64_t>(std::vector<int>{0, 1, 1000, 1 << 30}[random() % 4])};
   if (random() % 2) s.remat = {"all"};
-  if (random() % 2) s.offload = Offload::activations;
+  s.offload = static_cast<Offload>(random() % 4);
   return s;
 }
 
@@ -153,7 +153,9 @@ TEST_CASE("buckets, rematerialisation and offload keep every bit of a step on 3 
       schedule.bucket = {bytes};
       schedule.remat = parse_remat(remat, "test");
       CHECK(states_after(plan, schedule, reference) == plain);
-      schedule.offload = Offload::activations;
-      CHECK(states_after(plan, schedule, reference) == plain);
+      for (Offload what : {Offload::activations, Offload::optimizer, Offload::activations_and_optimizer}) {
+        schedule.offload = what;
+        CHECK(states_after(plan, schedule, reference) == plain);
+      }
     }
 }

@@ -100,6 +100,24 @@ TEST_CASE("schedules have the same times folded and whole") {
   }
 }
 
+TEST_CASE("copies to and from hosts over shared links have the same times folded and whole") {
+  for (const Machine& m : {Machine{"summit", 2}, {"dgx-v100", 1}, {"pcie-host", 2}}) {
+    INFO(m.name);
+    Topology topology = load_topology(m.name, {.nodes = m.nodes});
+    ModelSpec spec{"bert-tiny", {{"batch", static_cast<std::int64_t>(4 * topology.device_count())}}};
+    SimulatedCostModel cost(topology);
+    Plan plan = find_plan(spec, build_model(spec), cost, {.strategy = "data-parallel"}).value();
+    LowerOptions options;
+    options.optimizer = parse_optimizer("adam");
+    options.schedule.offload = Offload::activations_and_optimizer;
+    Program program = lower(plan.pcg, plan.mappings, topology, options).value();
+    CHECK(check_folding(program, topology) < topology.device_count());
+    CollectiveCache cache(topology);
+    std::size_t copies = prepare(program, cache, {}).choices.size() - program.communications.size();
+    CHECK(copies >= 4 * topology.device_count());  // of each device: two states out and back for one weight at least
+  }
+}
+
 TEST_CASE("a slower link splits the classes, and nothing else changes") {
   Topology topology = load_topology("dgx-a100", {.nodes = 2});
   Program program = planned("bert-tiny", "data-parallel", topology);
