@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "core/base/longest_time.h"
 #include "core/machine/routes.h"
 
 namespace unity {
@@ -24,7 +25,8 @@ Hash hash_spec(const DeviceSpec& s) {
   h = combine(combine(h, hash_number(s.memory_bandwidth.rate)), static_cast<Hash>(s.memory.count));
   h = combine(h, static_cast<Hash>(s.launch_overhead.count));
   h = combine(h, static_cast<Hash>(s.handover.count));
-  if (s.interference > 0) h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
+  if (s.interference > 0)
+    h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
   return hash_curve(hash_curve(h, s.matmul_efficiency), s.memory_efficiency);
 }
 
@@ -83,7 +85,9 @@ void Topology::finish() {
     if (!(l.bandwidth.rate > 0))
       throw_input_error("topology '{}': link {} to {}: bandwidth is {}, expected more than 0", name, from, to,
                         l.bandwidth.rate);
-    if (l.latency.count < 0) throw_input_error("topology '{}': link {} to {}: negative latency", name, from, to);
+    if (l.latency.count < 0 || l.latency > kLongestLatency)
+      throw_input_error("topology '{}': link {} to {}: latency is {}, expected 0 to {}", name, from, to,
+                        to_string(l.latency), to_string(kLongestLatency));
   }
   for (const auto& [ends, route] : custom_routes) check_custom_route(*this, ends.first, ends.second, route);
   if (auto pair = unconnected())

@@ -1,8 +1,8 @@
 #include "simulator/analysis/scenario.h"
 
-#include <cmath>
 #include <set>
 
+#include "core/base/longest_time.h"
 #include "core/base/text.h"
 
 namespace unity {
@@ -24,7 +24,7 @@ void scale_times(const Scale& scale, PreparedProgram& prepared) {
     if (name != scale.name) continue;
     found = true;
     Picoseconds& alone = prepared.times[t].alone;
-    alone = {std::llround(static_cast<double>(alone.count) * scale.factor)};
+    alone = scaled(alone, scale.factor);
   }
   if (!found)
     throw_input_error("--scale {}: found '{}', which no task of the plan is{}", scale.text(), scale.name,
@@ -47,6 +47,7 @@ Scenario::Scenario(const Program& program, Topology topology, const std::vector<
       prepared_(prepare(program, cache_, options)) {
   for (const Scale& scale : scales)
     if (scale.kind == Scale::Kind::task) scale_times(scale, prepared_);
+  check_times(prepared_);
 }
 
 SimulationResult Scenario::simulate(bool trace) const {

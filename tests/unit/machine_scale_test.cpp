@@ -88,5 +88,6 @@ TEST_CASE("a scale that makes no sense is refused with what could be meant") {
   refused("link.latncy=2", "did you mean 'latency'?");
   refused("device:V100=2", "device: found 'V100'");
   refused("device:=2", "expected a name after 'device:'");
+  refused("link.latency=1e300", "expected 0 to 60 s");
   refused("task=2", "expected an operator");
 }
