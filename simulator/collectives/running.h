@@ -18,8 +18,9 @@ namespace unity {
 class RunningCollectives {
  public:
   // By number, 0 to count-1. `steps`: transfer by transfer (steps.h) instead of one flow for a phase.
-  RunningCollectives(std::span<const BytesPerSecond> capacities, std::size_t count, const CollectiveOptions& options, bool steps)
-        : network_(capacities), options_(options), by_steps_(steps), running_(count) {}
+  RunningCollectives(std::span<const BytesPerSecond> capacities, std::size_t count, const CollectiveOptions& options,
+                     bool steps)
+      : network_(capacities), options_(options), by_steps_(steps), running_(count) {}
 
   // Keeps a record of the links from now on (Network::record).
   void record(LinkRecord& record) { network_.record(record); }
