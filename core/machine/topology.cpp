@@ -144,6 +144,7 @@ Topology Topology::first_devices(int n) const {
   if (n < 1 || static_cast<std::size_t>(n) > devices.size())
     throw_input_error("topology '{}': {} devices asked for, expected 1 to {}", name, n, devices.size());
   Topology cut = *this;
+  if (!whole_nodes) cut.whole_nodes = nodes;
   for (std::size_t d = static_cast<std::size_t>(n); d < devices.size(); ++d)
     cut.vertices[devices[d].vertex.index()].device = DeviceId{};
   cut.devices.resize(static_cast<std::size_t>(n));
