@@ -31,8 +31,8 @@ constexpr const char* kKinds[] = {"link", "device", "task"};
 double parse_factor(std::string_view text, std::string_view whole) {
   double factor = 0;
   auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  if (error != std::errc() || rest != text.data() + text.size() || !std::isfinite(factor) || factor < 0)
-    throw_input_error("--scale {}: factor: found '{}', expected a number of at least 0", whole, text);
+  if (error != std::errc() || rest != text.data() + text.size() || !(factor >= 0 && factor <= 1e12))
+    throw_input_error("--scale {}: factor: found '{}', expected a number of at least 0 and at most 1e12", whole, text);
   return factor;
 }
 

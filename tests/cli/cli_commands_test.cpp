@@ -301,7 +301,7 @@ TEST_CASE("factors beyond the simulated clock are refused, not wrapped around") 
   Folder folder;
   std::string plan = folder.file("plan.json");
   REQUIRE(unity("search mlp-tiny --topology laptop --strategy data-parallel -o " + plan).code == 0);
-  for (const char* option : {"--straggler 0=1e15", "--scale device=1e-18", "--scale task:matmul=1e300"})
+  for (const char* option : {"--straggler 0=1e15", "--scale device=1e-18", "--scale task:matmul=1e12"})
     check_refused("simulate " + plan + " " + option, {"one after the other, expected at most"});
   check_refused("simulate " + plan + " --trace-format perfetto", {"--trace-format requires --trace"});
   check_refused("simulate --collective all_reduce --topology laptop --bytes 99999999999999999999", {"out of range"});
@@ -380,6 +380,7 @@ TEST_CASE("a plan is exported as timelines and as Chakra traces") {
   CHECK(read(f.file("t.json")) == read(f.file("t.perfetto.json")));
   check_refused("simulate " + plan + " --trace-format perfeto --trace " + f.file("u.json"),
                 {"did you mean 'perfetto'?"});
+  check_refused("export " + plan + " --format dot --trace " + f.file("t.json"), {"--trace", "expected perfetto or"});
   Outcome chakra = unity("export " + plan + " --format chakra -o " + f.file("c"));
   if (chakra.err.find("not in this build") != std::string::npos) return;
   CHECK(chakra.code == 0);
