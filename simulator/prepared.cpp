@@ -74,9 +74,9 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
 void check_times(const PreparedProgram& prepared) {
   double seconds = 0;
   for (const TaskTimes::Time& time : prepared.times) seconds += time.alone.seconds();
-  if (seconds > kLongestTime.seconds())
-    throw_input_error("{}: tasks take {:.3g} s one after the other, expected at most {:.3g} s", prepared.program->name,
-                      seconds, kLongestTime.seconds());
+  if (seconds >= kLongestTime.seconds())
+    throw_input_error("{}: tasks take {:.3g} s one after the other, expected less than {:.3g} s",
+                      prepared.program->name, seconds, kLongestTime.seconds());
 }
 
 }  // namespace unity

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "core/base/longest_time.h"
 #include "core/base/settings.h"

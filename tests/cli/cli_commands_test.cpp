@@ -302,7 +302,7 @@ TEST_CASE("factors beyond the simulated clock are refused, not wrapped around") 
   std::string plan = folder.file("plan.json");
   REQUIRE(unity("search mlp-tiny --topology laptop --strategy data-parallel -o " + plan).code == 0);
   for (const char* option : {"--straggler 0=1e15", "--scale device=1e-18", "--scale task:matmul=1e12"})
-    check_refused("simulate " + plan + " " + option, {"one after the other, expected at most"});
+    check_refused("simulate " + plan + " " + option, {"one after the other, expected less than"});
   check_refused("simulate " + plan + " --trace-format perfetto", {"--trace-format requires --trace"});
   check_refused("simulate --collective all_reduce --topology laptop --bytes 99999999999999999999", {"out of range"});
 }
