@@ -44,6 +44,8 @@ void export_plan(const Options& o) {
   const std::vector<std::string> formats = {"dot", "svg", "perfetto", "chakra"};
   if (std::find(formats.begin(), formats.end(), o.format) == formats.end())
     throw_input_error("--format: found '{}'{}", o.format, suggestion(o.format, formats));
+  if (!o.trace.empty() && (o.format == "dot" || o.format == "svg"))
+    throw_input_error("--trace: found format {}, expected perfetto or chakra: drawings have no times", o.format);
   if (!is_plan_path(o.plan)) throw_input_error("export: found '{}', expected a plan file (.json)", o.plan);
   require_writable(o.format == "chakra" ? path + ".groups.json" : path);
   PlanSource source;

@@ -35,10 +35,25 @@ std::string output_of(const Options& o, const std::string& ending) {
   return path;
 }
 
+// What is written can be read, or nothing is written and an old file stays as it is.
+Topology write_topology(const std::string& path, const std::string& text) {
+  std::string probe = path + ".probe.yaml";
+  write_file_atomically(probe, text);
+  try {
+    Topology topology = load_topology(probe);
+    std::filesystem::rename(probe, path);
+    return topology;
+  } catch (const InputError& why) {
+    std::filesystem::remove(probe);
+    std::string_view message = why.what();
+    if (message.starts_with(probe + ":")) message.remove_prefix(probe.size() + 1);
+    throw_input_error("{}: not written, as it could not be read: {}", path, message);
+  }
+}
+
 void write_node(const Options& o, const ImportedNode& node) {
   std::string path = output_of(o, ".yaml");
-  write_file_atomically(path, topology_text(node));
-  Topology written = load_topology(path);  // what was written can be read
+  Topology written = write_topology(path, topology_text(node));
   if (o.json) {
     ordered_json out = {{"topology", path},
                         {"devices", written.device_count()},
@@ -77,8 +92,7 @@ void import_tests(const Options& o) {
   std::string about =
       fmt::format("# {} links fitted to {}: median error {:.1f}%, largest {:.1f}%.\n", to_string(fit.before.kind),
                   join(o.files), 100 * fit.median_error, 100 * fit.largest_error);
-  write_file_atomically(path, about + with_fitted_links(o.topology, fit));
-  load_topology(path);  // what was written can be read
+  write_topology(path, about + with_fitted_links(o.topology, fit));
   if (o.json) {
     ordered_json runs = ordered_json::array();
     for (const NcclTable& t : tables)

@@ -177,13 +177,15 @@ void add_simulate(CLI::App& app) {
       ->needs(flows);
   o->machine.add(*command, false);
   o->schedule.add(*command);
-  command
-      ->add_option(
-          "--trace", o->trace,
-          "Write the simulated trace, with the use of links, to a file; one for the Perfetto UI if its name ends "
-          "in .perfetto.json")
-      ->excludes(flows);
+  CLI::Option* trace =
+      command
+          ->add_option(
+              "--trace", o->trace,
+              "Write the simulated trace, with the use of links, to a file; one for the Perfetto UI if its name ends "
+              "in .perfetto.json")
+          ->excludes(flows);
   command->add_option("--trace-format", o->trace_format, "unity or perfetto, whatever the file's name")
+      ->needs(trace)
       ->excludes(flows);
   o->scales.add(*command, flows);
   o->noise.add(*command, flows);

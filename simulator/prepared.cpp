@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/base/longest_time.h"
 #include "core/base/random.h"
 
 namespace unity {
@@ -28,7 +29,7 @@ class NoiseFactors {
     if (quiet_) return time;
     double factor = slowness_[device.index()];
     if (jitter_ > 0) factor *= std::exp(jitter_ * random_normal(key_, task) - jitter_ * jitter_ / 2);
-    return {std::llround(static_cast<double>(time.count) * factor)};
+    return scaled(time, factor);
   }
 
  private:
@@ -79,7 +80,16 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
   for (std::size_t d = 0; d < topology.device_count(); ++d)
     prepared.handovers.push_back(times.handover(DeviceId(static_cast<std::int64_t>(d))));
   prepared.capacities = link_capacities(topology);
+  check_times(prepared);
   return prepared;
+}
+
+void check_times(const PreparedProgram& prepared) {
+  double seconds = 0;
+  for (const TaskTimes::Time& time : prepared.times) seconds += time.alone.seconds();
+  if (seconds >= kLongestTime.seconds())
+    throw_input_error("{}: tasks take {:.3g} s one after the other, expected less than {:.3g} s",
+                      prepared.program->name, seconds, kLongestTime.seconds());
 }
 
 }  // namespace unity

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/longest_time.h"
+
 namespace unity {
 namespace {
 
@@ -45,6 +47,15 @@ Result<double> parse_quantity(std::string_view text, const std::array<Unit, N>& 
   return fail("{}: found '{}' with unit '{}', expected one of {}", kind, text, unit, names);
 }
 
+// Rounded, of a quantity that is counted.
+template <std::size_t N>
+Result<std::int64_t> parse_count(std::string_view text, const std::array<Unit, N>& units, std::string_view kind,
+                                 double most) {
+  double count = UNITY_TRY(parse_quantity(text, units, kind));
+  if (!(std::abs(count) <= most)) return fail("{}: found '{}', which is out of range", kind, text);
+  return std::int64_t{std::llround(count)};
+}
+
 template <std::size_t N>
 std::string print_quantity(double value, const std::array<Unit, N>& units, double base) {
   const Unit* best = &units[0];
@@ -56,10 +67,10 @@ std::string print_quantity(double value, const std::array<Unit, N>& units, doubl
 }  // namespace
 
 Result<Bytes> parse_bytes(std::string_view text) {
-  return Bytes{static_cast<std::int64_t>(std::llround(UNITY_TRY(parse_quantity(text, kByteUnits, "size"))))};
+  return Bytes{UNITY_TRY(parse_count(text, kByteUnits, "size", 9.2e18))};
 }
 Result<Picoseconds> parse_time(std::string_view text) {
-  return Picoseconds{static_cast<std::int64_t>(std::llround(UNITY_TRY(parse_quantity(text, kTimeUnits, "time"))))};
+  return Picoseconds{UNITY_TRY(parse_count(text, kTimeUnits, "time", static_cast<double>(kLongestTime.count)))};
 }
 Result<BytesPerSecond> parse_bandwidth(std::string_view text) {
   return BytesPerSecond{UNITY_TRY(parse_quantity(text, kBandwidthUnits, "bandwidth"))};

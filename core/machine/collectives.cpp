@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/longest_time.h"
 #include "core/machine/files.h"
 #include "core/machine/yaml_read.h"
 
@@ -47,7 +48,9 @@ double read_fraction(const YamlReader& yaml, const YAML::Node& node, const std::
 
 Picoseconds read_time(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
   Picoseconds time = yaml.quantity(node, what, parse_time);
-  if (time.count < 0) yaml.fail_at(node, fmt::format("{}: found '{}', expected at least 0", what, node.Scalar()));
+  if (time.count < 0 || time > kLongestLatency)
+    yaml.fail_at(node,
+                 fmt::format("{}: found '{}', expected 0 to {}", what, node.Scalar(), to_string(kLongestLatency)));
   return time;
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
+#include "core/base/longest_time.h"
 #include "core/base/settings.h"
 #include "core/base/text.h"
 #include "core/machine/collectives.h"
@@ -30,12 +30,10 @@ constexpr const char* kKinds[] = {"link", "device", "task"};
 double parse_factor(std::string_view text, std::string_view whole) {
   double factor = 0;
   auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  if (error != std::errc() || rest != text.data() + text.size() || !std::isfinite(factor) || factor < 0)
-    throw_input_error("--scale {}: factor: found '{}', expected a number of at least 0", whole, text);
+  if (error != std::errc() || rest != text.data() + text.size() || !(factor >= 0 && factor <= 1e12))
+    throw_input_error("--scale {}: factor: found '{}', expected a number of at least 0 and at most 1e12", whole, text);
   return factor;
 }
-
-Picoseconds times(Picoseconds time, double factor) { return {std::llround(static_cast<double>(time.count) * factor)}; }
 
 void require_known(const Scale& scale, std::vector<std::string> known) {
   if (scale.name.empty() || std::find(known.begin(), known.end(), scale.name) != known.end()) return;
@@ -52,16 +50,16 @@ void scale_links(const Scale& scale, Topology& topology) {
     if (scale.property == Property::rate)
       link.bandwidth.rate *= scale.factor;
     else
-      link.latency = times(link.latency, scale.factor);
+      link.latency = scaled(link.latency, scale.factor);
   }
   if (scale.property != Property::latency || !topology.collectives) return;
   auto library = std::make_shared<CollectiveLibrary>(*topology.collectives);
   for (CollectiveProtocol& protocol : library->protocols) {
     if (classes[static_cast<std::size_t>(HopClass::net)])
-      protocol.network_overhead = times(protocol.network_overhead, scale.factor);
+      protocol.network_overhead = scaled(protocol.network_overhead, scale.factor);
     for (auto& costs : protocol.costs)
       for (std::size_t c = 0; costs && c < kHopClasses; ++c)
-        if (classes[c]) costs->hops[c] = times(costs->hops[c], scale.factor);
+        if (classes[c]) costs->hops[c] = scaled(costs->hops[c], scale.factor);
   }
   topology.collectives = std::move(library);
 }
@@ -95,7 +93,7 @@ void scale_device(const Scale& scale, DeviceSpec& spec) {
     spec.elementwise_peak.rate *= scale.factor;
   }
   if (all || scale.property == Property::memory_bandwidth) spec.memory_bandwidth.rate *= scale.factor;
-  if (scale.property == Property::launch) spec.launch_overhead = times(spec.launch_overhead, scale.factor);
+  if (scale.property == Property::launch) spec.launch_overhead = scaled(spec.launch_overhead, scale.factor);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "core/base/longest_time.h"
 #include "core/machine/routes.h"
 
 namespace unity {
@@ -84,7 +85,9 @@ void Topology::finish() {
     if (!(l.bandwidth.rate > 0))
       throw_input_error("topology '{}': link {} to {}: bandwidth is {}, expected more than 0", name, from, to,
                         l.bandwidth.rate);
-    if (l.latency.count < 0) throw_input_error("topology '{}': link {} to {}: negative latency", name, from, to);
+    if (l.latency.count < 0 || l.latency > kLongestLatency)
+      throw_input_error("topology '{}': link {} to {}: latency is {}, expected 0 to {}", name, from, to,
+                        to_string(l.latency), to_string(kLongestLatency));
   }
   for (const auto& [ends, route] : custom_routes) check_custom_route(*this, ends.first, ends.second, route);
   if (auto pair = unconnected())
@@ -158,6 +161,7 @@ Topology Topology::first_devices(int n) const {
   if (n < 1 || static_cast<std::size_t>(n) > devices.size())
     throw_input_error("topology '{}': {} devices asked for, expected 1 to {}", name, n, devices.size());
   Topology cut = *this;
+  if (!whole_nodes) cut.whole_nodes = nodes;
   for (std::size_t d = static_cast<std::size_t>(n); d < devices.size(); ++d)
     cut.vertices[devices[d].vertex.index()].device = DeviceId{};
   cut.devices.resize(static_cast<std::size_t>(n));

@@ -96,6 +96,7 @@ class Topology {
  public:
   std::string name;
   int nodes = 1;
+  int whole_nodes = 0;  // of the topology that first_devices() took its devices from; 0: this is whole
   std::vector<DeviceSpec> specs;
   std::vector<PhysicalDevice> physical_devices;
   std::vector<Device> devices;

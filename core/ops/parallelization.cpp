@@ -13,7 +13,7 @@ const std::vector<AttributeSpec> kDegree = {{"degree", AttributeKind::integer, t
 
 Result<int> degree_of(std::string_view op, const Attributes& a, std::size_t i) {
   std::int64_t d = int_attribute(a, i);
-  if (d < 1 || d > (1 << 20)) return fail("{}: degree is {}, expected at least 1", op, d);
+  if (d < 1 || d > (1 << 20)) return fail("{}: degree is {}, expected 1 to {}", op, d, 1 << 20);
   return static_cast<int>(d);
 }
 

@@ -118,6 +118,8 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
         1 + static_cast<std::size_t>(std::count(
                 text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size())), '\n'));
     throw_input_error("{}:{}: not a complete JSON document (byte {}); is the file truncated?", file, line, e.byte);
+  } catch (const json::out_of_range&) {
+    throw_input_error("{}: found a number that is out of range", file);
   }
   Reader root(parsed, file, "plan");
   if (root.get<std::string>("format") != "unity-plan")

@@ -37,8 +37,8 @@ struct Plan {
   static constexpr int kVersion = 1;
   ModelSpec model;
   std::string topology;  // name or path, as given
-  int nodes = 1;
-  int devices = 1;
+  int nodes = 1;         // with which the topology is loaded
+  int devices = 1;       // of which the first ones are used
   Hash topology_hash = 0;
   std::int64_t global_batch = 0;
   Pcg pcg;

@@ -60,7 +60,7 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// "1f1b, buckets of 25.00 MB, blocks computed again". For people.
+// "1f1b, gradients in buckets of 25 MB, computed again: blocks". For people.
 std::string in_words(const Schedule& schedule);
 
 // "none", "blocks", "all", "encoder.0,encoder.1.gelu". InputError (begins with `subject`) when a keyword stands beside

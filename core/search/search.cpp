@@ -71,7 +71,7 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
   Plan plan;
   plan.model = spec;
   plan.topology = topology.name;
-  plan.nodes = topology.nodes;
+  plan.nodes = topology.whole_nodes ? topology.whole_nodes : topology.nodes;
   plan.devices = static_cast<int>(topology.device_count());
   plan.topology_hash = topology.hash();
   if (auto batch = spec.options.find("batch"); batch != spec.options.end()) plan.global_batch = batch->second;

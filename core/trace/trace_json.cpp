@@ -86,6 +86,8 @@ Trace trace_from_json(const std::string& text, const std::string& file) {
     root = json::parse(text);
   } catch (const json::parse_error& e) {
     throw_input_error("{}: byte {}: malformed or truncated JSON", file, e.byte);
+  } catch (const json::out_of_range&) {
+    throw_input_error("{}: found a number that is out of range", file);
   }
   Reader reader(file);
   if (!root.is_object())

@@ -1,8 +1,8 @@
 #include "simulator/analysis/scenario.h"
 
-#include <cmath>
 #include <set>
 
+#include "core/base/longest_time.h"
 #include "core/base/text.h"
 
 namespace unity {
@@ -24,15 +24,15 @@ void scale_times(const Scale& scale, PreparedProgram& prepared) {
     if (name != scale.name) continue;
     found = true;
     Picoseconds& alone = prepared.times[t].alone;
-    alone = {std::llround(static_cast<double>(alone.count) * scale.factor)};
+    alone = scaled(alone, scale.factor);
     if (prepared.flows[t] == PreparedProgram::kNoFlow) continue;
     // What crosses links takes so many times as long with so many times the bytes.
     auto& choice = prepared.choices[prepared.flows[t]];
-    auto scaled = std::make_shared<CollectiveChoice>();
-    scaled->shape = choice->shape;
-    scaled->bytes = choice->bytes * scale.factor;
-    scaled->alternatives = choice->alternatives;
-    choice = std::move(scaled);
+    auto larger = std::make_shared<CollectiveChoice>();
+    larger->shape = choice->shape;
+    larger->bytes = choice->bytes * scale.factor;
+    larger->alternatives = choice->alternatives;
+    choice = std::move(larger);
   }
   if (!found)
     throw_input_error("--scale {}: found '{}', which no task of the plan is{}", scale.text(), scale.name,
@@ -55,6 +55,7 @@ Scenario::Scenario(const Program& program, Topology topology, const std::vector<
       prepared_(prepare(program, cache_, options)) {
   for (const Scale& scale : scales)
     if (scale.kind == Scale::Kind::task) scale_times(scale, prepared_);
+  check_times(prepared_);
 }
 
 SimulationResult Scenario::simulate(bool trace) const {

@@ -93,7 +93,7 @@ std::vector<std::vector<DeviceId>> direct_rings(const Topology& topology, std::s
   std::array<std::array<int, kMost>, kMost> units{};
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < n; ++j)
-      units[i][j] = static_cast<int>(std::min(rates[i][j], rates[j][i]) / unit * (1 + 1e-9));
+      units[i][j] = static_cast<int>(std::min(std::min(rates[i][j], rates[j][i]) / unit * (1 + 1e-9), 1e6));
   std::vector<std::vector<DeviceId>> rings;
   for (const CycleSearch::Cycle& cycle : CycleSearch(n, units).run()) {
     std::vector<DeviceId>& ring = rings.emplace_back();

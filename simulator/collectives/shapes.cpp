@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "core/base/longest_time.h"
 #include "simulator/collectives/direct_rings.h"
 
 namespace unity {
@@ -98,7 +99,7 @@ Picoseconds CollectiveShape::idle_time(double bytes, Bytes chunk) const {
     double fill = 0;
     for (std::uint32_t p = stage.first; p < stage.end; ++p)
       fill = std::max(fill, fill_seconds(phases[p], bytes, chunk));
-    time += stage.latency + from_seconds(stage.seconds * bytes + fill);
+    time += stage.latency + bounded_seconds(stage.seconds * bytes + fill);
   }
   return time;
 }

@@ -11,11 +11,14 @@ struct Dependency {
   bool data;
 };
 
+// Steps of a stage: beyond, they take more than some gigabytes, and their numbers no longer fit.
+constexpr double kMostSteps = 1 << 26;
+
 std::uint32_t chunks_of(const CollectivePhase& phase, double edge_bytes, Bytes chunk) {
   if (phase.pattern->hops < 2) return 1;
   double count = chunk.count > 0 ? std::ceil(edge_bytes / static_cast<double>(chunk.count))
                                  : std::clamp(32.0 * phase.pattern->hops, 64.0, 4096.0);
-  return static_cast<std::uint32_t>(std::max(1.0, count));
+  return static_cast<std::uint32_t>(std::clamp(count, 1.0, kMostSteps));
 }
 
 }  // namespace
@@ -31,6 +34,9 @@ StepGraph make_steps(const CollectiveShape& shape, std::size_t stage, double byt
     std::uint32_t parts = ring ? phase.rounds : chunks_of(phase, phase.share * bytes, chunk);
     double part = phase.share * bytes / parts;
     auto first = static_cast<std::uint32_t>(graph.steps.size());
+    if (double count = static_cast<double>(first) + static_cast<double>(parts) * edges; count > kMostSteps)
+      throw_input_error("collectives: {:.0f} transfers step by step, expected at most {:.0f}: larger chunks, or flows",
+                        count, kMostSteps);
     for (std::uint32_t s = 0; s < parts; ++s)
       for (std::uint32_t e = 0; e < edges; ++e) {
         const Edge& edge = pattern.edges[e];

@@ -36,7 +36,7 @@ struct StepGraph {
 };
 
 // `chunk` as in CollectiveOptions; where it is 0, 32 chunks for each hop of the longest way, at least 64 and at most
-// 4096.
+// 4096. InputError for more steps than memory holds (2^26).
 StepGraph make_steps(const CollectiveShape& shape, std::size_t stage, double bytes, Bytes chunk);
 
 }  // namespace unity

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/longest_time.h"
 namespace unity {
 
 Picoseconds roofline_time(const DeviceSpec& device, double flops, double bytes, DType dtype) {
@@ -15,7 +16,7 @@ Picoseconds roofline_time(const DeviceSpec& device, double flops, double bytes, 
   else if (flops > 0)
     compute = flops / (peak * efficiency_at(device.matmul_efficiency, flops));
   if (bytes > 0) memory = bytes / (device.memory_bandwidth.rate * efficiency_at(device.memory_efficiency, bytes));
-  return device.launch_overhead + from_seconds(std::max(compute, memory));
+  return device.launch_overhead + bounded_seconds(std::max(compute, memory));
 }
 
 }  // namespace unity

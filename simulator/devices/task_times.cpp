@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/longest_time.h"
 #include "simulator/devices/roofline.h"
 
 namespace unity {
@@ -136,7 +137,7 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
   if (!section) return {roofline_time(spec, task.flops, task.bytes, result_type(program_, task)), false};
   if (auto seconds = measured(id, *section)) {
     double share = cold_[id.index()];
-    return {from_seconds(seconds->warm * (1 - share) + seconds->cold * share + section->task_overhead), true};
+    return {bounded_seconds(seconds->warm * (1 - share) + seconds->cold * share + section->task_overhead), true};
   }
   std::string op = task.kind == TaskKind::compute ? program_.ops[static_cast<std::size_t>(task.op)].op->name() : "";
   auto [found, fresh] = specs_.try_emplace({section, op.starts_with("conv2d") ? "conv2d" : "matmul"});
@@ -155,7 +156,7 @@ std::optional<Picoseconds> TaskTimes::communication(TaskId id) {
   auto seconds = measured(id, *section);
   if (!seconds) return std::nullopt;
   double share = cold_[id.index()];
-  return from_seconds(seconds->warm * (1 - share) + seconds->cold * share);
+  return bounded_seconds(seconds->warm * (1 - share) + seconds->cold * share);
 }
 
 }  // namespace unity

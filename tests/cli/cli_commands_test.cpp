@@ -127,6 +127,17 @@ TEST_CASE("search, explain, simulate, export, run and validate go the same way w
   CHECK(validated["measured_seconds"] > 0);
 }
 
+TEST_CASE("a plan for the first devices of a cluster is read back for the same cluster") {
+  // 6 of 12 devices fill one of the two nodes, behind which the other's switches stay.
+  Folder folder;
+  std::string plan = folder.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology summit --devices 6 --strategy data-parallel --global-batch 48 -o " + plan)
+              .code == 0);
+  Outcome simulated = unity("simulate " + plan + " --json");
+  REQUIRE(simulated.code == 0);
+  CHECK(json::parse(simulated.out)["devices"].size() == 6);
+}
+
 TEST_CASE("search makes a pipeline under a schedule, and simulate and run take another one for it") {
   Folder f;
   std::string plan = f.file("plan.json");
@@ -258,6 +269,7 @@ TEST_CASE("plans that are cut off, foreign, for another machine or too large are
   check_refused("explain " + f.write("cut.json", text.substr(0, text.size() / 2)), {"cut.json:", "truncated"});
   check_refused("explain " + f.write("foreign.json", "{\"format\": \"other\"}"),
                 {"foreign.json", "other", "unity-plan"});
+  check_refused("explain " + f.write("number.json", "[1e999]"), {"number.json", "out of range"});
   check_refused("simulate " + plan + " --topology summit --nodes 1 --devices 2", {"plan.json", "another machine"});
   check_refused("run " + plan + " --topology laptop --devices 4", {"plan.json", "2 devices"});
   check_refused("explain " + f.file("absent.json"), {"absent.json"});
@@ -285,6 +297,16 @@ TEST_CASE("data that cannot be used are refused with place") {
   check_refused(head + f.write("short.csv", "1,2,0\n1,0\n"), {"short.csv:2", "2 columns", "expected 3"});
   check_refused(head + f.write("nan.csv", "1,2,0\n1,nan,1\n"), {"nan.csv:2"});
   check_refused(head + f.write("few.csv", "1,2,0\n1,3,1\n"), {"2 features", "input"});
+}
+
+TEST_CASE("factors beyond the simulated clock are refused, not wrapped around") {
+  Folder folder;
+  std::string plan = folder.file("plan.json");
+  REQUIRE(unity("search mlp-tiny --topology laptop --strategy data-parallel -o " + plan).code == 0);
+  for (const char* option : {"--straggler 0=1e15", "--scale device=1e-18", "--scale task:matmul=1e12"})
+    check_refused("simulate " + plan + " " + option, {"one after the other, expected less than"});
+  check_refused("simulate " + plan + " --trace-format perfetto", {"--trace-format requires --trace"});
+  check_refused("simulate --collective all_reduce --topology laptop --bytes 99999999999999999999", {"out of range"});
 }
 
 TEST_CASE("counts that are no counts are refused with what was found and expected") {
@@ -360,6 +382,7 @@ TEST_CASE("a plan is exported as timelines and as Chakra traces") {
   CHECK(read(f.file("t.json")) == read(f.file("t.perfetto.json")));
   check_refused("simulate " + plan + " --trace-format perfeto --trace " + f.file("u.json"),
                 {"did you mean 'perfetto'?"});
+  check_refused("export " + plan + " --format dot --trace " + f.file("t.json"), {"--trace", "expected perfetto or"});
   Outcome chakra = unity("export " + plan + " --format chakra -o " + f.file("c"));
   if (chakra.err.find("not in this build") != std::string::npos) return;
   CHECK(chakra.code == 0);

@@ -18,6 +18,8 @@ TEST_CASE("a quantity without a unit is refused, naming the units") {
   CHECK(parse_bytes("16").error().message.find("expected one of B, kB") != std::string::npos);
   CHECK_FALSE(parse_time("5 GB").ok());
   CHECK_FALSE(parse_bandwidth("fast").ok());
+  CHECK(parse_bytes("1e300 B").error().message == "size: found '1e300 B', which is out of range");
+  CHECK_FALSE(parse_time("1e9 s").ok());  // 2^61 ps are 2.3e6 s
 }
 
 TEST_CASE("a misspelt name gets the nearest known one") {

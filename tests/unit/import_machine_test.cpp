@@ -96,6 +96,8 @@ TEST_CASE("nvidia-smi: damaged tables are refused with the line") {
         "topo.txt:3: GPU1 and GPU0: found NV3, expected NV4 as in row GPU0");
   CHECK(smi_error(replaced(kTwo, "NV4\tPIX", "NW4\tPIX")) ==
         "topo.txt:2: GPU0 and GPU1: found 'NW4', expected NV#, PIX, PXB, PHB, NODE or SYS");
+  CHECK(smi_error(replaced(kTwo, "NV4\tPIX", "NV2147483647\tPIX")) ==
+        "topo.txt:2: GPU0 and GPU1: found 'NV2147483647', expected NV#, PIX, PXB, PHB, NODE or SYS");
   CHECK_THAT(smi_error(kTwo.substr(0, kTwo.find("NIC0\tPIX"))), Contains("found 2 rows, expected 3: NIC0 is missing"));
   CHECK_THAT(smi_error(kTwo.substr(0, kTwo.find("SYS\t8")) + "\n"),
              Contains("topo.txt:3: GPU1: found 2 entries, expected 3"));
@@ -171,10 +173,17 @@ TEST_CASE("NCCL: a file for NCCL_TOPO_FILE, without ranks and rates, needs the d
 TEST_CASE("NCCL: what is wrong is refused with the line") {
   const std::string xml = sample("four-h100.nccl.xml");
   CHECK_THAT(xml_error(xml.substr(0, 900)), Contains("topo.xml:") && Contains("malformed XML"));
+  CHECK(xml_error("") == "topo.xml:1: malformed XML: XML_ERROR_EMPTY_DOCUMENT");
+  CHECK(xml_error("<!-- nothing else -->") == "topo.xml:1: found no element, expected <system>");
   CHECK_THAT(xml_error("<graphs/>"), Contains("topo.xml:1: found <graphs>, expected <system>"));
   CHECK_THAT(xml_error("<system>\n<cpu numaid=\"0\"/></system>"), Contains("topo.xml:1: found no GPU"));
   CHECK_THAT(xml_error(replaced(xml, "count=\"18\"", "count=\"many\"")),
              Contains("topo.xml:6: <nvlink>: count: found 'many', expected a number"));
+  CHECK_THAT(xml_error(replaced(xml, "count=\"18\"", "count=\"1e15\"")),
+             Contains("<nvlink>: count: found '1e15', expected a whole number of at most 1048576"));
+  CHECK_THAT(xml_error(replaced(xml, "count=\"18\"", "count=\"1.5\"")), Contains("found '1.5', expected a whole"));
+  CHECK_THAT(xml_error(replaced(xml, "link_speed=\"32.0 GT/s PCIe\"", "link_speed=\"inf GT/s\"")),
+             Contains("link_speed: found 'inf GT/s'"));
   CHECK_THAT(xml_error(replaced(xml, "link_speed=\"32.0 GT/s PCIe\"", "link_speed=\"fast\"")),
              Contains("topo.xml:3: <pci>: link_speed: found 'fast', expected a speed such as '16.0 GT/s PCIe'"));
   CHECK_THAT(xml_error(replaced(xml, "busid=", "id=")), Contains("topo.xml:3: <pci>: attribute 'busid' is missing"));

@@ -113,14 +113,21 @@ TEST_CASE("damaged tables are refused with file and line") {
   CHECK(error(ranks(2, 1) + kHead) == "t.txt:3: found no rows of at least one byte below this head");
   CHECK(error(ranks(2, 1) + kHead + "8 2 float sum -1 5.1\n") == "t.txt:4: found 6 columns, expected 9 as in the head");
   CHECK(error(ranks(2, 1) + kHead + "8 2 float sum -1 fast 1 1 0\n") ==
-        "t.txt:4: time: found 'fast', expected a number of at least 0");
+        "t.txt:4: time: found 'fast', expected a number from 0 to 1e+18");
+  CHECK_THAT(error(ranks(2, 1) + kHead + "8" + std::string(20, '0') + " 2 float sum -1 5 1 1 0\n"),
+             Contains("t.txt:4: size: found '8"));
   CHECK(error(ranks(2, 1) + kHead + "8 2 float sum -1 0 1 1 0\n") == "t.txt:4: time: found '0', expected more than 0");
   CHECK_THAT(error(ranks(4, 1) + kHead + "8 2 float sum -1 5 1 1.2 0\n"),
              Contains("busbw / algbw is 1.200, expected 1.500, 0.750 or 1"));
   const std::string one = kHead + "8 2 float sum -1 5 1 1 0\n";
-  CHECK_THAT(error(one), Contains("found 0 ranks, expected at least 2"));
+  CHECK_THAT(error(one), Contains("found 0 ranks, expected 2 to 1048576"));
+  CHECK_THAT(error(one, 2147483647), Contains("found 2147483647 ranks"));
   CHECK(error(one, 2).empty());
   CHECK_THROWS_WITH(fit_links({read_nccl_tests(one, "t", 2)}, load_topology("dgx-h100")), Contains("found one size"));
+  // 5 us for 8 bytes as for 16: no bandwidth follows.
+  const std::string flat = one + "16 4 float sum -1 5 1 1 0\n";
+  CHECK_THROWS_WITH(fit_links({read_nccl_tests(flat, "t", 2)}, load_topology("dgx-h100")),
+                    Contains("t: times do not grow with the size"));
   CHECK_THROWS_WITH(fit_links({read_nccl_tests(table(16, 2, "sum", -1, 1.875, [](double s) { return s / 1e9; }), "t")},
                               load_topology("dgx-h100")),
                     Contains("16 ranks, expected at most the 8 devices"));
@@ -152,6 +159,10 @@ TEST_CASE("unity import tells machines by a word before the file") {
   CHECK(run("import nccl-tests " + kSample + " --topolgy x", out) == 2);
   CHECK_THAT(out, Contains("unknown option '--topolgy' (did you mean '--topology'?)"));
   CHECK(run("import", out) == 2);
+  // What could not be read back is not written.
+  CHECK(run("import nvidia-smi-topo " + machines + "hgx-h100.smi.txt --device h101 -o " + topology.path(), out) == 2);
+  CHECK_THAT(out, Contains(topology.path() + ": not written") && Contains("unknown device 'h101'"));
+  CHECK(load_topology(topology.path()).device_count() == 8);
   TextFile unfinished("format: unity-topology\nversion: 1\nhierarchy: {gpu: 2}\ndevice: cpu\n");
   CHECK(run("show " + unfinished.path(), out) == 2);
   CHECK_THAT(out, Contains(unfinished.path() + ":1:1: topology") && Contains("no way from gpu0 to gpu1"));

@@ -82,11 +82,13 @@ TEST_CASE("a scale that makes no sense is refused with what could be meant") {
   refused("lnk=2", "did you mean 'link'?");
   refused("link:infiniband=fast", "found 'fast', expected a number");
   refused("link:infiniband=-1", "found '-1', expected a number of at least 0");
+  refused("device=1e300", "at most 1e12");
   refused("link=0", "found 0, expected more than 0");
   refused("link:infinband=2", "did you mean 'infiniband'?");
   refused("link:ethernet=2", "does not have (known: ");
   refused("link.latncy=2", "did you mean 'latency'?");
   refused("device:V100=2", "device: found 'V100'");
   refused("device:=2", "expected a name after 'device:'");
+  refused("link.latency=1e12", "expected 0 to 60 s");
   refused("task=2", "expected an operator");
 }

@@ -115,6 +115,16 @@ TEST_CASE("the edges of a ring carry what the Program counts as its bytes") {
   }
 }
 
+TEST_CASE("more steps than memory holds are refused") {
+  // Two trees on 4 devices have 3 edges up and 3 down each: half of 1 GB in chunks of a byte is 500 million times that.
+  Topology t = star(4);
+  const std::vector<DeviceId> group = {DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)};
+  CollectiveCache cache(t);
+  auto choice = cache.choose(CollectiveKind::all_reduce, group, {1'000'000'000},
+                             {.algorithm = CollectiveAlgorithm::tree, .chunk = {1}});
+  CHECK_THROWS_WITH(make_steps(*choice->shape, 0, choice->bytes, {1}), Catch::Contains("expected at most 67108864"));
+}
+
 TEST_CASE("in a double binary tree every rank has children in at most one of the trees, and both are shallow") {
   for (int n = 1; n <= 300; ++n) {
     std::array<Tree, 2> trees = double_binary_tree(n);

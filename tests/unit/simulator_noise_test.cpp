@@ -67,4 +67,7 @@ TEST_CASE("noise out of range says so") {
   CHECK_THROWS_WITH(simulate(b.program, t, options), Catch::Contains("found device 7, expected 0 to 0"));
   options.noise.stragglers = {{DeviceId(0), 0}};
   CHECK_THROWS_WITH(simulate(b.program, t, options), Catch::Contains("expected more than 0"));
+  // A task of 1 us: 10^300 times that is more than the clock holds.
+  options.noise.stragglers = {{DeviceId(0), 1e300}};
+  CHECK_THROWS_WITH(simulate(b.program, t, options), Catch::Contains("one after the other, expected less than"));
 }

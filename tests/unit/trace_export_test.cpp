@@ -57,6 +57,7 @@ TEST_CASE("a damaged trace file is refused with the place") {
                     Contains("t.json: byte") && Contains("truncated"));
   CHECK_THROWS_WITH(trace_from_json("{}", "t.json"), "t.json: key 'format' is missing");
   CHECK_THROWS_WITH(trace_from_json("[]", "t.json"), Contains("found array"));
+  CHECK_THROWS_WITH(trace_from_json("[1e999]", "t.json"), "t.json: found a number that is out of range");
   auto with = [&](const std::string& from, const std::string& to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);

@@ -47,8 +47,10 @@ class TableReader {
     if (table_.times.empty()) fail(head_, "found no rows of at least one byte below this head");
     table_.hosts = static_cast<int>(hosts.size());
     if (table_.ranks == 0) table_.ranks = devices;
-    if (table_.ranks < 2)
-      fail(head_, fmt::format("found {} ranks, expected at least 2 (lines '#  Rank', or --devices)", table_.ranks));
+    constexpr int kMostRanks = 1 << 20;
+    if (table_.ranks < 2 || table_.ranks > kMostRanks)
+      fail(head_,
+           fmt::format("found {} ranks, expected 2 to {} (lines '#  Rank', or --devices)", table_.ranks, kMostRanks));
     classify();
   }
 
@@ -60,10 +62,11 @@ class TableReader {
   }
 
   double number(const std::string& word, const std::string& column) const {
+    constexpr double kMost = 1e18;
     char* end = nullptr;
     double value = std::strtod(word.c_str(), &end);
-    if (*end != '\0' || !std::isfinite(value) || value < 0)
-      fail(line_, fmt::format("{}: found '{}', expected a number of at least 0", column, word));
+    if (*end != '\0' || !(value >= 0 && value <= kMost))
+      fail(line_, fmt::format("{}: found '{}', expected a number from 0 to {:g}", column, word, kMost));
     return value;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -35,8 +36,10 @@ class Reader {
   Reader(const std::string& xml, std::string file, std::string device)
       : file_(std::move(file)), device_(std::move(device)) {
     if (document_.Parse(xml.data(), xml.size()) != tinyxml2::XML_SUCCESS)
-      throw_input_error("{}:{}: malformed XML: {}", file_, document_.ErrorLineNum(), document_.ErrorName());
+      throw_input_error("{}:{}: malformed XML: {}", file_, std::max(document_.ErrorLineNum(), 1),
+                        document_.ErrorName());
     const XMLElement* system = document_.RootElement();
+    if (!system) throw_input_error("{}:1: found no element, expected <system>", file_);
     if (std::string_view(system->Name()) != "system")
       fail(system, fmt::format("found <{}>, expected <system>", system->Name()));
     for (const XMLElement* cpu = system->FirstChildElement("cpu"); cpu; cpu = cpu->NextSiblingElement("cpu"))
@@ -71,7 +74,12 @@ class Reader {
     return result;
   }
   int whole(const XMLElement* element, const char* name) const {
-    return static_cast<int>(number(element, name, text(element, name)));
+    constexpr double kMost = 1 << 20;  // sums of them fit, too
+    double value = number(element, name, text(element, name));
+    if (value > kMost || value != std::floor(value))
+      fail(element, fmt::format("<{}>: {}: found '{}', expected a whole number of at most {}", element->Name(), name,
+                                text(element, name), kMost));
+    return static_cast<int>(value);
   }
 
   void link(const std::string& a, const std::string& b, LinkKind kind, double rate, double microseconds,
@@ -103,7 +111,7 @@ class Reader {
     double lanes = number(pci, "link_width", width);
     char* unit = nullptr;
     double transfers = std::strtod(speed.c_str(), &unit);
-    if (!(transfers > 0) || !std::string_view(unit).starts_with(" GT/s"))
+    if (!(transfers > 0 && transfers < 1e6) || !std::string_view(unit).starts_with(" GT/s"))
       fail(pci, fmt::format("<pci>: link_speed: found '{}', expected a speed such as '16.0 GT/s PCIe'", speed));
     // 8b/10b up to 5 GT/s, then 128b/130b
     double lane = transfers * (transfers <= 5 ? 0.075e9 : 0.09375e9);

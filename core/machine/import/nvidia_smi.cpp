@@ -15,6 +15,7 @@ namespace {
 
 // Ways over PCIe, nearest first. What is related by one of them hangs on one vertex of that level.
 enum Relation { self, pix, pxb, phb, node, sys, unknown };
+constexpr int kMostLinks = 1000;  // of a pair: more is damage
 constexpr std::array<std::string_view, 6> kRelations = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
 
 struct Cell {
@@ -117,7 +118,8 @@ class Matrix {
       } else if (numbered(word, "NV")) {
         std::from_chars(word.data() + 2, word.data() + word.size(), cell.nvlinks);
       }
-      if ((cell.relation == unknown && cell.nvlinks < 1) || (cell.relation == self) != (c == rows_.size()))
+      if ((cell.relation == unknown && (cell.nvlinks < 1 || cell.nvlinks > kMostLinks)) ||
+          (cell.relation == self) != (c == rows_.size()))
         fail(line, fmt::format("{} and {}: found '{}', expected {}", row.name, columns[c], word,
                                c == rows_.size() ? "X" : "NV#, PIX, PXB, PHB, NODE or SYS"));
       row.cells.push_back(cell);
