@@ -25,7 +25,7 @@ class Simulation {
         waits_for_(prepared.graph.waits_for()),
         collectives_(prepared.capacities, program_.communications.size(), options.collectives, options.steps),
         shared_(topology_, program_.communications.size()),
-        memory_(program_, options.trace),
+        memory_(prepared.buffers, program_.tasks.size(), static_cast<std::size_t>(program_.devices), options.trace),
         running_(topology_.device_count() + program_.communications.size()),
         communication_tasks_(program_.communications.size()) {
     if (options.trace) starts_.resize(program_.tasks.size());
@@ -74,7 +74,7 @@ class Simulation {
   void start(std::uint32_t id) {
     const Task& task = program_.tasks[id];
     if (options_.trace) starts_[id] = now_;
-    memory_.start(task);
+    memory_.start(id);
     if (task.kind == TaskKind::communicate) return start_communication(id);
     const TaskTimes::Time& time = prepared_.times[id];
     ++(time.measured ? profiled_ : estimated_);
@@ -135,7 +135,7 @@ class Simulation {
     const Task& task = program_.tasks[id];
     ++ended_;
     last_end_ = now_;
-    memory_.finish(task);
+    memory_.finish(id);
     if (task.kind == TaskKind::communicate && prepared_.choices[static_cast<std::size_t>(task.op)])
       shared_.communicates(program_.communications[static_cast<std::size_t>(task.op)], false);
     if (options_.trace) {

@@ -27,6 +27,10 @@ class TaskGraph {
   }
 
  private:
+  // `for_each_edge(use)` calls use(before, after) for every edge, each time in the same order.
+  template <class ForEachEdge>
+  void join(std::size_t tasks, ForEachEdge for_each_edge);
+
   std::vector<std::uint32_t> waits_for_, begin_, followers_;
 };
 

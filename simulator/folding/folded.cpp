@@ -21,6 +21,7 @@ FoldedProgram::FoldedProgram(const PreparedProgram& whole, const Topology& topol
   join_tasks();
   folded_.program = &program_;
   folded_.handovers = whole.handovers;
+  folded_.buffers = TaskBuffers(program_);
 }
 
 // A device's task, or the first communication of the class of its communication.
