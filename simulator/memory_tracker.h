@@ -27,6 +27,9 @@ class MemoryTracker {
   // What was in use when a device first reached its peak.
   const std::vector<CategoryBytes>& at_peak() const { return at_peak_; }
   std::vector<MemorySample> take_samples() { return std::move(samples_); }
+  std::size_t bytes() const {
+    return held_bytes(states_, used_, peaks_, sampled_, by_category_, at_peak_, changed_, samples_);
+  }
 
  private:
   struct BufferState {

@@ -11,6 +11,7 @@
 #include "simulator/link_use.h"
 #include "simulator/memory_tracker.h"
 #include "simulator/prepared.h"
+#include "simulator/simulation_bytes.h"
 
 namespace unity {
 namespace {
@@ -34,6 +35,11 @@ class Simulation {
 
   // By link that the choices name, of what has run. Empty without SimulationOptions::links.
   const LinkRecord& links() const { return links_; }
+
+  std::size_t bytes() const {
+    return queue_.bytes() + collectives_.bytes() + shared_.bytes() + memory_.bytes() +
+           held_bytes(waits_for_, running_, communication_tasks_, choices_, ready_, starting_, starts_);
+  }
 
   SimulationResult run() {
     for (std::size_t i = 0; i < program_.tasks.size(); ++i)
@@ -222,6 +228,15 @@ SimulationResult simulate(const PreparedProgram& prepared, const Topology& topol
   SimulationResult result = simulation.run();
   if (options.trace && options.links) add_links(simulation.links(), {}, topology, result.trace);
   return result;
+}
+
+Bytes simulation_bytes(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options) {
+  Simulation simulation(prepared, topology, options);
+  SimulationResult result = simulation.run();
+  std::size_t bytes = simulation.bytes() + prepared.graph.bytes() + prepared.buffers.bytes() +
+                      held_bytes(prepared.times, prepared.handovers, prepared.choices, prepared.capacities);
+  bytes += held_bytes(result.peak_memory, result.memory_by_category, result.trace.spans, result.trace.memory);
+  return {static_cast<std::int64_t>(bytes)};
 }
 
 SimulationResult simulate_folded(const PreparedProgram& prepared, const Topology& topology,

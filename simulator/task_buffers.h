@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/plan/program.h"
+#include "simulator/engine/held_bytes.h"
 
 namespace unity {
 
@@ -49,6 +50,7 @@ class TaskBuffers {
   std::span<const std::uint32_t> transient(std::size_t task) const {
     return {transient_.data() + begin_[task], transient_.data() + begin_[task + 1]};
   }
+  std::size_t bytes() const { return held_bytes(entries_, begin_, transient_); }
 
  private:
   std::vector<BufferEntry> entries_;

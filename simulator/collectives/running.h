@@ -11,6 +11,7 @@
 
 #include "simulator/collectives/choice.h"
 #include "simulator/collectives/steps.h"
+#include "simulator/engine/held_bytes.h"
 #include "simulator/network/network.h"
 
 namespace unity {
@@ -18,8 +19,9 @@ namespace unity {
 class RunningCollectives {
  public:
   // By number, 0 to count-1. `steps`: transfer by transfer (steps.h) instead of one flow for a phase.
-  RunningCollectives(std::span<const BytesPerSecond> capacities, std::size_t count, const CollectiveOptions& options, bool steps)
-        : network_(capacities), options_(options), by_steps_(steps), running_(count) {}
+  RunningCollectives(std::span<const BytesPerSecond> capacities, std::size_t count, const CollectiveOptions& options,
+                     bool steps)
+      : network_(capacities), options_(options), by_steps_(steps), running_(count) {}
 
   // Keeps a record of the links from now on (Network::record).
   void record(LinkRecord& record) { network_.record(record); }
@@ -42,6 +44,8 @@ class RunningCollectives {
   std::span<const FlowIndex> settle(Picoseconds now) { return network_.settle(now); }
   Picoseconds end(FlowIndex flow) const { return network_.end(flow); }
   std::uint32_t version(FlowIndex flow) const { return network_.version(flow); }
+  // Of memory; without those of steps.
+  std::size_t bytes() const { return network_.bytes() + held_bytes(running_, owners_, entries_, taken_); }
 
  private:
   struct Steps {
