@@ -33,6 +33,7 @@ nlohmann::ordered_json words_json(const Plan& plan) {
   return {{"model", plan.model.name},
           {"topology", plan.topology},
           {"strategy", plan.search.strategy},
+          {"schedule", in_words(plan.schedule)},
           {"blocks", blocks},
           {"rules", rules}};
 }

@@ -178,9 +178,15 @@ ordered_json collectives_json(const PredictionReport& r) {
 
 std::map<DType, double> model_flops(const Pcg& pcg) {
   std::map<DType, double> flops;
-  for (const Node& node : pcg.nodes())
-    if (std::int64_t macs = multiply_adds(node); macs > 0)
-      flops[node.outputs[0].dtype] += 3 * 2 * static_cast<double>(macs);
+  std::vector<bool> trained;  // by node: whether a weight stands before it
+  for (const Node& node : pcg.nodes()) {
+    auto is_trained = [&](ValueRef v) { return trained[v.node.index()]; };
+    trained.push_back(node.op->name() == "weight" || std::any_of(node.inputs.begin(), node.inputs.end(), is_trained));
+    std::int64_t macs = multiply_adds(node);
+    if (macs == 0) continue;
+    int times = is_trained(node.inputs[0]) ? 3 : trained.back() ? 2 : 1;
+    flops[node.outputs[0].dtype] += times * 2 * static_cast<double>(macs);
+  }
   return flops;
 }
 

@@ -32,7 +32,8 @@ void print_prediction(const PredictionReport& report, const Scenario& scenario);
 nlohmann::ordered_json prediction_json(const PredictionReport& report, const Scenario& scenario);
 
 // FLOPs that training the plan's graph takes, by element type, without what copies repeat or schedules recompute: the
-// contractions' multiply-adds, two FLOPs each, once forward and twice backward.
+// contractions' multiply-adds, two FLOPs each, once forward and twice backward, or once where no weight stands before
+// the data, so that these need no gradient.
 std::map<DType, double> model_flops(const Pcg& pcg);
 
 }  // namespace unity::cli

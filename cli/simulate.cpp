@@ -199,6 +199,7 @@ void add_simulate(CLI::App& app) {
   o->alone.add(*command);
   add_json(*command, o->json);
   command->callback([o] {
+    if (!o->scales.texts.empty() && o->plan.empty()) throw_input_error("simulate: --scale needs PLAN");
     if (!o->alone.kind.empty() && o->plan.empty() && o->flows.empty())
       return simulate_alone(o->alone, o->machine, o->settings, o->json);
     if (!o->alone.kind.empty() || !o->alone.bytes.empty())

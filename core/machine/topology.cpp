@@ -24,7 +24,8 @@ Hash hash_spec(const DeviceSpec& s) {
   h = combine(combine(h, hash_number(s.memory_bandwidth.rate)), static_cast<Hash>(s.memory.count));
   h = combine(h, static_cast<Hash>(s.launch_overhead.count));
   h = combine(h, static_cast<Hash>(s.handover.count));
-  if (s.interference > 0) h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
+  if (s.interference > 0)
+    h = combine(h, hash_number(s.interference));  // plans from before it are still of this machine
   return hash_curve(hash_curve(h, s.matmul_efficiency), s.memory_efficiency);
 }
 

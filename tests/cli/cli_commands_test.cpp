@@ -109,6 +109,9 @@ TEST_CASE("search, explain, simulate, export, run and validate go the same way w
   CHECK(unity("explain " + plan).out.find("2-way data") != std::string::npos);
   json simulated = json::parse(unity("simulate " + plan + " --json --trace " + f.file("trace.json")).out);
   CHECK(simulated["iteration_seconds"] > 0);
+  json explained = json::parse(unity("explain " + plan + " --json").out);
+  CHECK(explained["iteration_seconds"] == simulated["iteration_seconds"]);
+  CHECK(explained["model_flops_utilization"] <= explained["executed_flops_utilization"]);
   CHECK(json::parse(read(f.file("trace.json")))["format"] == "unity-trace");
   CHECK(unity("export " + plan + " --format dot -o " + f.file("g.dot")).code == 0);
   CHECK(read(f.file("g.dot")).find("digraph") != std::string::npos);
@@ -334,6 +337,8 @@ TEST_CASE("explain predicts what a plan is bound by, and what would make it fast
     CHECK(text.find(said) != std::string::npos);
   check_refused("explain " + plan + " --scale link:infinband=2", {"--scale", "infinband", "infiniband"});
   check_refused("simulate " + plan + " --scale device=x", {"--scale", "found 'x'"});
+  check_refused("simulate --collective all_reduce --bytes 1000 --topology summit --scale link=2",
+                {"--scale needs PLAN"});
 }
 
 TEST_CASE("a plan is exported as timelines and as Chakra traces") {

@@ -127,6 +127,9 @@ TEST_CASE("Chakra collectives say their kind, the bytes that each participant ho
   b.communicate(CollectiveKind::reduce_scatter, {2, 3}, 1000);
   b.all_to_all({0, 2}, 100);
   b.communicate(CollectiveKind::send, {3, 2}, 10);
+  // A second tensor of 500 in the same call.
+  b.program.communications[0].joined.push_back(b.program.communications[0].participants);
+  for (Participant& p : b.program.communications[0].joined[0]) p.piece = whole_box({500});
   Trace trace = simulate(b.program, all_pairs(4, 1)).trace;
   File file = read(chakra_traces(b.program, trace)[2]);
   REQUIRE(file.nodes.size() == 5);
@@ -136,7 +139,7 @@ TEST_CASE("Chakra collectives say their kind, the bytes that each participant ho
     CHECK(attribute(node, "comm_size").int64_val() == bytes);
     CHECK(attribute(node, "pg_name").string_val() == group);
   };
-  check(0, 0, 4000, "0");  // f32; all devices
+  check(0, 0, 6000, "0");  // 1500 f32; all devices
   check(1, 2, 2000, "1");  // half of it each
   check(2, 7, 4000, "1");
   check(3, 6, 400, "2");

@@ -107,7 +107,8 @@ TEST_CASE("a measured collective takes its time, and shares the cores with tasks
   SimulationResult alone = simulate(b.program, t);
   CHECK(microseconds(alone.iteration) == Approx(6));
   CHECK(alone.profiled_tasks == 1);
-  // Three threads on two cores until the tasks have ended, at 3 / (2/3) = 4.5; by then 3 of the collective's 6 are done.
+  // Three threads on two cores until the tasks have ended, at 3 / (2/3) = 4.5; by then 3 of the collective's 6 are
+  // done.
   for (int device : {0, 1}) b.compute(device, 1, {}, {b.buffer(device, 10)});
   b.program.boxes.clear();
   SimulationResult both = simulate(b.program, t);

@@ -43,10 +43,10 @@ std::int64_t held_bytes(const Communication& c) {
     std::vector<std::int64_t> sent(c.participants.size());
     for (const Exchange& e : c.exchanges) sent[static_cast<std::size_t>(e.from)] += e.box.elements();
     for (std::int64_t of_one : sent) elements = std::max(elements, of_one);
-  } else if (c.kind == CollectiveKind::reduce_scatter) {
-    for (const Participant& p : c.participants) elements += p.piece.elements();
-  } else {
+  } else if (c.kind == CollectiveKind::all_gather) {
     for (const Participant& p : c.participants) elements = std::max(elements, p.piece.elements());
+  } else {
+    elements = elements_moved(c);
   }
   return elements * static_cast<std::int64_t>(size_of(c.dtype));
 }
@@ -100,9 +100,7 @@ chakra::Attribute& attribute(chakra::Node& node, const char* name) {
   return a;
 }
 
-std::uint64_t microseconds(Picoseconds time) {
-  return static_cast<std::uint64_t>((time.count + 500'000) / 1'000'000);
-}
+std::uint64_t microseconds(Picoseconds time) { return static_cast<std::uint64_t>((time.count + 500'000) / 1'000'000); }
 
 void describe_communication(const Communication& c, TaskId task, DeviceId device, const Groups& groups,
                             chakra::Node& node) {

@@ -11,8 +11,9 @@
 //   send                     send at the first, receive at the second participant
 //                                               comm_src, comm_dst, comm_tag (the task), comm_size (bytes)
 //   other communications     collective         comm_type, comm_size (bytes that a participant holds before: the whole
-//                                               piece, of all_gather its part, of all_to_all what it sends; the largest
-//                                               of them), pg_name, root_rank (broadcast and reduce)
+//                                               piece, of several tensors together where one call moves them; of
+//                                               all_gather its part, of all_to_all what it sends, the largest of
+//                                               them), pg_name, root_rank (broadcast and reduce)
 //   all others               compute            num_ops (FLOPs), tensor_size (bytes of memory traffic)
 //
 // All have is_cpu_op (false) and duration_picoseconds, since the format's own times are whole microseconds
