@@ -16,6 +16,7 @@
 #include "simulator/folding/folded.h"
 #include "simulator/network/transfers.h"
 #include "simulator/simulate.h"
+#include "simulator/simulation_bytes.h"
 
 namespace unity::cli {
 namespace {
@@ -109,6 +110,8 @@ void bench_program(const std::string& name, const Program& program, const Topolo
   add("prepare", [&] { prepare(program, cache, options); });
   add("fold", [&] { FoldedProgram(prepared, topology); });
   add("folded", [&] { simulate(folded.prepared(), topology, options); });
+  double bytes = static_cast<double>(simulation_bytes(prepared, topology, options).count);
+  figures.push_back({name + "_bytes_per_task", "", bytes / static_cast<double>(program.tasks.size())});
   figures.push_back({name + "_devices_simulated", "", static_cast<double>(folded.representatives())});
 }
 

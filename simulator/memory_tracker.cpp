@@ -3,54 +3,48 @@
 #include <algorithm>
 
 namespace unity {
-MemoryTracker::MemoryTracker(const Program& program, bool keep_samples)
-    : program_(program),
+
+MemoryTracker::MemoryTracker(const TaskBuffers& buffers, std::size_t tasks, std::size_t devices, bool keep_samples)
+    : buffers_(buffers),
       keep_samples_(keep_samples),
-      buffers_(program.buffers.size()),
-      used_(static_cast<std::size_t>(program.devices)),
-      peaks_(used_.size()),
-      sampled_(used_.size()),
-      by_category_(used_.size()),
-      at_peak_(used_.size()) {
-  std::vector<BufferLife> lives = buffer_lives(program);
-  for (std::size_t b = 0; b < buffers_.size(); ++b) {
-    buffers_[b].persistent = lives[b].persistent;
-    if (lives[b].persistent) allocate(BufferId(static_cast<std::int64_t>(b)));
-  }
-  for (const Task& task : program.tasks)
-    for_each_buffer(program, task, [&](BufferId b) { ++buffers_[b.index()].uses; });
+      states_(buffers.entries().size()),
+      used_(devices),
+      peaks_(devices),
+      sampled_(devices),
+      by_category_(devices),
+      at_peak_(devices) {
+  for (const BufferEntry& buffer : buffers.entries())
+    if (buffer.persistent && !buffer.on_host) allocate(buffer);
+  for (std::size_t t = 0; t < tasks; ++t)
+    for (std::uint32_t b : buffers.transient(t)) ++states_[b].uses;
 }
 
-void MemoryTracker::allocate(BufferId id) {
-  buffers_[id.index()].allocated = true;
-  if (program_.buffer(id).on_host) return;
-  DeviceId device = program_.buffer(id).device;
-  std::size_t d = device.index();
-  used_[d] += program_.bytes_of(id);
-  by_category_[d][static_cast<std::size_t>(program_.buffer(id).category)] += program_.bytes_of(id);
+void MemoryTracker::allocate(const BufferEntry& buffer) {
+  std::size_t d = buffer.device;
+  used_[d] += buffer.bytes;
+  by_category_[d][static_cast<std::size_t>(buffer.category)] += buffer.bytes;
   if (used_[d] > peaks_[d]) peaks_[d] = used_[d], at_peak_[d] = by_category_[d];
-  if (keep_samples_) changed_.push_back(device);
+  if (keep_samples_) changed_.push_back(DeviceId(static_cast<std::int64_t>(d)));
 }
 
-void MemoryTracker::release(BufferId id) {
-  if (program_.buffer(id).on_host) return;
-  DeviceId device = program_.buffer(id).device;
-  used_[device.index()] -= program_.bytes_of(id);
-  by_category_[device.index()][static_cast<std::size_t>(program_.buffer(id).category)] -= program_.bytes_of(id);
-  if (keep_samples_) changed_.push_back(device);
+void MemoryTracker::release(const BufferEntry& buffer) {
+  std::size_t d = buffer.device;
+  used_[d] -= buffer.bytes;
+  by_category_[d][static_cast<std::size_t>(buffer.category)] -= buffer.bytes;
+  if (keep_samples_) changed_.push_back(DeviceId(static_cast<std::int64_t>(d)));
 }
 
-void MemoryTracker::start(const Task& task) {
-  for_each_buffer(program_, task, [&](BufferId b) {
-    if (!buffers_[b.index()].allocated) allocate(b);
-  });
+void MemoryTracker::start(std::size_t task) {
+  for (std::uint32_t b : buffers_.transient(task)) {
+    if (states_[b].allocated) continue;
+    states_[b].allocated = 1;
+    allocate(buffers_.entries()[b]);
+  }
 }
 
-void MemoryTracker::finish(const Task& task) {
-  for_each_buffer(program_, task, [&](BufferId b) {
-    BufferState& state = buffers_[b.index()];
-    if (--state.uses == 0 && !state.persistent) release(b);
-  });
+void MemoryTracker::finish(std::size_t task) {
+  for (std::uint32_t b : buffers_.transient(task))
+    if (--states_[b].uses == 0) release(buffers_.entries()[b]);
 }
 
 void MemoryTracker::sample(Picoseconds now) {

@@ -54,7 +54,7 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
               program.devices, topology.device_count());
   check_options(options.collectives, topology);
   NoiseFactors noise(options.noise, topology.device_count());
-  PreparedProgram prepared{&program, TaskGraph(program), {}, {}, {}, {}, {}};
+  PreparedProgram prepared{&program, TaskGraph(program), TaskBuffers(program), {}, {}, {}, {}, {}};
   TaskTimes times(program, topology);
   prepared.times.resize(program.tasks.size());
   prepared.flows.resize(program.tasks.size(), PreparedProgram::kNoFlow);

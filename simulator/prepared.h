@@ -11,6 +11,7 @@
 #include "simulator/collectives/choice.h"
 #include "simulator/devices/task_times.h"
 #include "simulator/options.h"
+#include "simulator/task_buffers.h"
 #include "simulator/task_graph.h"
 
 namespace unity {
@@ -18,6 +19,7 @@ namespace unity {
 struct PreparedProgram {
   const Program* program = nullptr;  // its order counts only as far as `graph` says
   TaskGraph graph;
+  TaskBuffers buffers;
   static constexpr std::uint32_t kNoFlow = UINT32_MAX;
   // By task. Of what crosses links: copies alone on the idle machine, communications only where it is measured.
   std::vector<TaskTimes::Time> times;

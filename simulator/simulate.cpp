@@ -11,6 +11,7 @@
 #include "simulator/link_use.h"
 #include "simulator/memory_tracker.h"
 #include "simulator/prepared.h"
+#include "simulator/simulation_bytes.h"
 
 namespace unity {
 namespace {
@@ -25,7 +26,7 @@ class Simulation {
         waits_for_(prepared.graph.waits_for()),
         collectives_(prepared.capacities, prepared.choices.size(), options.collectives, options.steps),
         shared_(topology_, program_.communications.size()),
-        memory_(program_, options.trace),
+        memory_(prepared.buffers, program_.tasks.size(), static_cast<std::size_t>(program_.devices), options.trace),
         running_(topology_.device_count() + program_.communications.size()),
         flow_tasks_(prepared.choices.size()) {
     if (options.trace) starts_.resize(program_.tasks.size());
@@ -34,6 +35,11 @@ class Simulation {
 
   // By link that the choices name, of what has run. Empty without SimulationOptions::links.
   const LinkRecord& links() const { return links_; }
+
+  std::size_t bytes() const {
+    return queue_.bytes() + collectives_.bytes() + shared_.bytes() + memory_.bytes() +
+           held_bytes(waits_for_, running_, communication_tasks_, choices_, ready_, starting_, starts_);
+  }
 
   SimulationResult run() {
     for (std::size_t i = 0; i < program_.tasks.size(); ++i)
@@ -74,7 +80,7 @@ class Simulation {
   void start(std::uint32_t id) {
     const Task& task = program_.tasks[id];
     if (options_.trace) starts_[id] = now_;
-    memory_.start(task);
+    memory_.start(id);
     if (task.kind == TaskKind::communicate) return start_communication(id);
     const TaskTimes::Time& time = prepared_.times[id];
     ++(time.measured ? profiled_ : estimated_);
@@ -140,7 +146,7 @@ class Simulation {
     const Task& task = program_.tasks[id];
     ++ended_;
     last_end_ = now_;
-    memory_.finish(task);
+    memory_.finish(id);
     if (task.kind == TaskKind::communicate && prepared_.choices[static_cast<std::size_t>(task.op)])
       shared_.communicates(program_.communications[static_cast<std::size_t>(task.op)], false);
     if (options_.trace) {
@@ -227,6 +233,15 @@ SimulationResult simulate(const PreparedProgram& prepared, const Topology& topol
   SimulationResult result = simulation.run();
   if (options.trace && options.links) add_links(simulation.links(), {}, topology, result.trace);
   return result;
+}
+
+Bytes simulation_bytes(const PreparedProgram& prepared, const Topology& topology, const SimulationOptions& options) {
+  Simulation simulation(prepared, topology, options);
+  SimulationResult result = simulation.run();
+  std::size_t bytes = simulation.bytes() + prepared.graph.bytes() + prepared.buffers.bytes() +
+                      held_bytes(prepared.times, prepared.handovers, prepared.choices, prepared.capacities);
+  bytes += held_bytes(result.peak_memory, result.memory_by_category, result.trace.spans, result.trace.memory);
+  return {static_cast<std::int64_t>(bytes)};
 }
 
 SimulationResult simulate_folded(const PreparedProgram& prepared, const Topology& topology,

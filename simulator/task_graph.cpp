@@ -1,19 +1,21 @@
 #include "simulator/task_graph.h"
 
 namespace unity {
+namespace {
 
-TaskGraph::TaskGraph(const Program& program) {
-  constexpr std::uint32_t kNone = UINT32_MAX;
+constexpr std::uint32_t kNone = UINT32_MAX;
+
+// edge(before, after)
+template <class Edge>
+void for_each_edge(const Program& program, Edge edge) {
   std::vector<std::uint32_t> last(static_cast<std::size_t>(program.devices) * kStreams, kNone);
-  std::vector<Edge> edges;
-  edges.reserve(program.dependencies.size() + 2 * program.tasks.size());
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
     auto id = static_cast<std::uint32_t>(i);
-    for (TaskId d : program.dependencies_of(task)) edges.emplace_back(static_cast<std::uint32_t>(d.value), id);
+    for (TaskId d : program.dependencies_of(task)) edge(static_cast<std::uint32_t>(d.value), id);
     auto occupy = [&](DeviceId device) {
       std::uint32_t& before = last[device.index() * kStreams + static_cast<std::size_t>(task.stream)];
-      if (before != kNone) edges.emplace_back(before, id);
+      if (before != kNone) edge(before, id);
       before = id;
     };
     if (task.kind == TaskKind::communicate) {
@@ -23,15 +25,30 @@ TaskGraph::TaskGraph(const Program& program) {
       occupy(task.device);
     }
   }
-  *this = TaskGraph(program.tasks.size(), edges);
 }
 
-TaskGraph::TaskGraph(std::size_t tasks, std::span<const Edge> edges) : waits_for_(tasks), begin_(tasks + 1) {
-  for (const auto& [before, after] : edges) ++begin_[before + 1], ++waits_for_[after];
+}  // namespace
+
+template <class ForEachEdge>
+void TaskGraph::join(std::size_t tasks, ForEachEdge for_each_edge) {
+  waits_for_.assign(tasks, 0);
+  // Until all are in the list, begin_[t + 1] is where the next follower of t goes.
+  begin_.assign(tasks + 2, 0);
+  for_each_edge([&](std::uint32_t before, std::uint32_t after) { ++begin_[before + 2], ++waits_for_[after]; });
   for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
-  std::vector<std::uint32_t> next(begin_.begin(), begin_.end() - 1);
-  followers_.resize(edges.size());
-  for (const auto& [before, after] : edges) followers_[next[before]++] = after;
+  followers_.resize(begin_.back());
+  for_each_edge([&](std::uint32_t before, std::uint32_t after) { followers_[begin_[before + 1]++] = after; });
+  begin_.pop_back();
+}
+
+TaskGraph::TaskGraph(const Program& program) {
+  join(program.tasks.size(), [&](auto edge) { for_each_edge(program, edge); });
+}
+
+TaskGraph::TaskGraph(std::size_t tasks, std::span<const Edge> edges) {
+  join(tasks, [&](auto edge) {
+    for (const auto& [before, after] : edges) edge(before, after);
+  });
 }
 
 }  // namespace unity

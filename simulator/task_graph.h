@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/plan/program.h"
+#include "simulator/engine/held_bytes.h"
 
 namespace unity {
 
@@ -25,8 +26,13 @@ class TaskGraph {
   std::span<const std::uint32_t> followers(std::size_t task) const {
     return {followers_.data() + begin_[task], followers_.data() + begin_[task + 1]};
   }
+  std::size_t bytes() const { return held_bytes(waits_for_, begin_, followers_); }
 
  private:
+  // `for_each_edge(use)` calls use(before, after) for every edge, each time in the same order.
+  template <class ForEachEdge>
+  void join(std::size_t tasks, ForEachEdge for_each_edge);
+
   std::vector<std::uint32_t> waits_for_, begin_, followers_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "simulator/collectives/choice.h"
 #include "simulator/collectives/steps.h"
+#include "simulator/engine/held_bytes.h"
 #include "simulator/network/network.h"
 
 namespace unity {
@@ -43,6 +44,8 @@ class RunningCollectives {
   std::span<const FlowIndex> settle(Picoseconds now) { return network_.settle(now); }
   Picoseconds end(FlowIndex flow) const { return network_.end(flow); }
   std::uint32_t version(FlowIndex flow) const { return network_.version(flow); }
+  // Of memory; without those of steps.
+  std::size_t bytes() const { return network_.bytes() + held_bytes(running_, owners_, entries_, taken_); }
 
  private:
   struct Steps {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/engine/held_bytes.h"
+
 namespace unity {
 
 SharedCompute::SharedCompute(const Topology& topology, std::size_t communications)
@@ -27,6 +29,12 @@ SharedCompute::SharedCompute(const Topology& topology, std::size_t communication
   if (std::find(interferes.begin(), interferes.end(), true) == interferes.end()) return;
   for (const Device& d : topology.devices) interference_.push_back(topology.specs[d.spec].interference);
   communicating_.resize(devices_);
+}
+
+std::size_t SharedCompute::bytes() const {
+  std::size_t busy = 0;
+  for (const Physical& physical : physicals_) busy += held_bytes(physical.busy);
+  return busy + held_bytes(physical_, shared_, interference_, communicating_, physicals_, users_, touched_, changed_);
 }
 
 void SharedCompute::touch(std::size_t physical) {

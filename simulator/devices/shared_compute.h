@@ -44,6 +44,7 @@ class SharedCompute {
   std::span<const std::uint32_t> settle(Picoseconds now);
   Picoseconds end(std::uint32_t user) const { return users_[user].end; }
   std::uint32_t version(std::uint32_t user) const { return users_[user].version; }
+  std::size_t bytes() const;  // of memory
 
  private:
   struct User {

@@ -128,13 +128,20 @@ std::optional<TaskSeconds> TaskTimes::measured(TaskId id, const ProfileSection& 
   return seconds_at(curve->second, which.amount);
 }
 
+Picoseconds TaskTimes::estimate(const DeviceSpec& spec, const Task& task) {
+  DType dtype = result_type(program_, task);
+  if (last_.spec != &spec || last_.flops != task.flops || last_.bytes != task.bytes || last_.dtype != dtype)
+    last_ = {&spec, task.flops, task.bytes, dtype, roofline_time(spec, task.flops, task.bytes, dtype)};
+  return last_.time;
+}
+
 TaskTimes::Time TaskTimes::time(TaskId id) {
   const Task& task = program_.tasks[id.index()];
   const DeviceSpec& spec = topology_.spec(task.device);
   if (spec.host_bandwidth.rate > 0 && (program_.copies_to_host(task) || program_.copies_from_host(task)))
     return {spec.launch_overhead + from_seconds(task.bytes / spec.host_bandwidth.rate), false};
   const ProfileSection* section = sections_[task.device.index()];
-  if (!section) return {roofline_time(spec, task.flops, task.bytes, result_type(program_, task)), false};
+  if (!section) return {estimate(spec, task), false};
   if (auto seconds = measured(id, *section)) {
     double share = cold_[id.index()];
     return {bounded_seconds(seconds->warm * (1 - share) + seconds->cold * share + section->task_overhead), true};
@@ -142,7 +149,7 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
   std::string op = task.kind == TaskKind::compute ? program_.ops[static_cast<std::size_t>(task.op)].op->name() : "";
   auto [found, fresh] = specs_.try_emplace({section, op.starts_with("conv2d") ? "conv2d" : "matmul"});
   if (fresh) found->second = measured_rates(topology_, task.device, found->first.second);
-  return {roofline_time(found->second, task.flops, task.bytes, result_type(program_, task)), false};
+  return {estimate(found->second, task), false};
 }
 
 std::optional<Picoseconds> TaskTimes::communication(TaskId id) {

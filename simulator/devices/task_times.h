@@ -45,6 +45,9 @@ class TaskTimes {
   Picoseconds handover(DeviceId device) const { return handovers_[device.index()]; }
 
  private:
+  // The tasks of one operator stand together and are often equal: the last estimate serves the next task.
+  Picoseconds estimate(const DeviceSpec& spec, const Task& task);
+
   std::optional<TaskSeconds> measured(TaskId id, const ProfileSection& section);
 
   const Program& program_;
@@ -54,7 +57,14 @@ class TaskTimes {
   std::map<std::pair<const ProfileSection*, std::string>, DeviceSpec>
       specs_;                           // with the rates of a profile, by operator
   std::vector<Picoseconds> handovers_;  // by device
-  std::vector<float> cold_;             // by task: the share of its bytes that is cold; empty without a profile
+  struct Estimate {
+    const DeviceSpec* spec = nullptr;
+    double flops = 0, bytes = 0;
+    DType dtype = DType::f32;
+    Picoseconds time;
+  };
+  Estimate last_;
+  std::vector<float> cold_;  // by task: the share of its bytes that is cold; empty without a profile
 };
 
 }  // namespace unity

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "simulator/engine/heap.h"
+#include "simulator/engine/held_bytes.h"
 
 namespace unity {
 
@@ -46,6 +47,7 @@ class EventQueue {
     unused_.push_back(slot);
     return events_[slot];
   }
+  std::size_t bytes() const { return held_bytes(heap_, events_, unused_); }
 
  private:
   static constexpr std::uint64_t kSlots = std::uint64_t{1} << 27;  // leaves 2^37 sequence numbers

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "simulator/memory_tracker.h"
+#include "simulator/task_buffers.h"
 
 namespace unity {
 namespace {
@@ -21,6 +21,7 @@ FoldedProgram::FoldedProgram(const PreparedProgram& whole, const Topology& topol
   join_tasks();
   folded_.program = &program_;
   folded_.handovers = whole.handovers;
+  folded_.buffers = TaskBuffers(program_);
 }
 
 // A device's task, or the first communication of the class of its communication.
@@ -87,16 +88,21 @@ void FoldedProgram::fold_buffers() {
     auto index = static_cast<std::size_t>(task.op);
     task.op = static_cast<std::int32_t>(symmetry_.communications.of[index]);
     Communication& to = program_.communications[static_cast<std::size_t>(task.op)];
-    to = program.communications[index];
-    to.participants.clear();
-    for (std::vector<Participant>& part : to.joined) part.clear();
+    const Communication& from = program.communications[index];
+    to.kind = from.kind;
+    to.monoid = from.monoid;
+    to.exchanges = from.exchanges;
+    to.dtype = from.dtype;
+    to.name = from.name;
+    to.joined.resize(from.joined.size());
   }
   for (std::size_t c = 0; c < program.communications.size(); ++c) {
     Communication& to = program_.communications[symmetry_.communications.of[c]];
     for (std::size_t part = 0; part < program.communications[c].part_count(); ++part)
-      for (Participant p : program.communications[c].part(part)) {
-        std::size_t device = p.device.index();
+      for (const Participant& of_whole : program.communications[c].part(part)) {
+        std::size_t device = of_whole.device.index();
         if (symmetry_.devices.first[symmetry_.devices.of[device]] != device) continue;
+        Participant p = of_whole;
         p.send = folded(p.send);
         p.receive = folded(p.receive);
         (part == 0 ? to.participants : to.joined[part - 1]).push_back(p);

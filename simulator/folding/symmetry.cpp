@@ -1,12 +1,14 @@
 #include "simulator/folding/symmetry.h"
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include "simulator/devices/shared_compute.h"
 #include "simulator/folding/interner.h"
-#include "simulator/memory_tracker.h"
+#include "simulator/task_buffers.h"
 
 namespace unity {
 namespace {
@@ -45,7 +47,7 @@ class Refinement {
   Symmetry run() {
     list_tasks();
     list_patterns();
-    if (!foldable() || !split_dependencies() || !color_devices()) return different();
+    if (!foldable() || !color_devices()) return different();
     color_rest();
     while (refine()) {
     }
@@ -75,61 +77,24 @@ class Refinement {
     symmetry_.tasks.resize(begin.back());
     symmetry_.place.assign(program_.tasks.size(), kNone);
     parts_.resize(prepared_.choices.size());
-    participant_.resize(begin.back());
     std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
-    std::vector<std::uint32_t> communications(topology_.device_count(), 0);
+    communications_.resize(topology_.device_count());
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
       const Task& task = program_.tasks[t];
       for_devices(task, [&](std::size_t d) {
         if (task.kind != TaskKind::communicate) {
           symmetry_.place[t] = static_cast<std::uint32_t>(next[d] - begin[d]);
-          if (prepared_.flows[t] != PreparedProgram::kNoFlow)
-            parts_[prepared_.flows[t]].push_back({static_cast<std::uint32_t>(d), communications[d]++});
-        } else {
-          std::vector<Edge>& parts = parts_[static_cast<std::size_t>(task.op)];
-          participant_[next[d]] = static_cast<std::uint32_t>(parts.size());
-          parts.push_back({static_cast<std::uint32_t>(d), communications[d]++});
+        }
+        if (task.kind == TaskKind::communicate || prepared_.flows[t] != PreparedProgram::kNoFlow) {
+          std::size_t index =
+              task.kind == TaskKind::communicate ? static_cast<std::size_t>(task.op) : prepared_.flows[t];
+          parts_[index].push_back(
+              {static_cast<std::uint32_t>(d), static_cast<std::uint32_t>(communications_[d].size())});
+          communications_[d].push_back(static_cast<std::uint32_t>(t));
         }
         symmetry_.tasks[next[d]++] = static_cast<std::uint32_t>(t);
       });
     }
-  }
-
-  // What each participant of a communication brings of what it waits for: tasks of its own, and communications that it
-  // took part in. False when something is brought by none.
-  bool split_dependencies() {
-    brought_.resize(program_.communications.size());
-    std::vector<std::uint32_t> stamp(topology_.device_count(), kNone), participant(topology_.device_count());
-    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-      const Task& task = program_.tasks[t];
-      if (task.kind != TaskKind::communicate) continue;
-      const std::vector<Edge>& parts = parts_[static_cast<std::size_t>(task.op)];
-      Brought& brought = brought_[static_cast<std::size_t>(task.op)];
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        stamp[parts[i].to] = static_cast<std::uint32_t>(t);
-        participant[parts[i].to] = static_cast<std::uint32_t>(i);
-      }
-      std::vector<Edge> edges;  // participant, task
-      for (TaskId id : program_.dependencies_of(task)) {
-        const Task& before = program_.tasks[id.index()];
-        std::size_t known = edges.size();
-        auto bring = [&](std::size_t device) {
-          if (stamp[device] == t) edges.push_back({participant[device], static_cast<std::uint32_t>(id.value)});
-        };
-        if (before.kind != TaskKind::communicate)
-          bring(before.device.index());
-        else
-          for (Edge part : parts_[static_cast<std::size_t>(before.op)]) bring(part.to);
-        if (edges.size() == known) return false;
-      }
-      brought.begin.assign(parts.size() + 1, 0);
-      for (Edge e : edges) ++brought.begin[e.to + 1];
-      std::partial_sum(brought.begin.begin(), brought.begin.end(), brought.begin.begin());
-      brought.tasks.resize(edges.size());
-      std::vector<std::uint32_t> next(brought.begin.begin(), brought.begin.end() - 1);
-      for (Edge e : edges) brought.tasks[next[e.to]++] = e.number;
-    }
-    return true;
   }
 
   void list_patterns() {
@@ -161,75 +126,137 @@ class Refinement {
     return true;
   }
 
-  std::uint64_t describe(BufferId id, bool persistent) const {
-    const Buffer& b = program_.buffer(id);
-    return static_cast<std::uint64_t>(program_.bytes_of(id).count) << 5 | static_cast<std::uint64_t>(b.category) << 2 |
-           (b.on_host ? 2u : 0u) | (persistent ? 1u : 0u);
+  static std::uint64_t describe(const BufferEntry& b) {
+    return static_cast<std::uint64_t>(b.bytes.count) << 5 | static_cast<std::uint64_t>(b.category) << 2 |
+           (b.on_host ? 2u : 0u) | (b.persistent ? 1u : 0u);
   }
 
-  // By what a device does by itself. False when a task waits for one of another device.
-  bool color_devices() {
-    std::vector<std::uint32_t> place(program_.tasks.size()), owner(program_.tasks.size(), kNone);
-    std::vector<std::uint32_t> buffer_place(program_.buffers.size()), buffer_owner(program_.buffers.size(), kNone);
-    std::vector<BufferLife> lives = buffer_lives(program_);
-    std::vector<std::vector<std::uint64_t>> persistent(topology_.device_count());  // what is there throughout
-    for (std::size_t b = 0; b < lives.size(); ++b)
-      if (lives[b].persistent)
-        persistent[program_.buffers[b].device.index()].push_back(
-            describe(BufferId(static_cast<std::int64_t>(b)), true));
-    Interner intern;
-    Words words;
-    device_.of.resize(topology_.device_count());
-    for (std::size_t d = 0; d < topology_.device_count(); ++d) {
-      auto self = static_cast<std::uint32_t>(d);
-      words = {topology_.devices[d].spec};
-      append_counted(words, persistent[d]);
-      std::uint32_t buffers = 0;
-      std::size_t begin = symmetry_.tasks_begin[d], end = symmetry_.tasks_begin[d + 1];
-      for (std::size_t i = begin; i < end; ++i) {
-        std::uint32_t id = symmetry_.tasks[i];
-        const Task& task = program_.tasks[id];
-        place[id] = static_cast<std::uint32_t>(i - begin);
-        owner[id] = self;
-        bool communicates = task.kind == TaskKind::communicate;
-        bool flows = prepared_.flows[id] != PreparedProgram::kNoFlow;
-        words.push_back(static_cast<std::uint64_t>(task.stream) << 2 | (flows ? 2u : 0u) | (communicates ? 1u : 0u));
-        if (!communicates)
-          words.push_back(static_cast<std::uint64_t>(prepared_.times[id].alone.count) << 1 |
-                          (prepared_.times[id].measured ? 1u : 0u));
-        if (communicates) {
-          const Brought& brought = brought_[static_cast<std::size_t>(task.op)];
-          for (std::uint32_t k = brought.begin[participant_[i]]; k < brought.begin[participant_[i] + 1]; ++k)
-            words.push_back(place[brought.tasks[k]]);
-        } else {
-          for (TaskId dependency : program_.dependencies_of(task)) {
-            if (owner[dependency.index()] != self) return false;
-            words.push_back(place[dependency.index()]);
-          }
-        }
-        words.push_back(UINT64_MAX);
-        auto use = [&](BufferId b) {
-          bool fresh = buffer_owner[b.index()] != self;
-          if (fresh) buffer_owner[b.index()] = self, buffer_place[b.index()] = buffers++;
-          words.push_back(buffer_place[b.index()]);
-          if (fresh) words.push_back(describe(b, lives[b.index()].persistent));
-        };
-        if (communicates) {
-          const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
-          for (std::size_t part = 0; part < c.part_count(); ++part) {
-            const Participant& p = c.part(part)[participant_[i]];
-            for (BufferId b : {p.send, p.receive})
-              if (b.valid()) use(b);
-          }
-        } else {
-          for_each_buffer(program_, task, use);
-        }
-        words.push_back(UINT64_MAX);
-      }
-      device_.of[d] = intern(words);
+  // What each device does by itself, word by word. Task by task, as memory has them, not device by device: so the words
+  // of all devices grow together. A device's words are replaced by a number now and then, at places that depend on
+  // them alone.
+  class DeviceWords {
+   public:
+    explicit DeviceWords(std::size_t devices) : words_(devices, Words{kFirst}) {}
+    Words& of(std::size_t device) { return words_[device]; }
+    void end_task(std::size_t device) {
+      if (words_[device].size() >= kMost) words_[device] = {intern_(words_[device])};
     }
-    device_.count = intern.size();
+    Colors colors() {
+      Colors colors;
+      Interner classes;
+      for (Words& words : words_) {
+        std::uint64_t number = intern_(words);
+        colors.of.push_back(classes({&number, 1}));
+      }
+      colors.count = classes.size();
+      return colors;
+    }
+
+   private:
+    static constexpr std::uint64_t kFirst = UINT64_MAX;  // no number
+    static constexpr std::size_t kMost = 256;
+    std::vector<Words> words_;
+    Interner intern_;
+  };
+
+  // Places of tasks and of communications among those of a device.
+  std::uint64_t own_task(std::size_t task) const { return symmetry_.place[task]; }
+  static std::uint64_t own_communication(std::size_t number) { return std::uint64_t{1} << 32 | number; }
+
+  // By what a device does by itself. False when a task waits for one of another device, or a communication for one of
+  // a device that has no part in it.
+  bool color_devices() {
+    const std::vector<BufferEntry>& buffers = prepared_.buffers.entries();
+    std::vector<Words> persistent(topology_.device_count());  // what is there throughout
+    for (const BufferEntry& b : buffers)
+      if (b.persistent) persistent[b.device].push_back(describe(b));
+    DeviceWords devices(topology_.device_count());
+    for (std::size_t d = 0; d < topology_.device_count(); ++d) {
+      devices.of(d).push_back(topology_.devices[d].spec);
+      append_counted(devices.of(d), persistent[d]);
+    }
+    // By buffer: the how manieth that its device uses.
+    std::vector<std::uint32_t> place(buffers.size(), kNone), used(topology_.device_count(), 0);
+    auto use = [&](BufferId id, Words& words) {
+      std::uint32_t& own = place[id.index()];
+      bool fresh = own == kNone;
+      if (fresh) own = used[buffers[id.index()].device]++;
+      words.push_back(own);
+      if (fresh) words.push_back(describe(buffers[id.index()]));
+    };
+    std::vector<std::uint32_t> part_in(topology_.device_count(), kNone);  // by device: the last communication's task
+    for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+      const Task& task = program_.tasks[t];
+      if (task.kind == TaskKind::communicate) {
+        if (!add_communication(t, part_in, devices, use)) return false;
+        continue;
+      }
+      std::size_t d = task.device.index();
+      Words& words = devices.of(d);
+      bool flows = prepared_.flows[t] != PreparedProgram::kNoFlow;
+      words.push_back(static_cast<std::uint64_t>(task.stream) << 2 | (flows ? 2u : 0u));
+      words.push_back(static_cast<std::uint64_t>(prepared_.times[t].alone.count) << 1 |
+                      (prepared_.times[t].measured ? 1u : 0u));
+      for (TaskId dependency : program_.dependencies_of(task)) {
+        std::optional<std::uint64_t> own = own_place(d, dependency);
+        if (!own) return false;
+        words.push_back(*own);
+      }
+      words.push_back(UINT64_MAX);
+      for_each_buffer(program_, task, [&](BufferId b) { use(b, words); });
+      words.push_back(UINT64_MAX);
+      devices.end_task(d);
+    }
+    device_ = devices.colors();
     return true;
+  }
+
+  // Each participant brings what it has done of what the communication waits for. False when something is brought by
+  // none.
+  template <class Use>
+  bool add_communication(std::size_t t, std::vector<std::uint32_t>& part_in, DeviceWords& devices, Use use) {
+    const Task& task = program_.tasks[t];
+    const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
+    for (const Participant& p : c.participants) {
+      part_in[p.device.index()] = static_cast<std::uint32_t>(t);
+      devices.of(p.device.index()).push_back(static_cast<std::uint64_t>(task.stream) << 2 | 1u);
+    }
+    for (TaskId id : program_.dependencies_of(task)) {
+      const Task& before = program_.tasks[id.index()];
+      bool brought = false;
+      auto bring = [&](std::size_t device, std::uint64_t own) {
+        if (part_in[device] != t) return;
+        devices.of(device).push_back(own);
+        brought = true;
+      };
+      if (before.kind != TaskKind::communicate)
+        bring(before.device.index(), own_task(id.index()));
+      else
+        for (Edge part : parts_[static_cast<std::size_t>(before.op)]) bring(part.to, own_communication(part.number));
+      if (!brought) return false;
+    }
+    for (std::size_t i = 0; i < c.participants.size(); ++i) {
+      std::size_t d = c.participants[i].device.index();
+      Words& words = devices.of(d);
+      words.push_back(UINT64_MAX);
+      for (std::size_t part = 0; part < c.part_count(); ++part)
+        for (BufferId b : {c.part(part)[i].send, c.part(part)[i].receive})
+          if (b.valid()) use(b, words);
+      words.push_back(UINT64_MAX);
+      devices.end_task(d);
+    }
+    return true;
+  }
+
+  // Where a task stands among those of a device; none when it is another one's.
+  std::optional<std::uint64_t> own_place(std::size_t device, TaskId id) const {
+    const Task& task = program_.tasks[id.index()];
+    if (task.kind != TaskKind::communicate)
+      return task.device.index() == device ? std::optional(own_task(id.index())) : std::nullopt;
+    const std::vector<std::uint32_t>& own = communications_[device];
+    auto found = std::lower_bound(own.begin(), own.end(), static_cast<std::uint32_t>(id.value));
+    if (found == own.end() || *found != static_cast<std::uint32_t>(id.value)) return std::nullopt;
+    return own_communication(static_cast<std::size_t>(found - own.begin()));
   }
 
   void color_rest() {
@@ -282,10 +309,7 @@ class Refinement {
       append_counted(words, items);
     });
     recolor(device_, [&](std::size_t d, Words& words) {
-      for (std::size_t i = symmetry_.tasks_begin[d]; i < symmetry_.tasks_begin[d + 1]; ++i) {
-        std::uint32_t flow = prepared_.flows[symmetry_.tasks[i]];
-        if (flow != PreparedProgram::kNoFlow) words.push_back(communication_.of[flow]);
-      }
+      for (std::uint32_t t : communications_[d]) words.push_back(communication_.of[prepared_.flows[t]]);
     });
     return device_.count + communication_.count + pattern_.count + link_.count > before;
   }
@@ -325,13 +349,9 @@ class Refinement {
   const Program& program_;
   const Topology& topology_;
   Symmetry symmetry_;
-  struct Brought {
-    std::vector<std::uint32_t> begin, tasks;  // by participant
-  };
-  std::vector<Brought> brought_;            // by communication
-  std::vector<std::uint32_t> participant_;  // by entry of Symmetry::tasks: of a communication, which one it is
-  // By communication and copy to or from a host: device, the how manieth of them it is there.
-  std::vector<std::vector<Edge>> parts_;
+  // By device: its tasks that are communications, or copies to and from its host that cross links.
+  std::vector<std::vector<std::uint32_t>> communications_;
+  std::vector<std::vector<Edge>> parts_;      // by communication and copy: device, the how manieth of them it is there
   std::vector<std::vector<Edge>> users_;      // by pattern: communication and phase
   std::vector<std::vector<Edge>> crossings_;  // by link: pattern and times
   Colors device_, communication_, pattern_, link_;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "simulator/engine/held_bytes.h"
+
 namespace unity {
 namespace {
 
@@ -43,6 +45,14 @@ void Network::record(LinkRecord& record) {
   record_ = &record;
   record.bytes.resize(links_.size());
   last_use_.assign(links_.size(), 0);
+}
+
+std::size_t Network::bytes() const {
+  std::size_t members = 0;
+  for (const LinkState& link : links_) members += held_bytes(link.flows);
+  return members + held_bytes(links_, flows_, unused_, joined_, touched_, changed_, settled_, change_flows_,
+                              change_links_, checked_, change_bounds_, open_, bounds_, frozen_, fixed_, noted_,
+                              last_use_);
 }
 
 void Network::report(FlowIndex index) {

@@ -69,6 +69,7 @@ class Network {
   Picoseconds end(FlowIndex flow) const { return flows_[flow].end; }
   // Differs whenever the end has changed or the index was reused: tells stale events from the valid one.
   std::uint32_t version(FlowIndex flow) const { return flows_[flow].version; }
+  std::size_t bytes() const;  // of memory
 
  private:
   struct alignas(64) Flow {

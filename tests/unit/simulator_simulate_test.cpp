@@ -6,6 +6,7 @@
 #include "simulator/cost_model.h"
 #include "simulator/devices/roofline.h"
 #include "simulator/simulate.h"
+#include "simulator/simulation_bytes.h"
 #include "tests/support/simulator_build.h"
 
 using namespace unity;
@@ -203,4 +204,39 @@ TEST_CASE("the roofline is the slower of compute and memory, after the launch") 
   CHECK(roofline_time(d, 8e6, 8e6, DType::f64).count == 4'000'000 + 8'000'000'000);
   CHECK(roofline_time(d, 1e6, 8e6).count == 4'000'000 + 100'000'000);
   CHECK(roofline_time(d, 1e9, 8e6).count == 4'000'000 + 2'000'000'000);
+}
+
+TEST_CASE("what the tasks use of the buffers is what the Program says") {
+  ProgramBuilder b(1);
+  BufferId weight = b.buffer(0, 10, BufferCategory::weight), input = b.buffer(0, 20, BufferCategory::input);
+  BufferId x = b.buffer(0, 30), loss = b.buffer(0, 1), host = b.buffer(0, 40);
+  b.program.buffers[host.index()].on_host = true;
+  b.program.outputs.push_back({"loss", {}, {loss}});
+  b.compute(0, 1, {}, {weight, input, x});
+  b.compute(0, 1, {}, {x, loss, host});
+  TaskBuffers buffers(b.program);
+  std::vector<BufferLife> lives = buffer_lives(b.program);
+  REQUIRE(buffers.entries().size() == 5);
+  for (BufferId id : {weight, input, x, loss, host}) {
+    const BufferEntry& entry = buffers.entries()[id.index()];
+    CHECK(entry.bytes == b.program.bytes_of(id));
+    CHECK(entry.persistent == lives[id.index()].persistent);
+    CHECK(entry.transient() == (id == x));
+  }
+  CHECK(std::ranges::equal(buffers.transient(0), std::vector<std::uint32_t>{2}));
+  CHECK(std::ranges::equal(buffers.transient(1), std::vector<std::uint32_t>{2}));
+}
+
+TEST_CASE("a simulation holds less than 200 bytes for a task of a long program") {
+  constexpr std::int64_t kTasks = 10'000;  // so many that what it holds for devices and links does not count
+  ProgramBuilder b(2);
+  for (std::int64_t t = 0; t < kTasks; ++t)
+    b.compute(static_cast<int>(t % 2), 1, {}, {b.buffer(static_cast<int>(t % 2), 8)});
+  Topology topology = pair();
+  CollectiveCache cache(topology);
+  Bytes bytes = simulation_bytes(prepare(b.program, cache, {}), topology, {.trace = false});
+  // Three numbers of 4 bytes in the graph and one for the task before, a time of 16, a buffer's entry of 16 and state
+  // of 4, its place in two lists.
+  CHECK(bytes.count >= kTasks * (4 * 4 + 16 + 16 + 4 + 2 * 4));
+  CHECK(bytes.count < kTasks * 200);
 }
