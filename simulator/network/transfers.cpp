@@ -40,17 +40,22 @@ class TransferSimulation {
 
   std::vector<Picoseconds> run() {
     for (TransferIndex t = 0; t < graph_.size(); ++t)
-      if (waits_for_[t] == 0) depart(t);
-    while (!entering_.empty() || !draining_.empty()) {
-      Picoseconds now = entering_.empty()                                                    ? draining_.next_time()
-                        : draining_.empty() || entering_.next_time() < draining_.next_time() ? entering_.next_time()
-                                                                                             : draining_.next_time();
+      if (waits_for_[t] == 0) known_.push_back({times_[t] + graph_.latency(t), t});
+    std::sort(known_.begin(), known_.end());
+    while (true) {
+      Picoseconds now = kNever;
+      if (next_known_ < known_.size()) now = known_[next_known_].first;
+      if (!entering_.empty()) now = std::min(now, entering_.next_time());
+      if (!draining_.empty()) now = std::min(now, draining_.next_time());
+      if (now == kNever) break;
       // What happens at one time is settled as a whole.
       while (!draining_.empty() && draining_.next_time() == now) {
         FlowIndex flow = draining_.pop();
         network_.finish(flow);
         arrive(transfer_of_[flow], now);
       }
+      for (; next_known_ < known_.size() && known_[next_known_].first == now; ++next_known_)
+        enter(known_[next_known_].second, now);
       while (!entering_.empty() && entering_.next_time() == now) enter(entering_.pop(), now);
       for (FlowIndex flow : network_.settle(now)) draining_.set(flow, network_.end(flow));
     }
@@ -59,6 +64,8 @@ class TransferSimulation {
   }
 
  private:
+  static constexpr Picoseconds kNever{INT64_MAX};
+
   void depart(TransferIndex t) { entering_.push(times_[t] + graph_.latency(t), t); }
 
   void enter(TransferIndex t, Picoseconds now) {
@@ -81,7 +88,10 @@ class TransferSimulation {
   const TransferGraph& graph_;
   Followers followers_;
   Network network_;
-  EventQueue<TransferIndex> entering_;      // when the latency is over
+  // When the latency is over: of transfers that wait for none, in order, so that the queue of the others stays short.
+  std::vector<std::pair<Picoseconds, TransferIndex>> known_;
+  std::size_t next_known_ = 0;
+  EventQueue<TransferIndex> entering_;
   IndexedQueue draining_;                   // by flow: when the last byte arrives
   std::vector<TransferIndex> transfer_of_;  // by flow
   std::vector<std::uint32_t> waits_for_;

@@ -1,8 +1,8 @@
 // Point-to-point transfers that wait for one another, and when each of them ends.
 //
 // A transfer waits for those it comes after and for its start, then for the latency of its route without using
-// bandwidth, then it drains at its max-min fair rate (network.h). Memory: 40 bytes for a transfer and 8 for each
-// dependency, and 100 for a transfer while it is under way.
+// bandwidth, then it drains at its max-min fair rate (network.h). Memory: 40 bytes for a transfer, 16 more for one that
+// waits for no other, 8 for each dependency, and 100 for a transfer while it is under way.
 #pragma once
 
 #include <optional>
