@@ -38,7 +38,7 @@ class Simulation {
 
   std::size_t bytes() const {
     return queue_.bytes() + collectives_.bytes() + shared_.bytes() + memory_.bytes() +
-           held_bytes(waits_for_, running_, communication_tasks_, choices_, ready_, starting_, starts_);
+           held_bytes(waits_for_, running_, flow_tasks_, choices_, ready_, starting_, starts_);
   }
 
   SimulationResult run() {

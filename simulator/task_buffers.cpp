@@ -1,22 +1,6 @@
 #include "simulator/task_buffers.h"
 
 namespace unity {
-namespace {
-
-// BufferLife::persistent, without the walk over all tasks that their first and last users take.
-std::vector<bool> persistent_buffers(const Program& program) {
-  std::vector<bool> persistent(program.buffers.size());
-  for (std::size_t b = 0; b < persistent.size(); ++b) {
-    BufferCategory c = program.buffers[b].category;
-    persistent[b] = c == BufferCategory::weight || c == BufferCategory::optimizer_state || c == BufferCategory::input;
-  }
-  for (const ProgramOutput& out : program.outputs)
-    for (BufferId b : out.buffers) persistent[b.index()] = true;
-  return persistent;
-}
-
-}  // namespace
-
 TaskBuffers::TaskBuffers(const Program& program) {
   std::vector<bool> persistent = persistent_buffers(program);
   constexpr std::size_t kAhead = 16;

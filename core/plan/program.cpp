@@ -141,6 +141,18 @@ std::vector<std::string> task_groups(const Program& program) {
   return groups;
 }
 
+std::vector<bool> persistent_buffers(const Program& program) {
+  std::vector<bool> persistent(program.buffers.size());
+  for (std::size_t b = 0; b < persistent.size(); ++b) {
+    BufferCategory c = program.buffers[b].category;
+    persistent[b] = c == BufferCategory::weight || c == BufferCategory::input ||
+                    (c == BufferCategory::optimizer_state && !program.buffers[b].staged);
+  }
+  for (const ProgramOutput& out : program.outputs)
+    for (BufferId b : out.buffers) persistent[b.index()] = true;
+  return persistent;
+}
+
 std::vector<BufferLife> buffer_lives(const Program& program) {
   std::vector<BufferLife> lives(program.buffers.size());
   auto touch = [&](BufferId id, TaskId task) {
@@ -165,13 +177,8 @@ std::vector<BufferLife> buffer_lives(const Program& program) {
       for (BufferId b : operands) touch(b, id);
     }
   }
-  for (std::size_t b = 0; b < lives.size(); ++b) {
-    BufferCategory c = program.buffers[b].category;
-    lives[b].persistent = c == BufferCategory::weight || c == BufferCategory::input ||
-                          (c == BufferCategory::optimizer_state && !program.buffers[b].staged);
-  }
-  for (const ProgramOutput& out : program.outputs)
-    for (BufferId b : out.buffers) lives[b.index()].persistent = true;
+  std::vector<bool> persistent = persistent_buffers(program);
+  for (std::size_t b = 0; b < lives.size(); ++b) lives[b].persistent = persistent[b];
   return lives;
 }
 

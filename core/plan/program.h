@@ -199,6 +199,7 @@ struct BufferLife {
   bool persistent = false;
 };
 std::vector<BufferLife> buffer_lives(const Program& program);
+std::vector<bool> persistent_buffers(const Program& program);  // by buffer: BufferLife::persistent
 
 // Checks order, dependencies, operands and boxes. For tests and after loading.
 Result<void> check_program(const Program& program);
