@@ -50,19 +50,6 @@ std::vector<DeviceId> every(std::size_t first, std::size_t step, std::size_t las
   return devices;
 }
 
-// Adds the ring's transfers, with its own dependencies, to the graph.
-void add_ring(TransferGraph& graph, DeviceRoutes& routes, const std::vector<DeviceId>& ring, double bytes,
-              Picoseconds start) {
-  auto n = static_cast<TransferIndex>(ring.size()), base = static_cast<TransferIndex>(graph.size());
-  for (TransferIndex s = 0; s < 2 * (n - 1); ++s)
-    for (TransferIndex e = 0; e < n; ++e) {
-      TransferIndex before = s == 0 ? 0 : base + (s - 1) * n;
-      TransferIndex after[] = {before + e, before + (e + n - 1) % n};
-      graph.add(routes(ring[e], ring[(e + 1) % n]), bytes / n, s == 0 ? std::span<const TransferIndex>() : after,
-                start);
-    }
-}
-
 // What a training step has in flight: in each node a ring all-reduce of its GPUs, again and again; between the nodes a
 // ring for every GPU number, which share the network ports; and transfers between neighbours in the pipeline.
 TransferGraph mixed_workload(const Topology& topology) {
@@ -73,10 +60,11 @@ TransferGraph mixed_workload(const Topology& topology) {
   RandomKey key(1);
   for (std::size_t node = 0; node < nodes; ++node)
     for (int round = 0; round < 20; ++round)
-      add_ring(graph, routes, every(node * local, 1, (node + 1) * local), 25e6,
-               from_seconds(round * 2e-3 + 1e-3 * random_uniform(key, node)));
+      add_ring_all_reduce(graph, routes, every(node * local, 1, (node + 1) * local), {25'000'000},
+                          from_seconds(round * 2e-3 + 1e-3 * random_uniform(key, node)));
   for (std::size_t gpu = 0; gpu < local; ++gpu)
-    add_ring(graph, routes, every(gpu, local, devices), 100e6, from_seconds(1e-3 * static_cast<double>(gpu)));
+    add_ring_all_reduce(graph, routes, every(gpu, local, devices), {100'000'000},
+                        from_seconds(1e-3 * static_cast<double>(gpu)));
   for (std::size_t i = 0; i < 20 * devices; ++i) {
     DeviceId from(static_cast<std::int64_t>(i % devices)), to(static_cast<std::int64_t>((i + local) % devices));
     graph.add(routes(from, to), 1e6, {}, from_seconds(40e-3 * random_uniform(key.with(1), i)));

@@ -23,7 +23,9 @@ PathReport report_path(const Program& program, const Trace& trace) {
   std::map<std::string, Picoseconds> times;
   for (const CriticalStep& step : report.steps) {
     times[names[step.task.index()]] += step.time;
-    bool communicates = program.tasks[step.task.index()].kind == TaskKind::communicate;
+    const Task& task = program.tasks[step.task.index()];
+    bool communicates =
+        task.kind == TaskKind::communicate || program.copies_to_host(task) || program.copies_from_host(task);
     (communicates ? report.communicating : report.computing) += step.time - step.wait;
     report.waiting += step.wait;
   }

@@ -151,21 +151,26 @@ std::optional<TransferIndex> never_starts(const TransferGraph& graph) {
 }
 
 TransferGraph ring_all_reduce(const Topology& topology, std::span<const DeviceId> ring, Bytes bytes) {
-  auto n = static_cast<TransferIndex>(ring.size());
   TransferGraph graph;
+  std::size_t n = ring.size();
   if (n < 2) return graph;
-  TransferIndex steps = 2 * (n - 1);
-  graph.reserve(std::size_t{steps} * n, 2 * std::size_t{steps - 1} * n);
+  graph.reserve(2 * (n - 1) * n, 2 * (2 * (n - 1) - 1) * n);
   DeviceRoutes routes(topology, graph);
-  double part = static_cast<double>(bytes.count) / n;
-  for (TransferIndex s = 0; s < steps; ++s)
-    for (TransferIndex e = 0; e < n; ++e) {
-      RouteIndex route = routes(ring[e], ring[(e + 1) % n]);
-      TransferIndex before = s == 0 ? 0 : (s - 1) * n;
-      TransferIndex after[] = {before + e, before + (e + n - 1) % n};
-      graph.add(route, part, s == 0 ? std::span<const TransferIndex>() : after);
-    }
+  add_ring_all_reduce(graph, routes, ring, bytes, {});
   return graph;
+}
+
+void add_ring_all_reduce(TransferGraph& graph, DeviceRoutes& routes, std::span<const DeviceId> ring, Bytes bytes,
+                         Picoseconds start) {
+  auto n = static_cast<TransferIndex>(ring.size()), first = static_cast<TransferIndex>(graph.size());
+  if (n < 2) return;
+  double part = static_cast<double>(bytes.count) / n;
+  for (TransferIndex s = 0; s < 2 * (n - 1); ++s)
+    for (TransferIndex e = 0; e < n; ++e) {
+      TransferIndex before = s == 0 ? 0 : first + (s - 1) * n;
+      TransferIndex after[] = {before + e, before + (e + n - 1) % n};
+      graph.add(routes(ring[e], ring[(e + 1) % n]), part, s == 0 ? std::span<const TransferIndex>() : after, start);
+    }
 }
 
 }  // namespace unity

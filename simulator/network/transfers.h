@@ -80,5 +80,8 @@ std::optional<TransferIndex> never_starts(const TransferGraph& graph);
 // step s on edge e, number s n + e, comes after (s-1, e), when its edge is free, and (s-1, e-1), when its data is
 // there.
 TransferGraph ring_all_reduce(const Topology& topology, std::span<const DeviceId> ring, Bytes bytes);
+// The same, added to a graph: numbers count from its size on, and nothing starts before `start`.
+void add_ring_all_reduce(TransferGraph& graph, DeviceRoutes& routes, std::span<const DeviceId> ring, Bytes bytes,
+                         Picoseconds start);
 
 }  // namespace unity

@@ -7,6 +7,7 @@
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 #include "simulator/folding/folded.h"
+#include "tests/support/planned.h"
 #include "tests/support/seed.h"
 
 using namespace unity;
@@ -19,14 +20,9 @@ struct Machine {
   int nodes;
 };
 
+// Four samples for each device.
 Program planned(const std::string& model, const std::string& strategy, const Topology& topology) {
-  ModelSpec spec{model, {{"batch", static_cast<std::int64_t>(4 * topology.device_count())}}};
-  SimulatedCostModel cost(topology);
-  SearchOptions options;
-  options.strategy = strategy;
-  options.budget = 40;
-  Plan plan = find_plan(spec, build_model(spec), cost, options).value();
-  return lower(plan.pcg, plan.mappings, topology).value();
+  return test::planned(model, static_cast<std::int64_t>(4 * topology.device_count()), strategy, topology);
 }
 
 void check_same(const SimulationResult& folded, const SimulationResult& whole) {

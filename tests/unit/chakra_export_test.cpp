@@ -13,6 +13,7 @@
 #include "core/trace/chakra/chakra.h"
 #include "simulator/cost_model.h"
 #include "simulator/simulate.h"
+#include "tests/support/planned.h"
 #include "tests/support/simulator_build.h"
 
 using namespace unity;
@@ -49,15 +50,6 @@ const chakra::Attribute& attribute(const chakra::Node& node, const std::string& 
   throw std::logic_error(name);
 }
 
-Program planned(const std::string& strategy, const Topology& topology) {
-  ModelSpec spec{"bert-tiny", {{"batch", 16}}};
-  SearchOptions options;
-  options.strategy = strategy;
-  options.budget = 20;
-  Plan plan = find_plan(spec, build_model(spec), SimulatedCostModel(topology), options).value();
-  return lower(plan.pcg, plan.mappings, topology).value();
-}
-
 }  // namespace
 
 TEST_CASE("a Chakra node is encoded as the format says, byte by byte") {
@@ -78,7 +70,7 @@ TEST_CASE("a Chakra node is encoded as the format says, byte by byte") {
 TEST_CASE("a Chakra trace has a node for each task of the device, after what it waits for") {
   Topology topology = load_topology("summit", {.nodes = 1, .devices = 4});
   for (const char* strategy : {"data-parallel", "expert"}) {
-    Program program = planned(strategy, topology);
+    Program program = planned("bert-tiny", 16, strategy, topology);
     std::vector<std::string> files = chakra_traces(program, simulate(program, topology).trace);
     REQUIRE(files.size() == 4);
     std::map<std::uint64_t, std::multimap<std::int64_t, int>> collectives;  // by task: type and size, on a device

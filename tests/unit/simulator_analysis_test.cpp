@@ -14,6 +14,7 @@
 #include "simulator/analysis/scenario.h"
 #include "simulator/analysis/what_if.h"
 #include "simulator/cost_model.h"
+#include "tests/support/planned.h"
 #include "tests/support/simulator_build.h"
 
 using namespace unity;
@@ -40,15 +41,6 @@ double scaled(const Program& program, const std::vector<std::string>& texts) {
   std::vector<Scale> scales;
   for (const std::string& text : texts) scales.push_back(parse_scale(text));
   return microseconds(Scenario(program, all_pairs(2, 1), scales).simulate(false).iteration);
-}
-
-Program planned(const std::string& strategy, const Topology& topology) {
-  ModelSpec spec{"bert-tiny", {{"batch", 48}}};
-  SearchOptions options;
-  options.strategy = strategy;
-  options.budget = 20;
-  Plan plan = find_plan(spec, build_model(spec), SimulatedCostModel(topology), options).value();
-  return lower(plan.pcg, plan.mappings, topology).value();
 }
 
 }  // namespace
@@ -87,7 +79,7 @@ TEST_CASE("no plan is faster than its bounds") {
     Topology topology = load_topology(machine, {.nodes = machine == std::string("laptop") ? 1 : 2, .devices = 4});
     for (const char* strategy : {"data-parallel", "expert", "unity"}) {
       INFO(strategy << " on " << machine);
-      Program program = planned(strategy, topology);
+      Program program = planned("bert-tiny", 48, strategy, topology);
       Scenario scenario(program, topology);
       LowerBounds bounds = lower_bounds(scenario.prepared(), topology);
       Picoseconds iteration = scenario.simulate(false).iteration;
@@ -175,7 +167,7 @@ TEST_CASE("timelines draw dependencies between streams and devices, not those al
 
 TEST_CASE("threads that share choices of collectives write the same traces, byte for byte") {
   Topology topology = load_topology("dgx-a100", {.nodes = 2});
-  Program program = planned("data-parallel", topology);
+  Program program = planned("bert-tiny", 48, "data-parallel", topology);
   CollectiveCache cache(topology);
   std::vector<std::string> texts(4);
   std::vector<std::thread> threads;
