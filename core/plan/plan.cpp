@@ -38,6 +38,12 @@ class Reader {
   T get_or(const char* key, T otherwise) const {
     return object_.contains(key) ? get<T>(key) : otherwise;
   }
+  // A key that none reads is a mistake in writing one that is.
+  void expect_only(const std::vector<std::string>& keys) const {
+    for (const auto& [key, value] : object_.items())
+      if (std::find(keys.begin(), keys.end(), key) == keys.end())
+        throw_input_error("{}: {}: unknown key '{}'{}", file_, place_, key, suggestion(key, keys));
+  }
   Reader child(const char* key) const { return {at(key), file_, place_ + "." + key}; }
 
  private:
@@ -47,6 +53,7 @@ class Reader {
 
 // Plans without one are older, or have none of what it says.
 Schedule read_schedule(const Reader& reader, const std::string& file) {
+  reader.expect_only({"order", "bucket_bytes", "rematerialise", "offload", "weights"});
   Schedule s;
   s.order = parse_pipeline_order(reader.get_or<std::string>("order", "gpipe"), file + ": plan.schedule.order");
   s.bucket = {reader.get_or<std::int64_t>("bucket_bytes", 0)};

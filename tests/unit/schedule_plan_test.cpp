@@ -32,6 +32,10 @@ TEST_CASE("a plan's schedule comes back from its file; a file without one has th
   damaged.replace(damaged.find("1f1b"), 4, "2f2b");
   CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"),
                     "p.json: plan.schedule.order: found '2f2b', expected gpipe, 1f1b, interleaved");
+  damaged = text;
+  damaged.replace(damaged.find("bucket_bytes"), 12, "bucket_byte");
+  CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"),
+                    Catch::Contains("p.json: plan.schedule: unknown key 'bucket_byte'"));
 }
 
 TEST_CASE("what to compute again is none, blocks, all, or labels") {
