@@ -140,6 +140,11 @@ class Operator {
 
   virtual std::vector<Example> examples() const { return {}; }
 
+  // Equations that the axis table does not say, in the language of rules: `axiom NAME lhs = rhs where ..`, of logical
+  // tensors (core/rewrite/axioms.h). Each is checked exactly on small tensors, and proofs start from them
+  // (core/verify).
+  virtual std::string_view axioms() const { return {}; }
+
   // The operand `operand` holds whole numbers from 0 to below this: indices, labels; none: any numbers.
   virtual std::optional<std::int64_t> index_bound(const Attributes& /*attributes*/, std::span<const Shape> /*inputs*/,
                                                   std::size_t /*operand*/) const {

@@ -154,7 +154,9 @@ AttributeValue real_arithmetic(Kind kind, double a, double b) {
 
 }  // namespace
 
-std::string_view to_string(Proof proof) { return proof == Proof::unproved ? "unproved" : "derived"; }
+std::string_view to_string(Proof proof) {
+  return proof == Proof::unproved ? "unproved" : proof == Proof::derived ? "derived" : "proved";
+}
 
 bool Rule::algebraic() const {
   auto computes = [](const PatternNode& node) { return node.op->category() == OpCategory::compute; };

@@ -55,6 +55,7 @@ struct PatternNode {
 enum class Proof : std::uint8_t {
   unproved,  // written by hand; tested, not proved
   derived,   // follows from an operator's axis table
+  proved,    // by core/verify; the record is beside the rule (proof.h)
 };
 std::string_view to_string(Proof proof);
 

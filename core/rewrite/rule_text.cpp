@@ -14,17 +14,19 @@ constexpr int kDeepest = 200;  // nesting, so that hostile text can't exhaust th
 
 using Kind = Expression::Kind;
 
-bool is_keyword(std::string_view word) { return word == "rule" || word == "let" || word == "where"; }
+bool is_keyword(std::string_view word) { return word == "rule" || word == "axiom" || word == "let" || word == "where"; }
 
 const std::vector<std::string> kQueries = {"rank", "dim", "degree", "copies", "partials"};
 
 class RuleParser {
  public:
-  explicit RuleParser(TokenStream& tokens) : tokens_(tokens) {}
+  // `keyword` starts each rule, `arrow` stands between its sides.
+  RuleParser(TokenStream& tokens, std::string_view keyword, std::string_view arrow)
+      : tokens_(tokens), keyword_(keyword), arrow_(arrow) {}
 
   Rule run() {
-    tokens_.expect("rule");
-    at_ = tokens_.expect(TokenKind::identifier, "the name of a rule");
+    tokens_.expect(keyword_);
+    at_ = tokens_.expect(TokenKind::identifier, fmt::format("the name of the {}", keyword_));
     rule_.name = at_.text;
     while (tokens_.accept("let")) {
       do let();
@@ -32,14 +34,15 @@ class RuleParser {
     }
     Token source_at = tokens_.peek();
     rule_.source_outputs = side(0);
-    tokens_.expect("=>");
+    tokens_.expect(arrow_);
     Token target_at = tokens_.peek();
     rule_.target_outputs = side(rule_.source_outputs.size());
     if (tokens_.accept("where")) {
       do rule_.conditions.push_back(condition());
       while (tokens_.accept(","));
     }
-    if (!tokens_.at_end() && !tokens_.is("rule")) tokens_.fail_expected("'where' or the next rule");
+    if (!tokens_.at_end() && !tokens_.is(keyword_))
+      tokens_.fail_expected(fmt::format("'where' or the next {}", keyword_));
     if (rule_.source_outputs.size() != rule_.target_outputs.size())
       tokens_.fail(target_at, fmt::format("found {} results, expected {} as in the source", rule_.target_outputs.size(),
                                           rule_.source_outputs.size()));
@@ -404,6 +407,7 @@ class RuleParser {
   }
 
   TokenStream& tokens_;
+  std::string_view keyword_, arrow_;
   Rule rule_;
   Token at_;
   std::map<std::string, PatternValue> lets_;
@@ -412,19 +416,28 @@ class RuleParser {
   std::vector<std::pair<PatternValue, Token>> queries_;
 };
 
-}  // namespace
-
-std::vector<Rule> parse_rules(std::string_view text, const std::string& file) {
+std::vector<Rule> parse_all(std::string_view text, const std::string& file, std::string_view keyword,
+                            std::string_view arrow) {
   TokenStream tokens(text, file);
   std::vector<Rule> rules;
   std::set<std::string> names;
   while (!tokens.at_end()) {
     Token at = tokens.peek(1);
-    rules.push_back(RuleParser(tokens).run());
+    rules.push_back(RuleParser(tokens, keyword, arrow).run());
     if (!names.insert(rules.back().name).second)
-      tokens.fail(at, fmt::format("rule '{}' is defined twice", rules.back().name));
+      tokens.fail(at, fmt::format("{} '{}' is defined twice", keyword, rules.back().name));
   }
   return rules;
+}
+
+}  // namespace
+
+std::vector<Rule> parse_rules(std::string_view text, const std::string& file) {
+  return parse_all(text, file, "rule", "=>");
+}
+
+std::vector<Rule> parse_axioms(std::string_view text, const std::string& file) {
+  return parse_all(text, file, "axiom", "=");
 }
 
 std::vector<Rule> load_rules(const std::string& path) { return parse_rules(read_file(path), path); }

@@ -34,6 +34,10 @@ namespace unity {
 // unbound names, leaves (rules never replace them), and rules of the same name.
 std::vector<Rule> parse_rules(std::string_view text, const std::string& file = "<rules>");
 
+// Axioms are written like rules, but as equations between logical tensors: `axiom NAME` instead of `rule NAME`, and `=`
+// instead of `=>`.
+std::vector<Rule> parse_axioms(std::string_view text, const std::string& file = "<axioms>");
+
 std::vector<Rule> load_rules(const std::string& path);
 
 }  // namespace unity

@@ -1,0 +1,69 @@
+#include "core/rewrite/axioms.h"
+
+#include <set>
+
+#include "core/rewrite/rule_text.h"
+
+namespace unity {
+namespace {
+
+constexpr Hash kSchemas = 1;  // raise when core/verify derives other axioms from the same tables
+
+Hash hash_operand(const OperandAxes& operand) {
+  Hash h = combine(operand.linear, operand.shape_only);
+  for (const DimAxes& dim : operand.dims) {
+    h = combine(h, dim.axes.size());
+    for (int axis : dim.axes) h = combine(h, static_cast<Hash>(axis));
+    if (dim.window)
+      for (std::int64_t x : {dim.window->kernel, dim.window->stride, dim.window->dilation, dim.window->pad_before,
+                             dim.window->pad_after, dim.window_size})
+        h = combine(h, static_cast<Hash>(x));
+  }
+  return h;
+}
+
+Hash hash_table(const AxisTable& table) {
+  Hash h = static_cast<Hash>(table.linearity);
+  for (const Axis& axis : table.axes)
+    h = combine(
+        combine(h, hash_text(axis.name)),
+        combine(static_cast<Hash>(axis.size), static_cast<Hash>(axis.role) << 8 | static_cast<Hash>(axis.monoid)));
+  for (const OperandAxes& operand : table.inputs) h = combine(h, hash_operand(operand));
+  for (const OperandAxes& operand : table.outputs) h = combine(h, hash_operand(operand));
+  return h;
+}
+
+Hash hash_axioms() {
+  Hash h = kSchemas;
+  for (const Operator* op : all_operators()) {
+    h = combine(combine(h, hash_text(op->name())), hash_text(op->axioms()));
+    for (const Example& example : op->examples()) {
+      auto table = op->axes(example.attributes, example.inputs);
+      if (table.ok()) h = combine(combine(h, hash_attributes(example.attributes)), hash_table(*table));
+    }
+  }
+  return h;
+}
+
+}  // namespace
+
+const std::vector<Rule>& operator_axioms() {
+  static const std::vector<Rule> axioms = [] {
+    std::vector<Rule> all;
+    std::set<std::string> names;
+    for (const Operator* op : all_operators())
+      for (Rule& axiom : parse_axioms(op->axioms(), "axioms of " + op->name())) {
+        UNITY_CHECK(names.insert(axiom.name).second, "axiom {} is stated twice", axiom.name);
+        all.push_back(std::move(axiom));
+      }
+    return all;
+  }();
+  return axioms;
+}
+
+Hash axioms_hash() {
+  static const Hash hash = hash_axioms();
+  return hash;
+}
+
+}  // namespace unity
