@@ -38,8 +38,9 @@ Hash hash_axioms() {
   for (const Operator* op : all_operators()) {
     h = combine(combine(h, hash_text(op->name())), hash_text(op->axioms()));
     for (const Example& example : op->examples()) {
-      auto table = op->axes(example.attributes, example.inputs);
-      if (table.ok()) h = combine(combine(h, hash_attributes(example.attributes)), hash_table(*table));
+      Attributes attributes = complete_attributes(op->name(), op->attributes(), example.attributes).value();
+      auto table = op->axes(attributes, example.inputs);
+      if (table.ok()) h = combine(combine(h, hash_attributes(attributes)), hash_table(*table));
     }
   }
   return h;

@@ -1,0 +1,143 @@
+#include "core/rewrite/instance.h"
+
+#include <array>
+
+#include "core/base/random.h"
+#include "core/graph/evaluate.h"
+
+namespace unity {
+namespace {
+
+// A leaf laid out as the shape says.
+Result<ValueRef> add_variable(Pcg& pcg, const std::string& name, const ParallelShape& shape) {
+  if (shape.partials > 1 && shape.monoid != Monoid::sum)
+    return fail("{}: found partial maxima, expected partial sums", name);
+  auto layout = [&](const std::string& leaf) -> Result<ValueRef> {
+    auto origin = OriginId(static_cast<std::int64_t>(pcg.size()));
+    NodeId node = UNITY_TRY(pcg.try_add(get_operator("input"),
+                                        {shape.shape().dims, std::string(to_string(shape.dtype))}, {}, origin, leaf));
+    auto add = [&](std::string_view op, Attributes attributes) -> Result<NodeId> {
+      return pcg.try_add(get_operator(op), std::move(attributes), {{node, 0}}, origin);
+    };
+    for (std::size_t j = 0; j < shape.dims.size(); ++j) {
+      auto dim = static_cast<std::int64_t>(j);
+      if (shape.dims[j].degree > 1) node = UNITY_TRY(add("partition", {dim, std::int64_t{shape.dims[j].degree}}));
+      if (shape.dims[j].micro > 1) node = UNITY_TRY(add("pipeline", {dim, std::int64_t{shape.dims[j].micro}}));
+    }
+    if (shape.copies > 1) node = UNITY_TRY(add("replicate", {std::int64_t{shape.copies}}));
+    return ValueRef{node, 0};
+  };
+  if (shape.partials == 1) return layout(name);
+  std::vector<ValueRef> summands;
+  for (int p = 0; p < shape.partials; ++p) summands.push_back(UNITY_TRY(layout(fmt::format("{}.{}", name, p))));
+  auto origin = OriginId(static_cast<std::int64_t>(pcg.size()));
+  return ValueRef{UNITY_TRY(pcg.try_add(get_operator("stack_partials"), {}, std::move(summands), origin)), 0};
+}
+
+// Puts pattern nodes into a graph, those of the target (and of the source, where the target keeps them) on demand.
+class SideBuilder {
+ public:
+  SideBuilder(const Rule& rule, const Bindings& bindings, std::vector<ValueRef> variables, Pcg& pcg)
+      : rule_(rule), bindings_(bindings), variables_(std::move(variables)), pcg_(pcg), built_(rule.nodes.size()) {}
+
+  Result<ValueRef> value(PatternValue v) {
+    if (v.variable >= 0) return variables_[static_cast<std::size_t>(v.variable)];
+    return ValueRef{UNITY_TRY(node(static_cast<std::size_t>(v.node))), v.output};
+  }
+
+  Result<NodeId> node(std::size_t n) {
+    if (built_[n].valid()) return built_[n];
+    const PatternNode& pattern = rule_.nodes[n];
+    std::vector<ValueRef> inputs;
+    for (PatternValue v : pattern.inputs) inputs.push_back(UNITY_TRY(value(v)));
+    auto specs = pattern.op->attributes();
+    Attributes attributes;
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      attributes.push_back(pattern.attributes[i] ? UNITY_TRY(unity::evaluate(*pattern.attributes[i], rule_, bindings_))
+                                                 : specs[i].fallback);
+    NodeId id = UNITY_TRY(pcg_.try_add(*pattern.op, std::move(attributes), std::move(inputs),
+                                       OriginId(static_cast<std::int64_t>(pcg_.size())), {}));
+    if (static_cast<int>(pcg_[id].outputs.size()) < pattern.results)
+      return fail("{} has {} results, expected {}", pattern.op->name(), pcg_[id].outputs.size(), pattern.results);
+    return built_[n] = id;
+  }
+
+ private:
+  const Rule& rule_;
+  const Bindings& bindings_;
+  std::vector<ValueRef> variables_;
+  Pcg& pcg_;
+  std::vector<NodeId> built_;
+};
+
+}  // namespace
+
+std::string_view to_string(InstanceFault fault) {
+  constexpr std::array<std::string_view, 5> kNames = {"none", "ill-typed source", "condition", "ill-typed target",
+                                                      "shapes"};
+  return kNames[static_cast<std::size_t>(fault)];
+}
+
+Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& variables,
+                          const std::vector<AttributeValue>& attributes) {
+  Instantiation result;
+  RuleInstance& instance = result.instance;
+  instance.variables = variables;
+  instance.attributes = attributes;
+  auto found = [&](InstanceFault fault, const Error& error) {
+    result.fault = fault;
+    result.why = error.message;
+    instance.target = Pcg();
+    return result;
+  };
+
+  std::vector<ValueRef> values;
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    auto leaf = add_variable(instance.source, rule.values[v], variables[v]);
+    if (!leaf.ok()) return found(InstanceFault::source, leaf.error());
+    values.push_back(*leaf);
+  }
+  instance.target = instance.source;
+  std::vector<std::optional<AttributeValue>> bound(attributes.begin(), attributes.end());
+  std::vector<NodeId> nodes(rule.source_nodes);
+  Bindings bindings{instance.source, nodes, values, bound};
+
+  SideBuilder source(rule, bindings, values, instance.source);
+  for (std::size_t n = 0; n < rule.source_nodes; ++n) {
+    auto node = source.node(n);
+    if (!node.ok()) return found(InstanceFault::source, node.error());
+    nodes[n] = *node;
+  }
+  std::vector<ValueRef> outputs;
+  for (PatternValue v : rule.source_outputs) outputs.push_back(source.value(v).value());
+  instance.source.set_outputs(outputs);
+  for (const Condition& condition : rule.conditions) {
+    auto held = check(condition, rule, bindings);
+    if (!held.ok()) return found(InstanceFault::condition, held.error());
+  }
+
+  SideBuilder target(rule, bindings, values, instance.target);
+  outputs.clear();
+  for (PatternValue v : rule.target_outputs) {
+    auto output = target.value(v);
+    if (!output.ok()) return found(InstanceFault::target, output.error());
+    outputs.push_back(*output);
+  }
+  instance.target.set_outputs(outputs);
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const ParallelShape& was = instance.source.shape(instance.source.outputs()[o]);
+    const ParallelShape& is = instance.target.shape(outputs[o]);
+    if (was == is || result.fault != InstanceFault::none) continue;
+    result.fault = InstanceFault::shapes;
+    result.why = fmt::format("result {} of the target is {}, expected {}", o, to_string(is), to_string(was));
+  }
+  return result;
+}
+
+bool evaluates_equal(const RuleInstance& instance, std::uint64_t seed) {
+  EvaluateOptions options{DType::mod, seed, 0};
+  LeafValues leaves = random_leaves(instance.source, options);
+  return evaluate_outputs(instance.source, leaves, options) == evaluate_outputs(instance.target, leaves, options);
+}
+
+}  // namespace unity
