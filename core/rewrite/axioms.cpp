@@ -33,17 +33,18 @@ Hash hash_table(const AxisTable& table) {
   return h;
 }
 
-Hash hash_axioms() {
-  Hash h = kSchemas;
-  for (const Operator* op : all_operators()) {
-    h = combine(combine(h, hash_text(op->name())), hash_text(op->axioms()));
-    for (const Example& example : op->examples()) {
-      Attributes attributes = complete_attributes(op->name(), op->attributes(), example.attributes).value();
-      auto table = op->axes(attributes, example.inputs);
-      if (table.ok()) h = combine(combine(h, hash_attributes(attributes)), hash_table(*table));
-    }
+Hash hash_definition(const Operator& op) {
+  Hash h = combine(hash_text(op.name()), hash_text(op.axioms()));
+  for (const Example& example : op.examples()) {
+    Attributes attributes = complete_attributes(op.name(), op.attributes(), example.attributes).value();
+    auto table = op.axes(attributes, example.inputs);
+    if (table.ok()) h = combine(combine(h, hash_attributes(attributes)), hash_table(*table));
   }
   return h;
+}
+
+void add_operators(const Rule& rule, std::set<std::string>& names) {
+  for (const PatternNode& node : rule.nodes) names.insert(node.op->name());
 }
 
 }  // namespace
@@ -62,9 +63,19 @@ const std::vector<Rule>& operator_axioms() {
   return axioms;
 }
 
-Hash axioms_hash() {
-  static const Hash hash = hash_axioms();
-  return hash;
+Hash axioms_hash(const Rule& rule, const std::vector<std::string>& used) {
+  std::set<std::string> names;
+  add_operators(rule, names);
+  for (const std::string& name : used) {
+    for (const Rule& axiom : operator_axioms())
+      if (axiom.name == name) add_operators(axiom, names);
+    if (std::size_t open = name.find('('); open != std::string::npos)
+      names.insert(name.substr(open + 1, name.find_first_of(".)", open) - open - 1));
+  }
+  Hash h = kSchemas;
+  for (const std::string& name : names)
+    h = combine(h, find_operator(name) ? hash_definition(get_operator(name)) : hash_text(name));
+  return h;
 }
 
 }  // namespace unity

@@ -82,9 +82,10 @@ Result<void> check_proof(const Rule& rule, const std::vector<ProofRecord>& recor
   if (record->rule_hash != hash_rule(rule))
     return fail("the proof of rule {} is stale: it is of text {:016x}, found {:016x}; run `unity rules verify`",
                 rule.name, record->rule_hash, hash_rule(rule));
-  if (record->axioms_hash != axioms_hash())
+  Hash axioms = axioms_hash(rule, record->axioms);
+  if (record->axioms_hash != axioms)
     return fail("the proof of rule {} is stale: it is from axioms {:016x}, found {:016x}; run `unity rules verify`",
-                rule.name, record->axioms_hash, axioms_hash());
+                rule.name, record->axioms_hash, axioms);
   return {};
 }
 
