@@ -329,8 +329,9 @@ class Attempt {
     }
     auto n = static_cast<std::size_t>(v.node);
     const PatternNode& node = rule_.nodes[n];
-    Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     const std::string& op = node.op->name();
+    if (computes(n)) return fail("{} is computed, so that its layout can't be chosen", op);
+    Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     auto undo = [&](int& degree, std::int64_t d, bool multiplied) -> Result<void> {
       if (d < 1 || (multiplied && degree % d != 0)) return fail("{}: degree {} does not lead to {}", op, d, degree);
       degree = static_cast<int>(multiplied ? degree / d : degree * d);
