@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/rewrite/directed_rule.h"
-#include "core/rewrite/terms.h"
+#include "core/rewrite/shared_terms.h"
 
 namespace unity {
 namespace {
@@ -34,7 +34,7 @@ struct Candidates {
 // Matches a rule's source against terms and builds its target.
 class Rewriter {
  public:
-  Rewriter(Terms& terms, const std::vector<DirectedRule>& rules) : terms_(terms), rules_(rules) {}
+  Rewriter(SharedTerms& terms, const std::vector<DirectedRule>& rules) : terms_(terms), rules_(rules) {}
 
   // With the first output of the source at `root`; further outputs lie at nodes of `others`.
   std::vector<Rewrite> at(std::size_t rule, NodeId root, const std::vector<NodeId>& others,
@@ -204,7 +204,7 @@ class Rewriter {
     found_.push_back(std::move(rewrite));
   }
 
-  Terms& terms_;
+  SharedTerms& terms_;
   const std::vector<DirectedRule>& rules_;
   std::size_t index_ = 0;
   const Rule* rule_ = nullptr;
@@ -371,7 +371,7 @@ class DerivationSearch::Impl {
   // Forgets what was learnt once it fills much memory.
   void renew() {
     if (terms_.size() < kMostTerms) return;
-    terms_ = Terms();
+    terms_ = SharedTerms();
     states_.clear();
     numbers_.clear();
     rewrites_.clear();
@@ -496,7 +496,7 @@ class DerivationSearch::Impl {
   std::map<const Operator*, std::vector<std::size_t>> alone_, together_;
   std::vector<std::size_t> introducing_;
   std::set<std::size_t> one_way_;  // rules that can be used in one direction only
-  Terms terms_;
+  SharedTerms terms_;
   std::vector<Values> states_;
   std::map<Values, int> numbers_;
   std::map<Candidates, std::map<NodeId, std::vector<RewriteRef>>> rewrites_;

@@ -2,9 +2,9 @@
 // few operators. A rule is an equation here. It is applied from left to right or from right to left, where one of them
 // can be matched, for it holds both ways wherever both of its sides are well-typed.
 //
-// Graphs are equal when their terms are (terms.h): sharing equal operators and the order of commutative operands cost
-// no application, everything else does; in particular nothing is normalised. An application replaces a value at all of
-// its uses; values inside a match may have other uses.
+// Graphs are equal when their terms are (shared_terms.h): sharing equal operators and the order of commutative operands
+// cost no application, everything else does; in particular nothing is normalised. An application replaces a value at
+// all of its uses; values inside a match may have other uses.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A rule as an equation that can be used from left to right or from right to left, made ready for matching against
-// terms (terms.h).
+// terms (shared_terms.h).
 #pragma once
 
 #include <optional>

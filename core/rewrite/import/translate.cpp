@@ -223,9 +223,9 @@ class Translator {
 
   std::string fresh() { return fmt::format("y{}", ++names_); }
 
-  // A condition of the source; sizes that are written alike are equal.
+  // Where their sides are well-typed, sizes are equal; those that are written alike are so anyway.
   void require_equal(const Size& a, const Size& b) {
-    if (!in_source_ || a.text == b.text) return;
+    if (a.text == b.text) return;
     std::string condition = fmt::format("{} == {}", a.text, b.text);
     if (std::find(conditions_.begin(), conditions_.end(), condition) == conditions_.end())
       conditions_.push_back(condition);
@@ -306,7 +306,8 @@ class Translator {
     expect_rank(in[0], 4);
     expect_rank(in[1], 4);
     Geometry g = geometry();
-    for (std::size_t i : {0, 1}) require_equal(in[1].dims[i + 2], {number(g.kernel[i]), {}});
+    if (in_source_)
+      for (std::size_t i : {0, 1}) require_equal(in[1].dims[i + 2], {number(g.kernel[i]), {}});
     std::string groups;
     if (std::int64_t given = parameter("GROUP", 0); given > 0)
       groups = number(given);
@@ -395,6 +396,8 @@ class Translator {
     for (const Value& v : in) {
       expect_rank(v, rank);
       terms.push_back(v.term);
+      for (std::size_t i = 0; i < rank; ++i)
+        if (static_cast<int>(i) != axis) require_equal(in[0].dims[i], v.dims[i]);
     }
     Value result = in[0];
     if (axis < 0) {

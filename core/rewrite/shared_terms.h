@@ -12,7 +12,7 @@
 
 namespace unity {
 
-class Terms {
+class SharedTerms {
  public:
   // The node with this operator and these operands. Error when it is ill-typed.
   Result<NodeId> add(const Operator& op, const Attributes& attributes, std::vector<ValueRef> inputs);

@@ -1,4 +1,4 @@
-#include "core/rewrite/terms.h"
+#include "core/rewrite/shared_terms.h"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ std::size_t layout_nodes(const ParallelShape& shape) {
 
 }  // namespace
 
-Result<NodeId> Terms::add(const Operator& op, const Attributes& attributes, std::vector<ValueRef> inputs) {
+Result<NodeId> SharedTerms::add(const Operator& op, const Attributes& attributes, std::vector<ValueRef> inputs) {
   if (inputs.size() == 2 && op.commutative() && inputs[1] < inputs[0]) std::swap(inputs[0], inputs[1]);
   std::vector<Entry>& entries = nodes_[key_of(op, attributes, inputs)];
   const Entry* known = nullptr;
@@ -38,7 +38,7 @@ Result<NodeId> Terms::add(const Operator& op, const Attributes& attributes, std:
 }
 
 // An opaque node: a leaf, or what lays out the variable of that name.
-Result<NodeId> Terms::copy(const Node& node, std::vector<ValueRef> inputs, const std::string& variable) {
+Result<NodeId> SharedTerms::copy(const Node& node, std::vector<ValueRef> inputs, const std::string& variable) {
   auto key = std::make_tuple(variable + "\n" + node.name, node.op, node.attributes, inputs);
   auto known = opaque_nodes_.find(key);
   if (known != opaque_nodes_.end()) return known->second;
@@ -48,9 +48,9 @@ Result<NodeId> Terms::copy(const Node& node, std::vector<ValueRef> inputs, const
   return id;
 }
 
-Result<std::vector<ValueRef>> Terms::import(const Pcg& pcg) { return import(pcg, {}); }
+Result<std::vector<ValueRef>> SharedTerms::import(const Pcg& pcg) { return import(pcg, {}); }
 
-Result<std::vector<ValueRef>> Terms::import(const Pcg& side, const std::vector<ParallelShape>& variables) {
+Result<std::vector<ValueRef>> SharedTerms::import(const Pcg& side, const std::vector<ParallelShape>& variables) {
   std::vector<std::string> layout;  // by node that lays out a variable: its name and shape
   for (std::size_t v = 0; v < variables.size(); ++v)
     layout.resize(layout.size() + layout_nodes(variables[v]), fmt::format("{} {}", v, to_string(variables[v])));
@@ -69,7 +69,7 @@ Result<std::vector<ValueRef>> Terms::import(const Pcg& side, const std::vector<P
   return outputs;
 }
 
-std::vector<NodeId> Terms::reach(const std::vector<ValueRef>& values) const {
+std::vector<NodeId> SharedTerms::reach(const std::vector<ValueRef>& values) const {
   std::vector<NodeId> found;
   auto visit = [&](auto&& self, NodeId id) -> void {
     if (opaque_[id.index()] || std::find(found.begin(), found.end(), id) != found.end()) return;
@@ -80,8 +80,8 @@ std::vector<NodeId> Terms::reach(const std::vector<ValueRef>& values) const {
   return found;
 }
 
-Result<std::vector<ValueRef>> Terms::replace(const std::vector<ValueRef>& values,
-                                             const std::map<ValueRef, ValueRef>& replacements) {
+Result<std::vector<ValueRef>> SharedTerms::replace(const std::vector<ValueRef>& values,
+                                                   const std::map<ValueRef, ValueRef>& replacements) {
   std::map<NodeId, NodeId> moved;
   auto value = [&](ValueRef v) {
     auto replaced = replacements.find(v);
@@ -107,7 +107,7 @@ Result<std::vector<ValueRef>> Terms::replace(const std::vector<ValueRef>& values
   return result;
 }
 
-Pcg Terms::graph(const std::vector<ValueRef>& outputs) const {
+Pcg SharedTerms::graph(const std::vector<ValueRef>& outputs) const {
   Pcg result;
   std::map<NodeId, NodeId> moved;
   auto visit = [&](auto&& self, NodeId id) -> NodeId {
