@@ -1,8 +1,10 @@
 #include "core/rewrite/import/classify.h"
 
-#include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 
+#include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/graph/text.h"
 #include "core/rewrite/rule_text.h"
@@ -48,7 +50,7 @@ bool parts_are_equal(const Pcg& pcg) {
   return true;
 }
 
-// The rule holds wherever its types are right; where it does not say so, it must not be derived from rules that do.
+// Some instances of the rule at which parts are equal: many rules of a library ask for that.
 std::vector<RuleInstance> instances_of(const Rule& rule, const ImportOptions& options) {
   std::vector<RuleInstance> result;
   SampleOptions sample;
@@ -71,84 +73,78 @@ std::string counterexample_text(const RuleInstance& instance) {
   return text;
 }
 
-class Classifier {
- public:
-  Classifier(const PeerFile& file, const Prover& prover, std::span<const Rule> library, const ImportOptions& options)
-      : file_(file), prover_(prover), search_(library), options_(options) {}
+Rule with(const Translation& translation, const std::vector<std::string>& conditions, std::string* text = nullptr) {
+  std::string all = translation.text;
+  if (!conditions.empty()) {
+    all.pop_back();
+    all += ", " + join(conditions) + "\n";
+  }
+  Rule rule = parse_rules(all, translation.rule.name).front();
+  if (text) *text = std::move(all);
+  return rule;
+}
 
-  ImportedRule run(std::size_t index) {
-    ImportedRule result;
-    result.index = index;
-    Translation translation = translate(file_.rules[index], file_.numbering, fmt::format("imported_{}", index));
-    if (translation.kind != Translation::Kind::rule) {
-      result.verdict =
-          translation.kind == Translation::Kind::unsupported ? ImportVerdict::unsupported : ImportVerdict::ill_typed;
-      result.why = translation.why;
-      return result;
+// It is the values that are wrong, not the types.
+bool wrong_values(const Finding& finding) {
+  return finding.counterexample && !finding.counterexample->target.outputs().empty() &&
+         finding.counterexample->source.shape(finding.counterexample->source.outputs()[0]) ==
+             finding.counterexample->target.shape(finding.counterexample->target.outputs()[0]);
+}
+
+// Sizes and groups for which a rule holds that is wrong otherwise.
+std::string restriction(const Translation& translation, const std::vector<std::string>& layouts, const Prover& prover) {
+  std::vector<std::string> one_group;
+  for (const std::string& g : translation.groups) one_group.push_back(g + " == 1");
+  std::vector<std::string> both = one_group;
+  both.insert(both.end(), translation.alike.begin(), translation.alike.end());
+  for (const std::vector<std::string>& tried : {one_group, translation.alike, both}) {
+    if (tried.empty()) continue;
+    std::vector<std::string> conditions = layouts;
+    conditions.insert(conditions.end(), tried.begin(), tried.end());
+    if (prover(with(translation, conditions)).verdict == ImportVerdict::proved) return join(tried);
+  }
+  return "";
+}
+
+void judge(const Translation& translation, const PeerRule& peer, const Prover& prover, ImportedRule& result) {
+  auto take = [&](Finding finding, const std::vector<std::string>& conditions) {
+    result.verdict = finding.verdict;
+    result.why = std::move(finding.why);
+    result.conditions = join(conditions);
+    result.rule = with(translation, conditions, &result.text);
+    result.record = std::move(finding.record);
+    result.counterexample = finding.counterexample ? counterexample_text(*finding.counterexample) : "";
+  };
+  auto steps = ladder(translation, peer);
+  for (const std::vector<std::string>& conditions : steps) {
+    Finding finding = prover(with(translation, conditions));
+    bool first = conditions.empty(), wrong = wrong_values(finding);
+    ImportVerdict verdict = finding.verdict;
+    // A type that is wrong somewhere leaves the question open, so that a later answer counts.
+    bool open = result.verdict == ImportVerdict::refuted;
+    if (first || wrong || verdict == ImportVerdict::proved || (open && verdict == ImportVerdict::unknown))
+      take(std::move(finding), conditions);
+    if (wrong) {
+      result.holds_where = restriction(translation, steps.back(), prover);
+      if (!result.holds_where.empty()) result.why += "; they agree where " + result.holds_where;
+      return;
     }
-    judge(translation, result);
-    if (result.verdict == ImportVerdict::proved) derive(result);
-    return result;
+    if (verdict == ImportVerdict::proved || (first && verdict == ImportVerdict::ill_typed)) return;
   }
+}
 
- private:
-  static bool wrong_values(const Finding& finding) {
-    return finding.counterexample && !finding.counterexample->target.outputs().empty();
+void derive(DerivationSearch& search, const ImportOptions& options, ImportedRule& result) {
+  std::optional<Derivation> longest;
+  for (const RuleInstance& instance : instances_of(*result.rule, options)) {
+    Derivation found = search.derive(instance, options.steps);
+    if (!found) return;
+    if (!longest || found.steps.size() > longest->steps.size()) longest = std::move(found);
   }
-
-  void judge(const Translation& translation, ImportedRule& result) {
-    std::optional<Finding> first;
-    for (const std::vector<std::string>& conditions : ladder(translation, file_.rules[result.index])) {
-      std::string text = translation.text;
-      if (!conditions.empty()) {
-        text.pop_back();
-        text += ", " + join(conditions) + "\n";
-      }
-      Rule rule = parse_rules(text, translation.rule.name).front();
-      Finding finding = prover_(rule);
-      bool proved = finding.verdict == ImportVerdict::proved;
-      if (!first || proved) {
-        result.verdict = finding.verdict;
-        result.why = finding.why;
-        result.text = text;
-        result.conditions = join(conditions);
-        result.record = finding.record;
-        if (finding.counterexample) result.counterexample = counterexample_text(*finding.counterexample);
-        result.rule = std::move(rule);
-      }
-      if (proved) {
-        result.counterexample.clear();
-        return;
-      }
-      // What holds for no layout at all needs no further conditions, nor does what computes something else.
-      if (finding.verdict == ImportVerdict::ill_typed || wrong_values(finding)) {
-        result.verdict = finding.verdict;
-        result.why = finding.why;
-        if (finding.counterexample) result.counterexample = counterexample_text(*finding.counterexample);
-        return;
-      }
-      if (!first) first = std::move(finding);
-    }
-  }
-
-  void derive(ImportedRule& result) {
-    std::optional<Derivation> longest;
-    for (const RuleInstance& instance : instances_of(*result.rule, options_)) {
-      Derivation found = search_.derive(instance, options_.steps);
-      if (!found) return;
-      if (!longest || found.steps.size() > longest->steps.size()) longest = std::move(found);
-    }
-    if (!longest) return;
-    result.steps = static_cast<int>(longest->steps.size());
-    for (const DerivationStep& step : longest->steps)
-      result.derivation.push_back((step.backward ? "<" : "") + search_.rules()[step.rule].name);
-  }
-
-  const PeerFile& file_;
-  const Prover& prover_;
-  DerivationSearch search_;
-  const ImportOptions& options_;
-};
+  if (!longest) return;
+  result.steps = static_cast<int>(longest->steps.size());
+  for (const DerivationStep& step : longest->steps)
+    result.derivation.push_back((step.backward ? "<" : "") + search.rules()[step.rule].name);
+}
 
 }  // namespace
 
@@ -159,12 +155,25 @@ std::string_view to_string(ImportVerdict verdict) {
 
 std::vector<ImportedRule> classify(const PeerFile& file, const Prover& prover, std::span<const Rule> library,
                                    const ImportOptions& options) {
-  Classifier classifier(file, prover, library, options);
-  std::vector<ImportedRule> result;
-  for (std::size_t i = 0; i < file.rules.size(); ++i) {
-    result.push_back(classifier.run(i));
-    if (options.progress) options.progress(i + 1, file.rules.size());
-  }
+  std::vector<ImportedRule> result(file.rules.size());
+  std::mutex mutex;
+  std::size_t done = 0;
+  parallel_for(result.size(), options.jobs, [&](std::size_t i) {
+    result[i].index = i;
+    Translation translation = translate(file.rules[i], file.numbering, fmt::format("imported_{}", i));
+    if (translation.kind == Translation::Kind::rule) {
+      judge(translation, file.rules[i], prover, result[i]);
+    } else {
+      result[i].verdict =
+          translation.kind == Translation::Kind::unsupported ? ImportVerdict::unsupported : ImportVerdict::ill_typed;
+      result[i].why = translation.why;
+    }
+    std::lock_guard lock(mutex);
+    if (options.progress) options.progress(++done, result.size());
+  });
+  DerivationSearch search(library);
+  for (ImportedRule& rule : result)
+    if (rule.verdict == ImportVerdict::proved) derive(search, options, rule);
   return result;
 }
 

@@ -34,6 +34,7 @@ struct ImportOptions {
   int steps = 3;           // of derivations, at most
   int instances = 3;       // at which a rule is derived
   std::uint64_t seed = 1;  // of the instances
+  int jobs = 0;            // threads; 0: one for each core. The prover is called on all of them
   std::function<void(std::size_t done, std::size_t all)> progress;
 };
 
@@ -43,6 +44,7 @@ struct ImportedRule {
   std::string why;             // of every verdict but proved
   std::string text;            // in our language, where it can be written, with the conditions
   std::string conditions;      // those that were added, if any
+  std::string holds_where;     // of a refuted rule: sizes and groups for which it is proved, if some were found
   std::string counterexample;  // of a refuted rule: both sides as graphs
   std::optional<Rule> rule;
   ProofRecord record;  // of a proved rule

@@ -42,7 +42,7 @@ class Translator {
   Translator(const PeerRule& rule, PeerNumbering numbering, int rank)
       : rule_(rule), flexflow_(numbering == PeerNumbering::flexflow), rank_(rank) {}
 
-  std::string run(const std::string& name) {
+  void run(const std::string& name, Translation& result) {
     check_supported();
     std::vector<std::string> source, target;
     values_.assign(rule_.source.size(), {});
@@ -65,7 +65,9 @@ class Translator {
     for (const auto& [key, variable] : variables_)
       conditions.push_back(fmt::format("rank({}) == {}", variable.term, variable.dims.size()));
     conditions.insert(conditions.end(), conditions_.begin(), conditions_.end());
-    return text + "  where " + join(conditions) + "\n";
+    result.text = text + "  where " + join(conditions) + "\n";
+    result.groups = groups_;
+    result.alike = alike_;
   }
 
  private:
@@ -312,7 +314,7 @@ class Translator {
     if (std::int64_t given = parameter("GROUP", 0); given > 0)
       groups = number(given);
     else if (in_source_)
-      groups = fmt::format("g{}", ++groups_);
+      groups = groups_.emplace_back(fmt::format("g{}", groups_.size() + 1));
     else
       groups = fmt::format("{}/{}", atom(in[0].dims[1]), atom(in[1].dims[1]));
     Value result{fmt::format("conv2d({}, {}", in[0].term, in[1].term), in[0].dims};
@@ -409,6 +411,7 @@ class Translator {
     for (const Value& v : in) {
       all.pieces.push_back(v.dims[static_cast<std::size_t>(axis)]);
       sizes.push_back(all.pieces.back().text);
+      if (sizes.back() != sizes[0]) alike_.push_back(fmt::format("{} == {}", sizes[0], sizes.back()));
     }
     all.text = join(sizes, " + ");
     result.dims[static_cast<std::size_t>(axis)] = std::move(all);
@@ -453,8 +456,8 @@ class Translator {
   std::map<PeerTensor, Value> variables_;
   std::set<PeerTensor> scalars_;
   std::set<std::int64_t> scalar_operators_;
-  std::vector<std::string> lets_, conditions_;
-  int names_ = 0, groups_ = 0;
+  std::vector<std::string> lets_, conditions_, groups_, alike_;
+  int names_ = 0;
 };
 
 }  // namespace
@@ -465,7 +468,7 @@ Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::
     Translation result;
     result.rank = rank;
     try {
-      result.text = Translator(rule, numbering, rank).run(name);
+      Translator(rule, numbering, rank).run(name, result);
     } catch (const Unsupported& why) {
       // What has no meaning has none in any rank.
       result.kind = Translation::Kind::unsupported;

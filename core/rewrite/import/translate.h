@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/rewrite/import/peer_rules.h"
 #include "core/rewrite/rule.h"
@@ -23,7 +24,9 @@ struct Translation {
   std::string why;   // where, and what was found
   std::string text;  // of the rule
   Rule rule;
-  int rank = 0;  // of its variables (but for scalars and filters)
+  int rank = 0;                     // of its variables (but for scalars)
+  std::vector<std::string> groups;  // attribute variables of convolutions
+  std::vector<std::string> alike;   // conditions that what is concatenated has equal sizes
 };
 
 Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::string& name);
