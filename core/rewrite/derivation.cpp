@@ -475,9 +475,9 @@ class DerivationSearch::Impl {
     return result;
   }
 
-  DerivationStep step_of(const RewriteRef& rewrite, int result, bool turned) const {
+  AppliedRule step_of(const RewriteRef& rewrite, int result, bool turned) const {
     const DirectedRule& directed = directed_[rewrite->rule];
-    DerivationStep step;
+    AppliedRule step;
     step.rule = directed.index;
     step.backward = directed.backward != turned;
     const Rule& rule = rules_[directed.index];

@@ -28,7 +28,7 @@ struct DerivationOptions {
   bool introduce = false;
 };
 
-struct DerivationStep {
+struct AppliedRule {
   std::size_t rule = 0;   // index into the rules
   bool backward = false;  // from right to left
   Parameters parameters;  // integers of the rule that were chosen or bound
@@ -37,7 +37,7 @@ struct DerivationStep {
 
 struct Derivation {
   enum class Outcome : std::uint8_t { found, none, gave_up } outcome = Outcome::none;
-  std::vector<DerivationStep> steps;  // of `found`: as few as possible
+  std::vector<AppliedRule> steps;  // of `found`: as few as possible
   std::size_t states = 0;             // graphs that were looked at
   std::string why;                    // of `gave_up`: what ran out
   explicit operator bool() const { return outcome == Outcome::found; }

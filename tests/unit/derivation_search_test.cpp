@@ -54,7 +54,7 @@ std::vector<std::string> path(const std::string& from, const std::string& to, in
   Derivation found = derive(start, end, rules, steps);
   std::vector<std::string> names;
   if (!found) return {std::string(to_string(found.outcome))};
-  for (const DerivationStep& step : found.steps) {
+  for (const AppliedRule& step : found.steps) {
     test::check_same_function(start, step.result);
     names.push_back((step.backward ? "<" : "") + rules[step.rule].name);
   }

@@ -142,7 +142,7 @@ void derive(DerivationSearch& search, const ImportOptions& options, ImportedRule
   }
   if (!longest) return;
   result.steps = static_cast<int>(longest->steps.size());
-  for (const DerivationStep& step : longest->steps)
+  for (const AppliedRule& step : longest->steps)
     result.derivation.push_back((step.backward ? "<" : "") + search.rules()[step.rule].name);
 }
 
