@@ -189,6 +189,11 @@ int TermTable::apply(int op, std::span<const std::int32_t> inputs) {
   return next;
 }
 
+bool TermTable::constant(int v) const {
+  const Tensors& t = tensors_[static_cast<std::size_t>(value(v).logical)];
+  return t.first == t.second;
+}
+
 int TermTable::joint_operators(const TermValue& a, const TermValue& b) {
   std::int32_t i = 0, j = 0, n = 0;
   while (i < a.operators && j < b.operators) {

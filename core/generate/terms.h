@@ -71,6 +71,8 @@ class TermTable {
   const ParallelShape& shape(int value) const {
     return shapes_[static_cast<std::size_t>(values_[static_cast<std::size_t>(value)].shape)];
   }
+  // The same on both assignments of the leaves: it does not depend on them.
+  bool constant(int value) const;
   std::size_t logical_tensors() const { return tensors_.size(); }
 
   // Number of distinct operators of two values together; more than kMaxTermOperators: kMaxTermOperators + 1.
