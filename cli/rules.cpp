@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/graphviz.h"
 #include "cli/options.h"
+#include "cli/rules_verify.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/rewrite/library.h"
@@ -132,6 +133,7 @@ void add_rules(CLI::App& app) {
   rules->require_subcommand(1);
   add_list_of_rules(*rules);
   add_show_rule(*rules);
+  add_rules_verify(*rules);
 }
 
 }  // namespace unity::cli

@@ -9,7 +9,7 @@ UNITY_PACKAGES=(g++ cmake ninja-build ccache lld pkg-config
   libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libjpeg-dev libpng-dev
   libonnx-dev libprotobuf-dev protobuf-compiler libtinyxml2-dev libmimalloc-dev
   libopenmpi-dev openmpi-bin libopenblas-dev libdnnl-dev ocl-icd-opencl-dev opencl-headers
-  catch2 librapidcheck-dev graphviz)
+  libz3-dev catch2 librapidcheck-dev graphviz)
 
 say() { printf '\n== %s\n' "$*"; }
 

@@ -1,0 +1,22 @@
+// What both halves of a proof share: how long Z3 may take, and what it found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace unity {
+
+struct ProofLimit {
+  double seconds = 5;
+  // Z3 counts steps, about a million a second, so that a verdict does not depend on the machine.
+  unsigned steps() const { return static_cast<unsigned>(seconds * 1e6); }
+};
+
+struct ProofAttempt {
+  bool proved = false;
+  std::string why;                // of what is not proved
+  std::vector<std::string> used;  // names of the axioms in the proof
+};
+
+}  // namespace unity

@@ -1,0 +1,33 @@
+// Equations that an axis table says, as axioms in text form, for one call and all of its structure:
+//
+//   shard(op.axis)    op(concat(i, x, x'), u) = concat(j, op(x, u), op(x', u))    an axis that results walk
+//                     op(concat(i, x, x'), concat(k, u, u')) = add(op(x, u), op(x', u'))   one that is summed away
+//   linear(op.i)      op(add(x, x'), u) = add(op(x, u), op(x', u)),  op(scale(f, x), u) = scale(f, op(x, u))
+//   pointwise(op)     op(transpose(p, x), transpose(p, y)) = transpose(p, op(x, y)), and the same for reshape
+//
+// Only where a dimension walks the axis alone. An operator may depend on more than its table says (where an element
+// stands, how many there are: causal masks, means), so each equation is evaluated exactly before it is taken for one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/rewrite/rule.h"
+
+namespace unity {
+
+struct Schema {
+  std::string name;  // "shard(matmul.n)"
+  Rule axiom;        // attribute variable i of the call is named "a<i>"
+  // By attribute variable of the axiom: which attribute of the call it is, or -1 (any value).
+  std::vector<int> attributes;
+};
+
+// Of a well-typed call with these attributes and operands, on logical tensors.
+std::vector<Schema> schemas_of(const Operator& op, const Attributes& attributes, const std::vector<Shape>& inputs);
+
+// The equations that evaluation refuted.
+std::vector<Schema> refuted_schemas_of(const Operator& op, const Attributes& attributes,
+                                       const std::vector<Shape>& inputs);
+
+}  // namespace unity

@@ -1,0 +1,23 @@
+// That the target of a rule has the source's parallel shapes, for every degree and size of one signature.
+//
+// What well-typedness asks for (core/ops/parallel_shape.cpp, core/ops/parallelization.cpp) are equalities and
+// divisibilities of *monomials* in degrees, copies and partial sums, and `degree <= size`. An equality or divisibility
+// of positive monomials holds exactly when it holds for the exponent of every prime, a monomial's exponent is linear in
+// those of its factors, and constraints of different primes do not meet: so one prime, with unknown exponents >= 0,
+// stands for all (and each prime in a literal once more, by itself). An inequality becomes one of logarithms, linear in
+// real numbers >= 0; of a sum is known that it is at least each summand, and divisible by what divides all of them.
+// Linear arithmetic decides these questions: nothing is left to search.
+//
+// What the source asks for and the rule's conditions are what the proof assumes (a condition that is not of these kinds
+// is not assumed); what the target asks for, and that the results agree, is what it shows. Parameters are positive.
+#pragma once
+
+#include "core/verify/prover.h"
+#include "core/verify/signature.h"
+
+namespace unity {
+
+ProofAttempt prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
+                          const ProofLimit& limit);
+
+}  // namespace unity
