@@ -1,6 +1,7 @@
 // Finding shapes and attributes at which a rule's source is well-typed: first logical shapes, operator by operator,
 // then layouts, from the shardings of the operators back through the parallelization operators to the variables.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/random.h"
 #include "core/rewrite/condition_facts.h"
@@ -75,7 +76,8 @@ class Attempt {
     }
     std::vector<ParallelShape> variables;
     for (std::size_t v = 0; v < layouts_.size(); ++v)
-      variables.push_back(layouts_[v] ? *layouts_[v] : facts_.pinned(v, random_layout(pcg_.shape(leaves_[v]))));
+      variables.push_back(
+          layouts_[v] ? *layouts_[v] : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
     std::vector<AttributeValue> attributes;
     for (auto& attribute : attributes_) attributes.push_back(attribute ? *attribute : std::int64_t{1});
     Instantiation result = instantiate(rule_, variables, attributes);
@@ -308,6 +310,49 @@ class Attempt {
     return shape;
   }
 
+  // The layout of a variable, changed so that the parallelization operators over it find what they take away.
+  ParallelShape supplied(std::size_t variable, ParallelShape shape) {
+    for (int t = 0; t < kProposals; ++t) {
+      std::vector<std::optional<ParallelShape>> made(rule_.source_nodes);
+      bool changed = false;
+      for (std::size_t n = 0; n < rule_.source_nodes && !changed; ++n) {
+        const PatternNode& node = rule_.nodes[n];
+        if (computes(n) || node.inputs.size() != 1) continue;
+        PatternValue in = node.inputs[0];
+        if (in.variable == static_cast<int>(variable))
+          made[n] = shape;
+        else if (in.node >= 0)
+          made[n] = made[static_cast<std::size_t>(in.node)];
+        auto attributes = choose_attributes(n, nullptr);
+        if (!made[n] || !attributes.ok()) continue;
+        auto result = infer_parallel_shapes(*node.op, *attributes, {*made[n]});
+        if (result.ok()) {
+          made[n] = (*result)[0];
+          continue;
+        }
+        changed = supply(shape, node.op->name(), *attributes);
+        if (!changed) return shape;
+      }
+      if (!changed) break;
+    }
+    return shape;
+  }
+
+  // What this operator lacks; false when nothing helps.
+  static bool supply(ParallelShape& shape, const std::string& op, const Attributes& attributes) {
+    if (op == "reduce") return shape.partials *= static_cast<int>(int_attribute(attributes, 0)), shape.partials < 1000;
+    if (op == "replicate") return std::exchange(shape.partials, 1) > 1;
+    if (attributes.size() < 2 || int_attribute(attributes, 0) < 0 ||
+        int_attribute(attributes, 0) >= static_cast<std::int64_t>(shape.dims.size()))
+      return false;
+    ParallelDim& dim = shape.dims[static_cast<std::size_t>(int_attribute(attributes, 0))];
+    auto d = static_cast<int>(int_attribute(attributes, 1));
+    if (op == "combine") return dim.degree *= d, dim.degree <= dim.size;
+    if (op == "partition") return std::exchange(dim.degree, 1) > 1;
+    if (op == "batch") return dim.micro *= d, dim.size % (dim.degree * dim.micro) == 0;
+    return false;
+  }
+
   // The layout of a value, when those of the variables under it are known.
   Result<std::optional<ParallelShape>> layout(PatternValue v) {
     if (v.variable >= 0) return layouts_[static_cast<std::size_t>(v.variable)];
@@ -384,6 +429,24 @@ class Attempt {
     for (PatternValue in : rule_.nodes[n].inputs) factors(in, split, copies);
   }
 
+  // What the parallelization operators over an operator take away of its results.
+  void demands(PatternValue v, const AxisTable& table, std::vector<int>& split, int& summed) {
+    for (std::size_t m = 0; m < rule_.source_nodes; ++m) {
+      const PatternNode& user = rule_.nodes[m];
+      if (computes(m) || std::find(user.inputs.begin(), user.inputs.end(), v) == user.inputs.end()) continue;
+      auto attributes = choose_attributes(m, nullptr);
+      if (!attributes.ok()) continue;
+      if (user.op->name() == "reduce") summed *= static_cast<int>(int_attribute(*attributes, 0));
+      if (user.op->name() == "combine") {
+        const auto& dims = table.outputs[0].dims;
+        auto dim = static_cast<std::size_t>(int_attribute(*attributes, 0));
+        int axis = dim < dims.size() ? split_axis(table, dims[dim]) : -1;
+        if (axis >= 0) split[static_cast<std::size_t>(axis)] *= static_cast<int>(int_attribute(*attributes, 1));
+      }
+      demands({-1, static_cast<int>(m), 0}, table, split, summed);
+    }
+  }
+
   // A sharding of the operator that agrees with the operands whose layouts are known gives those of the others.
   Result<void> choose_layouts(std::size_t n) {
     const PatternNode& node = rule_.nodes[n];
@@ -394,7 +457,7 @@ class Attempt {
     for (int t = 0; t < kProposals; ++t) {
       layouts_ = before;
       results_ = results_before;
-      auto done = propose_layouts(node, table);
+      auto done = propose_layouts(n, table);
       if (done.ok()) {
         if (auto shape = layout({-1, static_cast<int>(n), 0}); shape.ok())
           return {};
@@ -407,7 +470,8 @@ class Attempt {
     return last;
   }
 
-  Result<void> propose_layouts(const PatternNode& node, const AxisTable& table) {
+  Result<void> propose_layouts(std::size_t at, const AxisTable& table) {
+    const PatternNode& node = rule_.nodes[at];
     std::vector<std::optional<ParallelShape>> known(node.inputs.size());
     Sharding sharding;
     sharding.degrees.assign(table.axes.size(), 0);
@@ -428,6 +492,20 @@ class Attempt {
         if (known[i]) sharding.degrees[a] = known[i]->dims[j].degree, sharding.micro[a] = known[i]->dims[j].micro;
       }
       if (known[i] && known[i]->partials > 1 && table.inputs[i].linear) sharding.passing = known[i]->partials;
+    }
+    std::vector<int> demanded(table.axes.size(), 1);
+    int summed = 1;
+    demands({-1, static_cast<int>(at), 0}, table, demanded, summed);
+    for (std::size_t a = 0; a < table.axes.size(); ++a) least[a] = std::max(least[a], demanded[a]);
+    if (summed > 1) {
+      std::vector<std::size_t> reductions;
+      for (std::size_t a = 0; a < table.axes.size(); ++a)
+        if (table.axes[a].role == AxisRole::reduction && can_split(table, static_cast<int>(a))) reductions.push_back(a);
+      bool through = table.linearity != Linearity::none && (reductions.empty() || draw_.chance(40));
+      if (through && sharding.passing == 1)
+        sharding.passing = summed;
+      else if (!reductions.empty())
+        least[draw_.of(reductions)] = summed;
     }
     bool random = !options_.serial && draw_.chance(50);
     for (std::size_t a = 0; a < table.axes.size(); ++a) {
