@@ -50,17 +50,17 @@ Rule with(const Translation& translation, const std::vector<std::string>& condit
 }
 
 // Sizes and groups for which a rule holds that is wrong otherwise.
-std::string restriction(const Translation& translation, const Prover& prover) {
-  std::vector<std::string> one_group;
-  for (const std::string& g : translation.groups) one_group.push_back(g + " == 1");
-  std::vector<std::string> both = one_group;
-  both.insert(both.end(), translation.alike.begin(), translation.alike.end());
-  for (const std::vector<std::string>& tried : {one_group, translation.alike, both})
-    if (!tried.empty() && prover(with(translation, tried)).verdict == ImportVerdict::proved) return join(tried);
+std::string restriction(const Translation& translation, const Translation& one_group, const Prover& prover) {
+  auto proved = [&](const Rule& rule) { return prover(rule).verdict == ImportVerdict::proved; };
+  bool grouped = !translation.groups.empty(), sized = !translation.alike.empty();
+  if (grouped && proved(one_group.rule)) return "convolutions have one group";
+  if (sized && proved(with(translation, translation.alike))) return join(translation.alike);
+  if (grouped && sized && proved(with(one_group, one_group.alike)))
+    return "convolutions have one group, " + join(one_group.alike);
   return "";
 }
 
-void judge(const Translation& translation, const Prover& prover, ImportedRule& result) {
+void judge(const Translation& translation, const Translation& one_group, const Prover& prover, ImportedRule& result) {
   Finding finding = prover(translation.rule);
   result.verdict = finding.verdict;
   result.why = std::move(finding.why);
@@ -70,7 +70,7 @@ void judge(const Translation& translation, const Prover& prover, ImportedRule& r
   result.record = std::move(finding.record);
   if (result.verdict != ImportVerdict::refuted) return;
   if (finding.counterexample) result.counterexample = counterexample_text(*finding.counterexample);
-  result.holds_where = restriction(translation, prover);
+  result.holds_where = restriction(translation, one_group, prover);
   if (!result.holds_where.empty()) result.why += "; they agree where " + result.holds_where;
 }
 
@@ -101,9 +101,12 @@ std::vector<ImportedRule> classify(const PeerFile& file, const Prover& prover, s
   std::size_t done = 0;
   parallel_for(result.size(), options.jobs, [&](std::size_t i) {
     result[i].index = i;
-    Translation translation = translate(file.rules[i], file.numbering, fmt::format("imported_{}", i));
+    auto translated = [&](bool one_group) {
+      return translate(file.rules[i], file.numbering, fmt::format("imported_{}", i), one_group);
+    };
+    Translation translation = translated(false);
     if (translation.kind == Translation::Kind::rule) {
-      judge(translation, prover, result[i]);
+      judge(translation, translated(true), prover, result[i]);
     } else {
       result[i].verdict =
           translation.kind == Translation::Kind::unsupported ? ImportVerdict::unsupported : ImportVerdict::ill_typed;
