@@ -175,7 +175,14 @@ class Generaliser {
     if (op == "stack_partials" || op == "replicate")
       for (int v : variables) add(form, fmt::format("partials({}) == 1", name_of(v)));
     if (op != "partition" && op != "combine") return;
-    const std::string& degree = form.attributes[n][1];
+    std::string degree = form.attributes[n][1];
+    if (op == "partition")  // and what partitions under it split already
+      for (PatternValue v = node.inputs[0]; v.node >= 0 && is_layout(static_cast<std::size_t>(v.node));) {
+        const PairPattern::Node& below = p_.nodes[static_cast<std::size_t>(v.node)];
+        if (below.op.op == node.op.op && below.op.attributes[0] == node.op.attributes[0])
+          degree += "*" + form.attributes[static_cast<std::size_t>(v.node)][1];
+        v = below.inputs[0];
+      }
     std::int64_t dim = int_attribute(node.op.attributes, 0);
     std::vector<std::pair<int, std::int64_t>> stems;
     trace(node.inputs[0], dim, stems);

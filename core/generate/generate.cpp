@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "core/base/parallel.h"
 #include "core/base/text.h"
@@ -19,7 +20,7 @@ constexpr std::size_t kMostOccurrences = 8;  // pairs of one candidate that are 
 struct Candidate {
   std::string text;  // the pair as a rule with its literal attributes: what makes candidates the same
   std::size_t family = 0;
-  int target_operators = 0;
+  int larger_side = 0, target_operators = 0;
   std::vector<std::pair<int, int>> pairs;
 };
 
@@ -61,19 +62,22 @@ class Generator {
               graphs.fate(source, target) == PairFate::open)
             open.push_back(target);
         if (open.empty()) continue;
-        std::vector<int> reached = graphs.reach(source, options_.steps);
+        std::vector<int> reached = graphs.reach(source, options_.steps, FamilyGraphs::Roads::tested);
         for (int target : open) {
           if (std::binary_search(reached.begin(), reached.end(), target)) continue;
           PairPattern pattern = graphs.pattern(source, target);
+          for (std::size_t v = 0; v < pattern.values.size(); ++v) pattern.values[v] = fmt::format("x{}", v + 1);
           std::string text = rule_text(pattern, "candidate", literal_attributes(pattern), {});
-          Candidate& c = found[f].try_emplace(text, Candidate{text, f, graphs.operators(target), {}}).first->second;
+          int to = graphs.operators(target), larger = std::max(to, graphs.operators(source));
+          Candidate& c = found[f].try_emplace(text, Candidate{text, f, larger, to, {}}).first->second;
           if (c.pairs.size() < kMostOccurrences) c.pairs.emplace_back(source, target);
         }
       }
     });
-    std::map<std::pair<int, std::string>, Candidate> all;  // the smaller target first
+    // Sides of equal size first: what commutes makes longer ones follow. Then the smaller target.
+    std::map<std::tuple<int, int, std::string>, Candidate> all;
     for (auto& family : found)
-      for (auto& [text, c] : family) all.emplace(std::pair(c.target_operators, text), std::move(c));
+      for (auto& [text, c] : family) all.emplace(std::tuple(c.larger_side, c.target_operators, text), std::move(c));
     std::vector<Candidate> candidates;
     for (auto& [key, c] : all) candidates.push_back(std::move(c));
     result_.candidates += static_cast<std::int64_t>(candidates.size());
@@ -82,7 +86,7 @@ class Generator {
 
   bool derived(const Candidate& c) const {
     for (auto [source, target] : c.pairs) {
-      std::vector<int> reached = families_[c.family].reach(source, options_.steps);
+      std::vector<int> reached = families_[c.family].reach(source, options_.steps, FamilyGraphs::Roads::tested);
       if (!std::binary_search(reached.begin(), reached.end(), target)) return false;
     }
     return true;
@@ -113,41 +117,70 @@ class Generator {
     PairPattern pattern = families_[c.family].pattern(c.pairs[0].first, c.pairs[0].second);
     Generalised general = generalise(pattern, pattern_name(pattern), {options_.seed, options_.instances});
     JournalEntry entry;
-    if (general.forms.empty()) return {JournalEntry::Verdict::contradicted, {}, general.why};
+    if (general.forms.empty()) return {JournalEntry::Verdict::contradicted, {}, general.why, true};
     for (const Rule& form : general.forms) {
-      ProofOutcome outcome = options_.prove ? options_.prove(form) : ProofOutcome{true, {}};
-      if (outcome.proved) return {JournalEntry::Verdict::kept, print(form), {}};
-      if (entry.rule.empty()) entry = {JournalEntry::Verdict::unproved, print(form), outcome.why};
+      ProofOutcome outcome = prove(form);
+      if (outcome.proved) return {JournalEntry::Verdict::kept, print(form), {}, false};
+      if (entry.rule.empty() || (entry.wrong && !outcome.wrong))
+        entry = {JournalEntry::Verdict::unproved, print(form), outcome.why, outcome.wrong};
     }
     return entry;
   }
 
+  ProofOutcome prove(const Rule& rule) const {
+    if (!options_.prove) return {true, {}, false};
+    try {
+      return options_.prove(rule);
+    } catch (const InputError& e) {
+      return {false, e.what(), true};  // an instance can not be evaluated: an index is out of range
+    }
+  }
+
   void settle(const Candidate& c, const JournalEntry& entry, int size) {
     const std::string& family = families_[c.family].family().name;
-    if (entry.verdict == JournalEntry::Verdict::contradicted) {
-      result_.contradicted.push_back({c.text, family, entry.why});
-      return;
-    }
-    if (entry.verdict == JournalEntry::Verdict::unproved) {
-      result_.unproved.push_back({entry.rule, family, entry.why});
-      return;
-    }
     if (derived(c)) {
       ++result_.derived_later;
       return;
     }
-    std::string body = entry.rule.substr(entry.rule.find('\n'));
-    if (!bodies_.insert(body).second) {
-      ++result_.same_rule;
+    // What can not be proved, or not be said in general, is asked once and not again as a part of larger pairs.
+    auto give_up = [&] {
+      for (auto [source, target] : c.pairs) families_[c.family].add_road(source, target);
+    };
+    if (entry.verdict == JournalEntry::Verdict::contradicted) {
+      give_up();
+      result_.contradicted.push_back({c.text, family, entry.why});
       return;
     }
     Rule rule = journal_.parse(entry);
+    if (!bodies_.insert(body(rule)).second) {
+      give_up();
+      ++result_.same_rule;
+      return;
+    }
+    bool proved = entry.verdict == JournalEntry::Verdict::kept;
+    if (!proved) result_.unproved.push_back({entry.rule, family, entry.why});
+    if (proved || !entry.wrong) draw(rule, proved ? FamilyGraphs::Roads::proved : FamilyGraphs::Roads::tested);
+    if (!derived(c)) give_up();  // the rule's conditions leave out some of the pairs
+    if (!proved) return;
     if (options_.prove) rule.proof = Proof::proved;
     std::string name = rule.name;
     for (int i = 2; !names_.insert(rule.name).second; ++i) rule.name = fmt::format("{}_{}", name, i);
-    parallel_for(families_.size(), options_.jobs, [&](std::size_t f) { families_[f].add_rule(rule, &wrong_[f]); });
     std::string subject = pattern_subject(rule);
     result_.kept.push_back({std::move(rule), family, std::move(subject), size});
+  }
+
+  // What the rule says, whatever its name and the names of its variables.
+  static std::string body(Rule rule) {
+    for (std::size_t v = 0; v < rule.values.size(); ++v) rule.values[v] = fmt::format("x{}", v + 1);
+    rule.name = "body";
+    return print(rule);
+  }
+
+  void draw(const Rule& rule, FamilyGraphs::Roads roads) {
+    parallel_for(families_.size(), options_.jobs, [&](std::size_t f) {
+      std::int64_t wrong = families_[f].add_rule(rule, roads);
+      if (roads == FamilyGraphs::Roads::proved) wrong_[f] += wrong;
+    });
   }
 
   void report() {
@@ -159,13 +192,14 @@ class Generator {
       report.enumeration = graphs.enumeration().counts;
       report.wrong = wrong_[f];
       for (int source = 0; source < graphs.size(); ++source) {
-        std::vector<int> reached = graphs.reach(source, options_.steps);
+        std::vector<int> reached = graphs.reach(source, options_.steps, FamilyGraphs::Roads::proved);
+        std::vector<int> tested = graphs.reach(source, options_.steps, FamilyGraphs::Roads::tested);
         auto [first, last] = graphs.equals(source);
         for (int target = first; target < last; ++target) {
           if (target == source) continue;
           PairFate fate = graphs.fate(source, target);
-          if (fate == PairFate::open && std::binary_search(reached.begin(), reached.end(), target))
-            fate = PairFate::derived;
+          if (fate == PairFate::open && std::binary_search(tested.begin(), tested.end(), target))
+            fate = std::binary_search(reached.begin(), reached.end(), target) ? PairFate::derived : PairFate::waiting;
           ++report.pairs[static_cast<std::size_t>(fate)];
         }
       }
@@ -186,7 +220,7 @@ double GenerateResult::completeness() const {
   std::int64_t derived = 0, open = 0;
   for (const FamilyReport& f : families) {
     derived += f.pairs[static_cast<std::size_t>(PairFate::derived)];
-    open += f.pairs[static_cast<std::size_t>(PairFate::open)];
+    open += f.pairs[static_cast<std::size_t>(PairFate::open)] + f.pairs[static_cast<std::size_t>(PairFate::waiting)];
   }
   return derived + open == 0 ? 1 : static_cast<double>(derived) / static_cast<double>(derived + open);
 }

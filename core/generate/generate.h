@@ -20,7 +20,8 @@ namespace unity {
 
 struct ProofOutcome {
   bool proved = false;
-  std::string why;  // of what is not proved
+  std::string why;     // of what is not proved
+  bool wrong = false;  // it was refuted, not just not proved
 };
 
 struct GenerateOptions {
