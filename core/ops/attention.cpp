@@ -123,6 +123,15 @@ std::vector<Example> Attention::examples() const {
   return {{attributes(0.5, 0), shapes({{2, 4, 3}, {2, 6, 3}, {2, 6, 2}})},
           {attributes(0.5, 1), shapes({{2, 2, 4, 2}, {2, 2, 4, 2}, {2, 2, 4, 2}})}};
 }
+
+std::string_view Attention::axioms() const {
+  return R"(
+axiom attention_definition
+  attention(f, q, k, v) = batch_matmul(softmax(scale(f, batch_matmul(q, k, transpose_b=1))), v)
+axiom causal_attention_definition
+  attention(f, q, k, v, causal=1) = batch_matmul(causal_softmax(scale(f, batch_matmul(q, k, transpose_b=1))), v)
+)";
+}
 UNITY_DEFINE_OPERATOR(attention, Attention)
 
 std::vector<AttributeSpec> AttentionGradient::attributes() const { return kAttributes; }

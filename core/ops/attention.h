@@ -14,6 +14,7 @@ namespace unity {
 class Attention final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   Arity arity() const override { return {3, 3}; }
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -84,6 +84,43 @@ std::vector<Example> BatchMatmul::examples() const {
           {attributes(1, 0), {{{2, 6, 4}, DType::f32}, {{2, 6, 4}, DType::f32}}},
           {attributes(1, 1), {{{6, 4}, DType::f32}, {{8, 6}, DType::f32}}}};
 }
+
+std::string_view BatchMatmul::axioms() const {
+  return R"(
+axiom batch_matmul_associative
+  batch_matmul(batch_matmul(a, b), c) = batch_matmul(a, batch_matmul(b, c))
+axiom batch_matmul_is_matmul
+  batch_matmul(a, b) = matmul(a, b)
+  where rank(a) == 2
+axiom batch_matmul_of_transposed_a_2
+  batch_matmul(a, b, transpose_a=1, transpose_b=t) = batch_matmul(transpose([1, 0], a), b, transpose_b=t)
+  where rank(a) == 2
+axiom batch_matmul_of_transposed_b_2
+  batch_matmul(a, b, transpose_a=t, transpose_b=1) = batch_matmul(a, transpose([1, 0], b), transpose_a=t)
+  where rank(b) == 2
+axiom transpose_of_batch_matmul_2
+  transpose([1, 0], batch_matmul(a, b)) = batch_matmul(transpose([1, 0], b), transpose([1, 0], a))
+  where rank(a) == 2
+axiom batch_matmul_of_transposed_a_3
+  batch_matmul(a, b, transpose_a=1, transpose_b=t) = batch_matmul(transpose([0, 2, 1], a), b, transpose_b=t)
+  where rank(a) == 3
+axiom batch_matmul_of_transposed_b_3
+  batch_matmul(a, b, transpose_a=t, transpose_b=1) = batch_matmul(a, transpose([0, 2, 1], b), transpose_a=t)
+  where rank(b) == 3
+axiom transpose_of_batch_matmul_3
+  transpose([0, 2, 1], batch_matmul(a, b)) = batch_matmul(transpose([0, 2, 1], b), transpose([0, 2, 1], a))
+  where rank(a) == 3
+axiom batch_matmul_of_transposed_a_4
+  batch_matmul(a, b, transpose_a=1, transpose_b=t) = batch_matmul(transpose([0, 1, 3, 2], a), b, transpose_b=t)
+  where rank(a) == 4
+axiom batch_matmul_of_transposed_b_4
+  batch_matmul(a, b, transpose_a=t, transpose_b=1) = batch_matmul(a, transpose([0, 1, 3, 2], b), transpose_a=t)
+  where rank(b) == 4
+axiom transpose_of_batch_matmul_4
+  transpose([0, 1, 3, 2], batch_matmul(a, b)) = batch_matmul(transpose([0, 1, 3, 2], b), transpose([0, 1, 3, 2], a))
+  where rank(a) == 4
+)";
+}
 UNITY_DEFINE_OPERATOR(batch_matmul, BatchMatmul)
 
 }  // namespace unity

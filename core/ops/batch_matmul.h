@@ -11,6 +11,7 @@ namespace unity {
 class BatchMatmul final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   std::vector<AttributeSpec> attributes() const override;
   Arity arity() const override { return {2, 2}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -222,6 +222,18 @@ std::vector<Example> BatchNorm::examples() const {
           {attributes("relu"), shapes({{2, 4, 2, 2}, {4}, {4}, {4}, {4}})},
           {attributes("relu"), shapes({{2, 3, 3, 3}, {3}, {3}, {3}, {3}})}};
 }
+
+std::string_view BatchNorm::axioms() const {
+  return R"(
+axiom batch_norm_activation
+  relu(batch_norm(x, m, v, gamma, beta, epsilon=e)) = batch_norm(x, m, v, gamma, beta, epsilon=e, activation="relu")
+axiom batch_norm_definition
+  batch_norm(x, m, v, gamma, beta, epsilon=e)
+    = add(mul(sub(x, reshape([dim(x, 1), 1, 1], m)), reshape([dim(x, 1), 1, 1], div(gamma, sqrt(shift(e, v))))),
+          reshape([dim(x, 1), 1, 1], beta))
+  where rank(x) == 4
+)";
+}
 UNITY_DEFINE_OPERATOR(batch_norm, BatchNorm)
 
 std::vector<AttributeSpec> BatchNormGradient::attributes() const { return kEpsilon; }

@@ -54,6 +54,7 @@ class CombineMoments final : public Operator {
 class BatchNorm final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   Arity arity() const override { return {5, 5}; }
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -90,6 +90,21 @@ std::vector<Example> Concat::examples() const {
           {attributes(0, 1), {{{2, 6}, DType::f32}, {{3, 6}, DType::f32}, {{1, 6}, DType::f32}}},
           {attributes(1, 2), {{{2, 4, 3}, DType::f32}, {{2, 8, 3}, DType::f32}}}};
 }
+
+std::string_view Concat::axioms() const {
+  return R"(
+axiom concat_of_split
+  let (y1, y2) = split(a, s, x, groups=g)
+  concat(a, y1, y2, groups=g) = x
+axiom concat_of_split_in_three
+  let (y1, y2, y3) = split(a, s, x, groups=g)
+  concat(a, y1, y2, y3, groups=g) = x
+axiom concat_associative
+  concat(a, concat(a, x, y), z) = concat(a, x, concat(a, y, z))
+axiom concat_of_three
+  concat(a, x, y, z) = concat(a, concat(a, x, y), z)
+)";
+}
 UNITY_DEFINE_OPERATOR(concat, Concat)
 
 }  // namespace unity

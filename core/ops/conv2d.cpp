@@ -147,6 +147,24 @@ std::vector<Example> Conv2d::examples() const {
   examples.back().attributes.push_back(std::string("relu"));
   return examples;
 }
+
+std::string_view Conv2d::axioms() const {
+  return R"(
+axiom conv2d_activation
+  relu(conv2d(x, w, stride=s, padding=p, dilation=d, groups=g))
+    = conv2d(x, w, stride=s, padding=p, dilation=d, groups=g, activation="relu")
+axiom conv2d_of_joined_groups
+  concat(1, conv2d(x, w, stride=s, padding=p, dilation=d, groups=g, activation=f),
+            conv2d(y, v, stride=s, padding=p, dilation=d, groups=g, activation=f))
+    = conv2d(concat(1, x, y), concat(0, w, v), stride=s, padding=p, dilation=d, groups=g + g, activation=f)
+  where dim(x, 1) == dim(y, 1), dim(x, 2) == dim(y, 2), dim(x, 3) == dim(y, 3),
+        dim(w, 0) == dim(v, 0), dim(w, 2) == dim(v, 2), dim(w, 3) == dim(v, 3)
+axiom conv2d_of_scaled_filters
+  conv2d(x, mul(w, reshape([dim(w, 0), 1, 1, 1], s)), stride=k, padding=p, dilation=d, groups=g)
+    = mul(conv2d(x, w, stride=k, padding=p, dilation=d, groups=g), reshape([dim(w, 0), 1, 1], s))
+  where rank(w) == 4
+)";
+}
 UNITY_DEFINE_OPERATOR(conv2d, Conv2d)
 
 std::vector<AttributeSpec> Conv2dInputGradient::attributes() const { return kGeometry; }

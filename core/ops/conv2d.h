@@ -16,6 +16,7 @@ namespace unity {
 class Conv2d final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   Arity arity() const override { return {2, 2}; }
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -19,6 +19,13 @@ std::vector<Example> Div::examples() const {
   for (Example& e : examples) e.low = 0.5, e.high = 2;
   return examples;
 }
+
+std::string_view Div::axioms() const {
+  return R"(
+axiom div_of_product
+  div(mul(x, y), z) = mul(x, div(y, z))
+)";
+}
 UNITY_DEFINE_OPERATOR(div, Div)
 
 }  // namespace unity

@@ -8,6 +8,7 @@ namespace unity {
 class Div final : public BroadcastOperator {
  public:
   using BroadcastOperator::BroadcastOperator;
+  std::string_view axioms() const override;
   bool commutative() const override { return false; }
   std::vector<Example> examples() const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;

@@ -82,6 +82,17 @@ std::optional<std::int64_t> EmbeddingBag::index_bound(const Attributes&, std::sp
 std::optional<std::int64_t> EmbeddingBag::elements_read(std::span<const Shape> in, const Shape&, std::size_t k) const {
   return k == 1 ? std::optional(in[0].elements() * in[1].dims[1]) : std::nullopt;
 }
+
+std::string_view EmbeddingBag::axioms() const {
+  return R"(
+axiom embedding_bag_definition
+  embedding_bag(ids, table) = reduce_sum([1], embedding(ids, table))
+  where rank(ids) == 2
+axiom embedding_bag_mean_definition
+  embedding_bag(ids, table, mode="mean") = reduce_mean([1], embedding(ids, table))
+  where rank(ids) == 2
+)";
+}
 UNITY_DEFINE_OPERATOR(embedding_bag, EmbeddingBag)
 
 std::vector<AttributeSpec> EmbeddingBagGradient::attributes() const { return kMode; }

@@ -81,6 +81,17 @@ std::vector<Example> LayerNorm::examples() const {
   return {{{1e-5}, {{{4, 6}, DType::f32}, {{6}, DType::f32}, {{6}, DType::f32}}},
           {{1e-5}, {{{2, 4, 6}, DType::f32}, {{6}, DType::f32}, {{6}, DType::f32}}}};
 }
+
+std::string_view LayerNorm::axioms() const {
+  return R"(
+axiom layer_norm_definition
+  let m = reshape(s, reduce_mean(d, x)), c = sub(x, m)
+  add(mul(div(c, sqrt(shift(e, reshape(s, reduce_mean(d, power(2.0, c)))))), gamma), beta)
+    = layer_norm(x, gamma, beta, epsilon=e)
+  where d == [rank(x) - 1], rank(m) == rank(x), dim(m, rank(x) - 1) == 1, rank(gamma) == 1, rank(beta) == 1,
+        dim(gamma, 0) == dim(x, rank(x) - 1), dim(beta, 0) == dim(x, rank(x) - 1)
+)";
+}
 UNITY_DEFINE_OPERATOR(layer_norm, LayerNorm)
 
 std::vector<AttributeSpec> LayerNormGradient::attributes() const { return kEpsilon; }

@@ -11,6 +11,7 @@ namespace unity {
 class LayerNorm final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   std::vector<AttributeSpec> attributes() const override;
   Arity arity() const override { return {3, 3}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -76,6 +76,19 @@ std::vector<Example> Matmul::examples() const {
           {attributes("none", 1), {{{2, 4, 6}, DType::f32}, {{8, 6}, DType::f32}}},
           {attributes("none", 0), {{{2, 4, 6}, DType::f32}, {{6, 4}, DType::f32}}}};
 }
+
+std::string_view Matmul::axioms() const {
+  return R"(
+axiom matmul_activation
+  relu(matmul(x, w, transpose_w=t)) = matmul(x, w, activation="relu", transpose_w=t)
+axiom matmul_associative
+  matmul(matmul(x, y), z) = matmul(x, matmul(y, z))
+axiom matmul_of_transposed
+  matmul(x, w, transpose_w=1, activation=f) = matmul(x, transpose([1, 0], w), activation=f)
+axiom transpose_of_matmul
+  transpose([1, 0], matmul(x, y)) = matmul(transpose([1, 0], y), transpose([1, 0], x))
+)";
+}
 UNITY_DEFINE_OPERATOR(matmul, Matmul)
 
 Result<AxisTable> MatmulWeightGradient::axes(const Attributes&, std::span<const Shape> in) const {

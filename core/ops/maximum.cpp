@@ -14,6 +14,17 @@ void Maximum::gradient(const Attributes&, GradientBuilder& g) const {
 void Maximum::reference(const OpCall& call) const {
   broadcast_reference(call, [](auto x, auto y) { return greater(x, y) ? x : y; });
 }
+
+std::string_view Maximum::axioms() const {
+  return R"(
+axiom maximum_commutative
+  maximum(x, y) = maximum(y, x)
+axiom maximum_associative
+  maximum(maximum(x, y), z) = maximum(x, maximum(y, z))
+axiom maximum_idempotent
+  maximum(x, x) = x
+)";
+}
 UNITY_DEFINE_OPERATOR(maximum, Maximum)
 
 }  // namespace unity

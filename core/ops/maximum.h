@@ -8,6 +8,7 @@ namespace unity {
 class Maximum final : public BroadcastOperator {
  public:
   using BroadcastOperator::BroadcastOperator;
+  std::string_view axioms() const override;
 
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;

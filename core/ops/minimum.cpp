@@ -14,6 +14,17 @@ void Minimum::gradient(const Attributes&, GradientBuilder& g) const {
 void Minimum::reference(const OpCall& call) const {
   broadcast_reference(call, [](auto x, auto y) { return greater(y, x) ? x : y; });
 }
+
+std::string_view Minimum::axioms() const {
+  return R"(
+axiom minimum_commutative
+  minimum(x, y) = minimum(y, x)
+axiom minimum_associative
+  minimum(minimum(x, y), z) = minimum(x, minimum(y, z))
+axiom minimum_idempotent
+  minimum(x, x) = x
+)";
+}
 UNITY_DEFINE_OPERATOR(minimum, Minimum)
 
 }  // namespace unity

@@ -35,6 +35,17 @@ std::vector<Example> Power::examples() const {
   return {
       {{2.0}, {{{4, 6}, DType::f32}}}, {{3.0}, {{{2, 4, 6}, DType::f32}}}, {{-0.5}, {{{4, 6}, DType::f32}}, 0, 0.5, 2}};
 }
+
+std::string_view Power::axioms() const {
+  return R"(
+axiom power_of_one
+  power(1.0, x) = x
+axiom power_of_two
+  power(2.0, x) = mul(x, x)
+axiom power_of_three
+  power(3.0, x) = mul(x, mul(x, x))
+)";
+}
 UNITY_DEFINE_OPERATOR(power, Power)
 
 }  // namespace unity

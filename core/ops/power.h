@@ -8,6 +8,7 @@ namespace unity {
 class Power final : public UnaryOperator {
  public:
   using UnaryOperator::UnaryOperator;
+  std::string_view axioms() const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
   std::vector<AttributeSpec> attributes() const override;

@@ -14,6 +14,13 @@ void Relu::reference(const OpCall& call) const {
       call.outputs[0].as<T>()[i] = num::apply(num::Function::relu, call.inputs[0].as<T>()[i]);
   });
 }
+
+std::string_view Relu::axioms() const {
+  return R"(
+axiom relu_idempotent
+  relu(relu(x)) = relu(x)
+)";
+}
 UNITY_DEFINE_OPERATOR(relu, Relu)
 
 void ReluGradient::reference(const OpCall& call) const {

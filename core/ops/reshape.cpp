@@ -100,6 +100,25 @@ std::vector<Example> Reshape::examples() const {
           {{Dims{1, 4, 6}}, {{{6, 4}, DType::f32}}},
           {{Dims{2, 4, 3}}, {{{12, 2}, DType::f32}}}};
 }
+
+std::string_view Reshape::axioms() const {
+  return R"(
+axiom reshape_of_reshape
+  reshape(s, reshape(t, x)) = reshape(s, x)
+axiom reshape_to_same_1
+  reshape(s, x) = x
+  where rank(x) == 1, s == [dim(x, 0)]
+axiom reshape_to_same_2
+  reshape(s, x) = x
+  where rank(x) == 2, s == [dim(x, 0), dim(x, 1)]
+axiom reshape_to_same_3
+  reshape(s, x) = x
+  where rank(x) == 3, s == [dim(x, 0), dim(x, 1), dim(x, 2)]
+axiom reshape_to_same_4
+  reshape(s, x) = x
+  where rank(x) == 4, s == [dim(x, 0), dim(x, 1), dim(x, 2), dim(x, 3)]
+)";
+}
 UNITY_DEFINE_OPERATOR(reshape, Reshape)
 
 }  // namespace unity

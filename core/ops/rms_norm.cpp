@@ -70,6 +70,16 @@ void RmsNorm::reference(const OpCall& call) const {
 std::vector<Example> RmsNorm::examples() const {
   return {{{1e-6}, {{{4, 6}, DType::f32}, {{6}, DType::f32}}}, {{1e-6}, {{{2, 4, 6}, DType::f32}, {{6}, DType::f32}}}};
 }
+
+std::string_view RmsNorm::axioms() const {
+  return R"(
+axiom rms_norm_definition
+  let m = reshape(s, reduce_mean(d, power(2.0, x)))
+  mul(gamma, div(x, sqrt(shift(e, m)))) = rms_norm(x, gamma, epsilon=e)
+  where d == [rank(x) - 1], rank(m) == rank(x), dim(m, rank(x) - 1) == 1, rank(gamma) == 1,
+        dim(gamma, 0) == dim(x, rank(x) - 1)
+)";
+}
 UNITY_DEFINE_OPERATOR(rms_norm, RmsNorm)
 
 std::vector<AttributeSpec> RmsNormGradient::attributes() const { return kEpsilon; }

@@ -10,6 +10,7 @@ namespace unity {
 class RmsNorm final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   Arity arity() const override { return {2, 2}; }
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -30,6 +30,21 @@ void Scale::reference(const OpCall& call) const {
 std::vector<Example> Scale::examples() const {
   return {{{0.125}, {{{4, 6}, DType::f32}}}, {{-3.0}, {{{2, 4, 6}, DType::f32}}}};
 }
+
+std::string_view Scale::axioms() const {
+  return R"(
+axiom scale_of_scale
+  scale(f, scale(g, x)) = scale(f*g, x)
+axiom scale_by_one
+  scale(1.0, x) = x
+axiom scale_of_product
+  scale(f, mul(x, y)) = mul(scale(f, x), y)
+axiom sum_of_multiples
+  add(scale(f, x), scale(g, x)) = scale(f + g, x)
+axiom double
+  add(x, x) = scale(2.0, x)
+)";
+}
 UNITY_DEFINE_OPERATOR(scale, Scale)
 
 }  // namespace unity

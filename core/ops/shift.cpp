@@ -19,6 +19,19 @@ void Shift::reference(const OpCall& call) const {
 std::vector<Example> Shift::examples() const {
   return {{{0.125}, {{{4, 6}, DType::f32}}}, {{-3.0}, {{{2, 4, 6}, DType::f32}}}};
 }
+
+std::string_view Shift::axioms() const {
+  return R"(
+axiom shift_of_shift
+  shift(a, shift(b, x)) = shift(a + b, x)
+axiom shift_by_zero
+  shift(0.0, x) = x
+axiom shift_of_sum
+  shift(a, add(x, y)) = add(shift(a, x), y)
+axiom scale_of_shift
+  scale(f, shift(a, x)) = shift(f*a, scale(f, x))
+)";
+}
 UNITY_DEFINE_OPERATOR(shift, Shift)
 
 }  // namespace unity

@@ -16,6 +16,13 @@ void Silu::reference(const OpCall& call) const {
     }
   });
 }
+
+std::string_view Silu::axioms() const {
+  return R"(
+axiom silu_definition
+  silu(x) = mul(x, sigmoid(x))
+)";
+}
 UNITY_DEFINE_OPERATOR(silu, Silu)
 
 void SiluGradient::reference(const OpCall& call) const {

@@ -74,6 +74,19 @@ std::vector<Example> Split::examples() const {
           {attributes(0, {2, 3, 1}, 1), {{{6, 6}, DType::f32}}},
           {attributes(1, {4, 8}, 2), {{{2, 12, 3}, DType::f32}}}};
 }
+
+std::string_view Split::axioms() const {
+  return R"(
+axiom split_of_concat
+  let (y1, y2) = split(a, s, concat(a, x1, x2, groups=g), groups=g)
+  (y1, y2) = (x1, x2)
+  where s == [dim(x1, a), dim(x2, a)]
+axiom split_in_three_of_concat
+  let (y1, y2, y3) = split(a, s, concat(a, x1, x2, x3, groups=g), groups=g)
+  (y1, y2, y3) = (x1, x2, x3)
+  where s == [dim(x1, a), dim(x2, a), dim(x3, a)]
+)";
+}
 UNITY_DEFINE_OPERATOR(split, Split)
 
 }  // namespace unity

@@ -12,6 +12,13 @@ void Sub::gradient(const Attributes&, GradientBuilder& g) const {
 void Sub::reference(const OpCall& call) const {
   broadcast_reference(call, [](auto x, auto y) { return x - y; });
 }
+
+std::string_view Sub::axioms() const {
+  return R"(
+axiom sub_as_sum
+  sub(x, y) = add(x, scale(-1.0, y))
+)";
+}
 UNITY_DEFINE_OPERATOR(sub, Sub)
 
 }  // namespace unity

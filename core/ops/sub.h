@@ -8,6 +8,7 @@ namespace unity {
 class Sub final : public BroadcastOperator {
  public:
   using BroadcastOperator::BroadcastOperator;
+  std::string_view axioms() const override;
   bool commutative() const override { return false; }
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;

@@ -57,6 +57,37 @@ std::vector<Example> Transpose::examples() const {
           {{Perm{0, 2, 1, 3}}, {{{2, 4, 3, 6}, DType::f32}}},
           {{Perm{2, 0, 1}}, {{{2, 4, 6}, DType::f32}}}};
 }
+
+std::string_view Transpose::axioms() const {
+  return R"(
+axiom transpose_involution_10
+  transpose([1, 0], transpose([1, 0], x)) = x
+axiom transpose_involution_021
+  transpose([0, 2, 1], transpose([0, 2, 1], x)) = x
+axiom transpose_involution_102
+  transpose([1, 0, 2], transpose([1, 0, 2], x)) = x
+axiom transpose_involution_210
+  transpose([2, 1, 0], transpose([2, 1, 0], x)) = x
+axiom transpose_involution_0132
+  transpose([0, 1, 3, 2], transpose([0, 1, 3, 2], x)) = x
+axiom transpose_involution_0213
+  transpose([0, 2, 1, 3], transpose([0, 2, 1, 3], x)) = x
+axiom transpose_involution_1023
+  transpose([1, 0, 2, 3], transpose([1, 0, 2, 3], x)) = x
+axiom transpose_cycle_left
+  transpose([1, 2, 0], transpose([2, 0, 1], x)) = x
+axiom transpose_cycle_right
+  transpose([2, 0, 1], transpose([1, 2, 0], x)) = x
+axiom transpose_identity_1
+  transpose([0], x) = x
+axiom transpose_identity_2
+  transpose([0, 1], x) = x
+axiom transpose_identity_3
+  transpose([0, 1, 2], x) = x
+axiom transpose_identity_4
+  transpose([0, 1, 2, 3], x) = x
+)";
+}
 UNITY_DEFINE_OPERATOR(transpose, Transpose)
 
 }  // namespace unity

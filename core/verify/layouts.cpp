@@ -34,22 +34,22 @@ class Walk {
       if (was.dims.size() != is.dims.size())
         return fail("result {} has rank {}, expected {}", o, is.dims.size(), was.dims.size());
       for (std::size_t j = 0; j < was.dims.size(); ++j) {
-        show(Kind::equal, is.dims[j].degree, was.dims[j].degree, fmt::format("degree {} of result {}", j, o));
-        show(Kind::equal, is.dims[j].micro, was.dims[j].micro, fmt::format("micro-batches {} of result {}", j, o));
+        show(is.dims[j].degree, was.dims[j].degree, fmt::format("degree {} of result {}", j, o));
+        show(is.dims[j].micro, was.dims[j].micro, fmt::format("micro-batches {} of result {}", j, o));
       }
-      show(Kind::equal, is.copies, was.copies, fmt::format("copies of result {}", o));
-      show(Kind::equal, is.partials, was.partials, fmt::format("partials of result {}", o));
+      show(is.copies, was.copies, fmt::format("copies of result {}", o));
+      show(is.partials, was.partials, fmt::format("partials of result {}", o));
     }
     return std::move(constraints_);
   }
 
  private:
-  void add(Constraint c) { (in_target_ ? constraints_.shown : constraints_.assumed).push_back(std::move(c)); }
+  void add(Constraint c) { (in_target_ ? constraints_.asked : constraints_.assumed).push_back(std::move(c)); }
   void ask(Kind kind, Monomial left, Monomial right, std::string why) {
     add({kind, std::move(left), std::move(right), std::move(why)});
   }
-  void show(Kind kind, Monomial left, Monomial right, std::string why) {
-    ask(kind, std::move(left), std::move(right), std::move(why));
+  void show(Monomial is, Monomial was, std::string why) {
+    constraints_.shown.push_back({Kind::equal, std::move(is), std::move(was), std::move(why)});
   }
   void assume(Kind kind, Monomial left, Monomial right) {
     constraints_.assumed.push_back({kind, std::move(left), std::move(right), {}});
@@ -367,11 +367,7 @@ class Walk {
         else
           axis = size;
       }
-    // The same call in both sides has the same sizes.
-    std::string call = signature_.nodes[n]->op->name();
-    for (const AttributeValue& a : signature_.nodes[n]->attributes) call += " " + to_string(a);
-    for (const SymbolicShape& in : inputs)
-      for (const SymbolicDim& dim : in.dims) call += " " + to_string(dim.size);
+    std::string call = name_of_call(n, inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       for (std::size_t j = 0; j < inputs[i].dims.size(); ++j) {
         const DimAxes& dim = table.inputs[i].dims[j];
@@ -389,6 +385,47 @@ class Walk {
     for (std::size_t a = 0; a < sizes.size(); ++a)
       all.push_back(sizes[a] ? *sizes[a] : Monomial{{table.axes[a].name + " of " + call, 1}});
     return all;
+  }
+
+  // The same for calls that have the same sizes, in both sides: by operator, sizes of operands and those attributes on
+  // which sizes may depend (none that is a text, where leaving it out gives the same table's sizes).
+  std::string name_of_call(std::size_t n, const std::vector<SymbolicShape>& inputs) const {
+    const Node& node = *signature_.nodes[n];
+    auto specs = node.op->attributes();
+    std::string name = node.op->name();
+    for (std::size_t a = 0; a < specs.size(); ++a)
+      if (specs[a].kind != AttributeKind::text || specs[a].required || sizes_depend_on(n, a, specs[a].fallback))
+        name += " " +
+                (rule_.nodes[n].attributes[a] ? text_of(*rule_.nodes[n].attributes[a]) : to_string(specs[a].fallback));
+    for (const SymbolicShape& in : inputs) {
+      name += ";";
+      for (const SymbolicDim& dim : in.dims) name += " " + to_string(dim.size);
+    }
+    return name;
+  }
+
+  bool sizes_depend_on(std::size_t n, std::size_t attribute, const AttributeValue& other) const {
+    const Node& node = *signature_.nodes[n];
+    Attributes attributes = node.attributes;
+    attributes[attribute] = other;
+    auto table = node.op->axes(attributes, logical_operands(n));
+    if (!table.ok() || table->axes.size() != node.table->axes.size()) return true;
+    for (std::size_t a = 0; a < table->axes.size(); ++a)
+      if (table->axes[a].size != node.table->axes[a].size) return true;
+    return false;
+  }
+
+  // Equal texts mean equal values.
+  std::string text_of(const Expression& e) const {
+    if (e.kind == Expression::Kind::constant) return to_string(e.constant);
+    if (e.kind == Expression::Kind::variable) {
+      auto a = static_cast<std::size_t>(e.variable);
+      return signature_.symbolic[a] ? rule_.attributes[a] : to_string(instance_.attributes[a]);
+    }
+    std::string text = fmt::format("{}/{}({} {} {}", static_cast<int>(e.kind), static_cast<int>(e.query),
+                                   e.value.variable, e.value.node, e.value.output);
+    for (const Expression& a : e.arguments) text += ", " + text_of(a);
+    return text + ")";
   }
 
   Monomial result_size(std::size_t n, const std::vector<SymbolicShape>& inputs, const SizeSource& source,
@@ -415,8 +452,7 @@ class Walk {
         if (auto size = monomial(e->arguments[static_cast<std::size_t>(source.index)], quotients);
             size && quotients.empty())
           return *size;
-      if (e && e->kind == Expression::Kind::variable)
-        return {{fmt::format("{}[{}]", rule_.attributes[static_cast<std::size_t>(e->variable)], source.index), 1}};
+      if (e) return {{fmt::format("{}[{}]", text_of(*e), source.index), 1}};
     }
     Monomial product;
     for (int axis : dim.axes) product = product * axes[static_cast<std::size_t>(axis)];

@@ -24,7 +24,9 @@ struct Constraint {
 };
 
 struct Constraints {
-  std::vector<Constraint> assumed, shown;
+  std::vector<Constraint> assumed;                    // the source is well-typed, the conditions hold
+  std::vector<Constraint> asked;                      // the target is well-typed
+  std::vector<Constraint> shown;                      // the results agree
   std::map<std::string, std::vector<Monomial>> sums;  // symbols that stand for sums
 };
 

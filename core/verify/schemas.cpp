@@ -1,6 +1,7 @@
 #include "core/verify/schemas.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -18,6 +19,10 @@ struct Candidate {
   std::string name, text;
   std::vector<std::pair<std::map<std::string, Shape>, std::map<std::string, AttributeValue>>> trials;
 };
+
+// Sizes of the two parts of a joined axis, and the groups in which they interleave.
+constexpr std::array<std::array<std::int64_t, 3>, 6> kJoins = {
+    {{2, 2, 1}, {2, 3, 1}, {3, 1, 1}, {4, 6, 1}, {2, 4, 2}, {6, 3, 3}}};
 
 class Writer {
  public:
@@ -116,6 +121,15 @@ class Writer {
     return found;
   }
 
+  // Whether the size of a dimension is that of every result in some dimension.
+  bool shows(const DimAxes& dim) const {
+    if (dim.axes.size() != 1 || dim.window) return false;
+    return std::all_of(table_.outputs.begin(), table_.outputs.end(), [&](const OperandAxes& out) {
+      return std::any_of(out.dims.begin(), out.dims.end(),
+                         [&](const DimAxes& d) { return d.axes == dim.axes && !d.window; });
+    });
+  }
+
   void shard(int axis) {
     const Axis& info = table_.axes[static_cast<std::size_t>(axis)];
     if (info.role != AxisRole::parallel && info.role != AxisRole::reduction) return;
@@ -131,7 +145,7 @@ class Writer {
         continue;
       }
       std::string a = x(i) + "a", b = x(i) + "b";
-      whole.push_back(fmt::format("concat({}, {}, {})", dim, a, b));
+      whole.push_back(fmt::format("concat({}, {}, {}, groups=g)", dim, a, b));
       first.push_back(a), second.push_back(b);
       names.push_back({a, b});
       if (!walkers.empty())
@@ -139,6 +153,10 @@ class Writer {
           conditions.push_back(fmt::format("dim({}, {}) == dim({}, {})", names[walkers[0].first][p], walkers[0].second,
                                            names[i][p], dim));
       walkers.emplace_back(i, dim);
+      // Of the dimensions that no result shows to be equal.
+      for (std::size_t j = 0; j < inputs_[i].dims.size(); ++j)
+        if (static_cast<int>(j) != dim && !shows(table_.inputs[i].dims[j]))
+          conditions.push_back(fmt::format("dim({}, {}) == dim({}, {})", a, j, b, j));
     }
     if (walkers.empty()) return;
     std::vector<int> dims;
@@ -149,16 +167,19 @@ class Writer {
     Candidate c{fmt::format("shard({}.{})", op_.name(), info.name), {}, {}};
     c.text = equation(identifier("shard", info.name), call(whole), {call(first), call(second)},
                       [&](std::size_t o, const std::vector<std::string>& terms) {
-                        if (dims[o] >= 0) return fmt::format("concat({}, {})", dims[o], join(terms));
+                        if (dims[o] >= 0) return fmt::format("concat({}, {}, groups=g)", dims[o], join(terms));
                         return fmt::format("{}({})", info.monoid == Monoid::max ? "maximum" : "add", join(terms));
                       }) +
              where(names, conditions);
-    for (std::int64_t more : {0, 1, 2}) {
+    for (auto [first_size, second_size, groups] : kJoins) {
       std::map<std::string, Shape> shapes;
       for (std::size_t i = 0; i < names.size(); ++i)
         for (const std::string& name : names[i]) shapes[name] = inputs_[i];
-      for (auto [i, dim] : walkers) shapes[names[i][1]].dims[static_cast<std::size_t>(dim)] += more;
-      c.trials.push_back({shapes, {}});
+      for (auto [i, dim] : walkers) {
+        shapes[names[i][0]].dims[static_cast<std::size_t>(dim)] = first_size;
+        shapes[names[i][1]].dims[static_cast<std::size_t>(dim)] = second_size;
+      }
+      c.trials.push_back({shapes, {{"g", groups}}});
     }
     candidates_.push_back(std::move(c));
   }

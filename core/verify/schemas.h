@@ -2,6 +2,7 @@
 //
 //   shard(op.axis)    op(concat(i, x, x'), u) = concat(j, op(x, u), op(x', u))    an axis that results walk
 //                     op(concat(i, x, x'), concat(k, u, u')) = add(op(x, u), op(x', u'))   one that is summed away
+//                     (both with any number of groups, in which the parts interleave)
 //   linear(op.i)      op(add(x, x'), u) = add(op(x, u), op(x', u)),  op(scale(f, x), u) = scale(f, op(x, u))
 //   pointwise(op)     op(transpose(p, x), transpose(p, y)) = transpose(p, op(x, y)), and the same for reshape
 //

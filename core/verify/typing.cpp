@@ -27,13 +27,13 @@ bool trivial(const Constraint& c) {
 class World {
  public:
   // `prime`: whose exponents; empty: of a prime that no literal has; none: logarithms.
-  World(z3::context& context, const std::optional<std::string>& prime, const Constraints& constraints,
-        const z3::params& params)
+  World(z3::context& context, const std::optional<std::string>& prime, const std::vector<Constraint>& assumed,
+        const std::map<std::string, std::vector<Monomial>>& sums, const z3::params& params)
       : context_(context), prime_(prime), solver_(context, z3::solver::simple()) {
     solver_.set(params);
-    for (const Constraint& c : constraints.assumed)
+    for (const Constraint& c : assumed)
       if (auto fact = holds(c, true)) solver_.add(*fact);
-    for (const auto& [symbol, summands] : constraints.sums) {
+    for (const auto& [symbol, summands] : sums) {
       z3::expr_vector options(context_);
       for (const Monomial& m : summands) options.push_back(value_of(symbol) >= term(m));
       solver_.add(prime_ ? z3::mk_or(options) : z3::mk_and(options));
@@ -104,20 +104,15 @@ class World {
   std::vector<std::string> fresh_;
 };
 
-}  // namespace
-
-ProofAttempt prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                          const ProofLimit& limit) {
-  auto constraints = typing_constraints(rule, instance, signature);
-  if (!constraints.ok()) return {false, constraints.error().message, {}};
+// The first goal that does not follow.
+std::optional<Constraint> unproved(const std::vector<Constraint>& assumed, const std::vector<Constraint>& goals,
+                                   const std::map<std::string, std::vector<Monomial>>& sums, const ProofLimit& limit) {
   std::vector<Constraint> open;
-  for (const Constraint& c : constraints->shown)
+  for (const Constraint& c : goals)
     if (!trivial(c)) open.push_back(c);
-  ProofAttempt proof{true, {}, {"typing"}};
-  if (open.empty()) return proof;
-
+  if (open.empty()) return std::nullopt;
   std::set<std::string> primes = {""};
-  for (const auto* list : {&constraints->assumed, &constraints->shown})
+  for (const auto* list : {&assumed, &goals})
     for (const Constraint& c : *list)
       for (const Monomial* m : {&c.left, &c.right})
         for (const auto& [symbol, exponent] : *m)
@@ -128,13 +123,36 @@ ProofAttempt prove_typing(const Rule& rule, const RuleInstance& instance, const 
   z3::params params(context);
   params.set("rlimit", limit.steps());
   for (const auto& prime : worlds) {
-    World world(context, prime, *constraints, params);
+    World world(context, prime, assumed, sums, params);
     for (const Constraint& c : open)
-      if (!world.proves(c))
-        return {false,
-                fmt::format("{}: {} and {} are not shown to agree", c.why, to_string(c.left), to_string(c.right)),
-                {}};
+      if (!world.proves(c)) return c;
   }
+  return std::nullopt;
+}
+
+std::string explain(const Constraint& c) {
+  return fmt::format("{}: found {} and {}", c.why, to_string(c.left), to_string(c.right));
+}
+
+}  // namespace
+
+TypingProof prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
+                         const ProofLimit& limit) {
+  TypingProof proof;
+  auto constraints = typing_constraints(rule, instance, signature);
+  if (!constraints.ok()) {
+    proof.why = constraints.error().message;
+    return proof;
+  }
+  auto open = unproved(constraints->assumed, constraints->asked, constraints->sums, limit);
+  proof.total = !open;
+  if (open) proof.partial = explain(*open);
+  std::vector<Constraint> assumed = constraints->assumed;
+  assumed.insert(assumed.end(), constraints->asked.begin(), constraints->asked.end());
+  open = unproved(assumed, constraints->shown, constraints->sums, limit);
+  proof.proved = !open;
+  if (open) proof.why = explain(*open);
+  proof.used = {"typing"};
   return proof;
 }
 

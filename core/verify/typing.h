@@ -8,8 +8,11 @@
 // real numbers >= 0; of a sum is known that it is at least each summand, and divisible by what divides all of them.
 // Linear arithmetic decides these questions: nothing is left to search.
 //
-// What the source asks for and the rule's conditions are what the proof assumes (a condition that is not of these kinds
-// is not assumed); what the target asks for, and that the results agree, is what it shows. Parameters are positive.
+// What the source asks for and the rule's conditions are what a proof assumes (a condition that is not of these kinds
+// is not assumed). To apply a rule is to infer the target's types, and an ill-typed target is no application; so what
+// the target asks for is assumed too, and what is shown is that the results agree. Whether it *follows* that the target
+// is well-typed is found besides: then the rule is total, and no application is refused for its types. Parameters are
+// positive.
 #pragma once
 
 #include "core/verify/prover.h"
@@ -17,7 +20,11 @@
 
 namespace unity {
 
-ProofAttempt prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                          const ProofLimit& limit);
+struct TypingProof : ProofAttempt {
+  bool total = false;
+  std::string partial;  // what does not follow, of a rule that is not total
+};
+TypingProof prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
+                         const ProofLimit& limit);
 
 }  // namespace unity

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <set>
 
 #include <z3.h>
 
 #include "core/base/text.h"
+#include "core/graph/evaluate.h"
 #include "core/rewrite/axioms.h"
 #include "core/verify/logic.h"
 #include "core/verify/typing.h"
@@ -25,8 +27,9 @@ std::int64_t elements(const RuleInstance& instance) {
 }
 
 struct Sample {
-  std::vector<Instantiation> instances;
-  std::string obstacle;
+  std::vector<Instantiation> typed;    // on both sides
+  std::vector<Instantiation> untyped;  // the target is not
+  std::string obstacle;                // to finding one
 };
 
 Sample sample(const Rule& rule, const VerifyOptions& options) {
@@ -34,35 +37,62 @@ Sample sample(const Rule& rule, const VerifyOptions& options) {
   SampleOptions sampling;
   sampling.seed = options.seed;
   InstanceSampler sampler(rule, sampling);
-  for (int i = 0; i < options.instances; ++i) {
+  for (int i = 0; i < 3 * options.instances && static_cast<int>(found.typed.size()) < options.instances; ++i) {
     auto instance = sampler.next();
     if (!instance) {
       found.obstacle = sampler.obstacle();
       break;
     }
-    found.instances.push_back(std::move(*instance));
+    auto& list = instance->fault == InstanceFault::target ? found.untyped : found.typed;
+    list.push_back(std::move(*instance));
   }
+  auto smaller = [](const Instantiation& a, const Instantiation& b) {
+    return elements(a.instance) < elements(b.instance);
+  };
+  std::stable_sort(found.typed.begin(), found.typed.end(), smaller);
+  std::stable_sort(found.untyped.begin(), found.untyped.end(), smaller);
   return found;
+}
+
+Verification ill_typed(const Sample& found) {
+  Verification v;
+  v.verdict = Verdict::ill_typed;
+  v.why = "no instance of the source is well-typed: " + found.obstacle;
+  if (found.untyped.empty()) return v;
+  v.why = "no target is well-typed: " + found.untyped[0].why;
+  v.counterexample = found.untyped[0].instance;
+  return v;
+}
+
+// Whether the sides differ: in integers modulo a prime, and also in real numbers, since in those integers a function is
+// a stand-in that keeps no identity of its own (a maximum of zero twice, a half of a double).
+bool differs(const RuleInstance& instance, std::uint64_t seed) {
+  if (evaluates_equal(instance, seed)) return false;
+  EvaluateOptions options{DType::f64, seed, 0};
+  LeafValues leaves = random_leaves(instance.source, options);
+  auto was = evaluate_outputs(instance.source, leaves, options),
+       is = evaluate_outputs(instance.target, leaves, options);
+  for (std::size_t o = 0; o < was.size(); ++o) {
+    if (was[o].shape() != is[o].shape()) return true;
+    for (std::int64_t i = 0; i < was[o].elements(); ++i) {
+      double a = was[o].number(i), b = is[o].number(i);
+      if (std::abs(a - b) > 1e-6 * std::max({std::abs(a), std::abs(b), 1.0})) return true;
+    }
+  }
+  return false;
 }
 
 // The smallest instance that shows the rule to be wrong.
 std::optional<Verification> refute(const std::vector<Instantiation>& instances) {
-  std::vector<const Instantiation*> smallest;
-  for (const Instantiation& i : instances) smallest.push_back(&i);
-  std::stable_sort(smallest.begin(), smallest.end(), [](const Instantiation* a, const Instantiation* b) {
-    return elements(a->instance) < elements(b->instance);
-  });
-  bool target_typed = false;
-  for (const Instantiation& i : instances) target_typed = target_typed || i.fault != InstanceFault::target;
-  for (const Instantiation* i : smallest) {
-    if (i->fault != InstanceFault::none)
-      return Verification{target_typed ? Verdict::refuted : Verdict::ill_typed,
-                          fmt::format("{}: {}", to_string(i->fault), i->why),
-                          {},
-                          i->instance};
+  Verification v;
+  v.verdict = Verdict::refuted;
+  for (const Instantiation& i : instances) {
+    v.counterexample = i.instance;
+    v.why = i.why;
+    if (i.fault != InstanceFault::none) return v;
+    v.why = "the sides differ on random values";
     for (std::uint64_t seed : {1, 2})
-      if (!evaluates_equal(i->instance, seed))
-        return Verification{Verdict::refuted, "the sides differ on random values", {}, i->instance};
+      if (differs(i.instance, seed)) return v;
   }
   return std::nullopt;
 }
@@ -90,24 +120,30 @@ std::string degrees_of(const Rule& rule) {
   return join(texts);
 }
 
-Verification prove_signatures(const Rule& rule, const std::vector<Instantiation>& instances,
-                              const VerifyOptions& options) {
+Verification prove_signatures(const Rule& rule, const Sample& found, const VerifyOptions& options) {
   auto start = Clock::now();
   ProofLimit limit{options.seconds};
   Verification result;
+  result.total = found.untyped.empty();
+  if (!result.total) result.partial = found.untyped[0].why;
   std::set<Hash> logical, parallel;
   std::set<std::string> used, ranks;
-  for (const Instantiation& i : instances) {
-    if (i.fault == InstanceFault::target) return {Verdict::unknown, "an ill-typed target: " + i.why, {}, {}};
+  for (const Instantiation& i : found.typed) {
     InstanceSignature signature = signature_of(rule, i.instance);
-    auto attempt = [&](auto&& prover, const char* half) {
-      ProofAttempt proof = prover(rule, i.instance, signature, limit);
+    auto holds = [&](const ProofAttempt& proof, const char* half) {
       if (!proof.proved) result.why = fmt::format("{} at {}: {}", half, signature.ranks, proof.why);
       used.insert(proof.used.begin(), proof.used.end());
       return proof.proved;
     };
-    if (parallel.insert(signature.parallel).second && !attempt(prove_typing, "typing")) return result;
-    if (logical.insert(signature.logical).second && !attempt(prove_equality, "equality")) return result;
+    if (parallel.insert(signature.parallel).second) {
+      TypingProof typing = prove_typing(rule, i.instance, signature, limit);
+      if (!holds(typing, "typing")) return result;
+      if (result.total && !typing.total) result.partial = typing.partial;
+      result.total = result.total && typing.total;
+    }
+    if (logical.insert(signature.logical).second &&
+        !holds(prove_equality(rule, i.instance, signature, limit), "equality"))
+      return result;
     ranks.insert(signature.ranks);
   }
   result.verdict = Verdict::proved;
@@ -138,19 +174,16 @@ std::string prover_version() {
 
 Verification verify(const Rule& rule, const VerifyOptions& options) {
   Sample found = sample(rule, options);
-  if (found.instances.empty())
-    return {Verdict::ill_typed, "no instance of the source is well-typed: " + found.obstacle, {}, {}};
-  if (auto refuted = refute(found.instances)) return std::move(*refuted);
-  Verification result = prove_signatures(rule, found.instances, options);
-  result.record.instances = static_cast<int>(found.instances.size());
+  if (found.typed.empty()) return ill_typed(found);
+  if (auto refuted = refute(found.typed)) return std::move(*refuted);
+  Verification result = prove_signatures(rule, found, options);
+  result.record.instances = static_cast<int>(found.typed.size());
   return result;
 }
 
 Verification prove(const Rule& rule, const VerifyOptions& options) {
   Sample found = sample(rule, options);
-  if (found.instances.empty())
-    return {Verdict::unknown, "no instance of the source is well-typed: " + found.obstacle, {}, {}};
-  return prove_signatures(rule, found.instances, options);
+  return found.typed.empty() ? ill_typed(found) : prove_signatures(rule, found, options);
 }
 
 }  // namespace unity

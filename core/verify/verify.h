@@ -1,7 +1,10 @@
-// Whether a rule is sound: at all shapes, degrees and attributes where its source is well-typed and its conditions
+// Whether a rule is sound: at all shapes, degrees and attributes where both sides are well-typed and its conditions
 // hold,
-//   (T) the target is well-typed and its results have the parallel shapes of the source's (typing.h), and
+//   (T) the target's results have the parallel shapes of the source's (typing.h), and
 //   (L) both sides are the same function of logical tensors (logic.h).
+// To apply a rule is to infer the types of its target (core/rewrite/apply.h), and an ill-typed target is no
+// application. A rule is *total* when the target is well-typed wherever the source is and the conditions hold; that is
+// found besides.
 //
 // Why that is enough: a well-typed PCG computes the logical function of its erasure, in which partition, combine,
 // replicate, reduce, pipeline and batch are the identity and stack_partials is the sum. (The conformance test checks it
@@ -26,8 +29,8 @@ namespace unity {
 
 enum class Verdict : std::uint8_t {
   proved,
-  refuted,    // an instance shows that a side is wrong: see counterexample
-  ill_typed,  // no instance of the source, or none of the target, is well-typed
+  refuted,    // results differ, or have other parallel shapes: see counterexample
+  ill_typed,  // no instance of the source is well-typed, or no target of one
   unknown,    // neither: not to be used
 };
 std::string_view to_string(Verdict verdict);
@@ -35,14 +38,17 @@ std::string_view to_string(Verdict verdict);
 struct VerifyOptions {
   double seconds = 5;      // for each question to Z3; the limit is on its steps, so that verdicts repeat
   std::uint64_t seed = 1;  // of the instances
-  int instances = 24;      // how many are sampled, at most
+  int instances = 24;      // how many are sampled where both sides are well-typed; three times as many at most
 };
 
 struct Verification {
   Verdict verdict = Verdict::unknown;
-  std::string why;                             // of every verdict but proved: subject, found, expected
-  ProofRecord record;                          // of a proved rule
-  std::optional<RuleInstance> counterexample;  // of a refuted rule: the smallest one found
+  std::string why;      // of every verdict but proved: subject, found, expected
+  bool total = false;   // of a proved rule
+  std::string partial;  // of one that is not total: what keeps a target from being well-typed
+  ProofRecord record;   // of a proved rule
+  std::optional<RuleInstance>
+      counterexample;  // the smallest one found, of a refuted rule; an ill-typed one has no target
 };
 
 // Refutes by evaluation, else proves. Thread-safe: each call has a Z3 context of its own.
