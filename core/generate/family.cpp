@@ -40,7 +40,6 @@ TermOperator pool(std::string_view name) { return op(name, {Ints{3, 3}, Ints{1, 
 std::vector<Family> layout_families() {
   return {
       {"layouts", {laid_out("x", {4, 6}, true)}, layout_operators({0, 1})},
-      {"unit_degrees", {laid_out("x", {8})}, layout_operators({0}, 1), 1},
       {"degrees", {laid_out("x", {8}, true)}, layout_operators({0}, 2) + layout_operators({0}, 4)},
       {"pipelines",
        {laid_out("x", {8, 8})},
@@ -122,7 +121,7 @@ std::vector<Family> algebra_families() {
   std::vector<Family> families;
   families.push_back({"arithmetic",
                       {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
-                      {op("add"), op("mul"), op("sub"), op("div"), op("scale", {3.0}), op("scale", {5.0}),
+                      {op("add"), op("mul"), op("sub"), op("scale", {3.0}), op("scale", {5.0}),
                        op("shift", {3.0}), op("relu")}});
   families.push_back({"extrema",
                       {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},

@@ -208,7 +208,8 @@ class Generaliser {
       std::erase_if(f.conditions, [&](const SideCondition& c) { return c.text.find(what) != std::string::npos; });
       return f;
     };
-    for (const Form& f : {form, without(form, "<="), without(form, "divides"), without(serial, "divides")})
+    Form unlike = without(form, ") == dim(");
+    for (const Form& f : {unlike, form, without(form, "<="), without(form, "divides"), without(serial, "divides")})
       for (Form& sized : list_choices(f))
         if (holds(sized, &why)) {
           form = std::move(sized);

@@ -20,7 +20,7 @@ constexpr std::size_t kMostOccurrences = 8;  // pairs of one candidate that are 
 struct Candidate {
   std::string text;  // the pair as a rule with its literal attributes: what makes candidates the same
   std::size_t family = 0;
-  int larger_side = 0, target_operators = 0;
+  int larger_side = 0, target_operators = 0, variables = 0;
   std::vector<std::pair<int, int>> pairs;
 };
 
@@ -69,15 +69,17 @@ class Generator {
           for (std::size_t v = 0; v < pattern.values.size(); ++v) pattern.values[v] = fmt::format("x{}", v + 1);
           std::string text = rule_text(pattern, "candidate", literal_attributes(pattern), {});
           int to = graphs.operators(target), larger = std::max(to, graphs.operators(source));
-          Candidate& c = found[f].try_emplace(text, Candidate{text, f, larger, to, {}}).first->second;
+          Candidate& c = found[f].try_emplace(text, Candidate{text, f, larger, to, static_cast<int>(pattern.values.size()), {}}).first->second;
           if (c.pairs.size() < kMostOccurrences) c.pairs.emplace_back(source, target);
         }
       }
     });
-    // Sides of equal size first: what commutes makes longer ones follow. Then the smaller target.
-    std::map<std::tuple<int, int, std::string>, Candidate> all;
+    // Sides of equal size first: what commutes makes longer ones follow. Then the smaller target; then more variables,
+    // of which pairs with a variable in several places are cases.
+    std::map<std::tuple<int, int, int, std::string>, Candidate> all;
     for (auto& family : found)
-      for (auto& [text, c] : family) all.emplace(std::tuple(c.larger_side, c.target_operators, text), std::move(c));
+      for (auto& [text, c] : family)
+        all.emplace(std::tuple(c.larger_side, c.target_operators, -c.variables, text), std::move(c));
     std::vector<Candidate> candidates;
     for (auto& [key, c] : all) candidates.push_back(std::move(c));
     result_.candidates += static_cast<std::int64_t>(candidates.size());
