@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/random.h"
+#include "core/rewrite/condition_facts.h"
 #include "core/rewrite/instance.h"
 
 namespace unity {
@@ -31,8 +32,10 @@ class Draw {
 
 class Attempt {
  public:
-  Attempt(const Rule& rule, const SampleOptions& options, std::uint64_t seed)
+  Attempt(const Rule& rule, const ConditionFacts& facts, const SampleOptions& options, std::uint64_t seed)
       : rule_(rule),
+        facts_(facts),
+        sizes_(facts.sizes()),
         options_(options),
         draw_(seed),
         leaves_(rule.values.size()),
@@ -49,7 +52,7 @@ class Attempt {
     }
     for (std::size_t n : stacks()) alike(n);
     for (std::size_t v = 0; v < leaves_.size(); ++v)
-      if (!leaves_[v].node.valid()) add_leaf(v, {random_dims(rank()), DType::f32});
+      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, random_dims(rank()), sizes_), DType::f32});
     for (std::size_t n = 0; n < rule_.source_nodes; ++n) {
       auto chosen = choose_attributes(n, nullptr);
       if (!chosen.ok()) return chosen.error();
@@ -73,7 +76,8 @@ class Attempt {
     }
     std::vector<ParallelShape> variables;
     for (std::size_t v = 0; v < layouts_.size(); ++v)
-      variables.push_back(layouts_[v] ? *layouts_[v] : supplied(v, random_layout(pcg_.shape(leaves_[v]))));
+      variables.push_back(
+          layouts_[v] ? *layouts_[v] : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
     std::vector<AttributeValue> attributes;
     for (auto& attribute : attributes_) attributes.push_back(attribute ? *attribute : std::int64_t{1});
     Instantiation result = instantiate(rule_, variables, attributes);
@@ -92,6 +96,10 @@ class Attempt {
   }
 
   // ---- Logical shapes, in a graph without parallelism
+
+  Dims fit(std::size_t v, Dims dims, ConditionFacts::Sizes& sizes) {
+    return facts_.fit(v, std::move(dims), sizes, [this] { return draw_.of(kSizes); });
+  }
 
   void add_leaf(std::size_t v, const Shape& shape) {
     auto leaf =
@@ -137,7 +145,7 @@ class Attempt {
     for (std::size_t v : variables)
       if (leaves_[v].node.valid()) shape = pcg_.shape(leaves_[v]).shape();
     for (std::size_t v : variables)
-      if (!leaves_[v].node.valid()) add_leaf(v, shape);
+      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, shape.dims, sizes_), shape.dtype});
   }
 
   Bindings bindings() const { return {pcg_, nodes_, leaves_, attributes_}; }
@@ -222,15 +230,14 @@ class Attempt {
       std::vector<Shape> shapes = example ? from_example(*node.op, *example, operands) : from_known(operands);
       // One variable in two places has one shape.
       std::vector<std::optional<Shape>> of_variable(leaves_.size());
+      ConditionFacts::Sizes sizes = sizes_;
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         std::vector<std::size_t> variables;
         variables_of(node.inputs[i], variables);
         for (std::size_t v : variables) {
           if (leaves_[v].node.valid()) continue;
-          if (of_variable[v])
-            shapes[i] = *of_variable[v];
-          else
-            of_variable[v] = shapes[i];
+          if (!of_variable[v]) of_variable[v] = {fit(v, shapes[i].dims, sizes), shapes[i].dtype};
+          shapes[i] = *of_variable[v];
         }
       }
       auto table = node.op->axes(*attributes, shapes);
@@ -238,6 +245,7 @@ class Attempt {
         last = table.error();
         continue;
       }
+      sizes_ = std::move(sizes);
       for (std::size_t v = 0; v < of_variable.size(); ++v)
         if (of_variable[v]) add_leaf(v, *of_variable[v]);
       std::vector<ValueRef> inputs;
@@ -367,14 +375,16 @@ class Attempt {
   Result<void> lay_out(PatternValue v, ParallelShape shape) {
     if (v.variable >= 0) {
       auto& is = layouts_[static_cast<std::size_t>(v.variable)];
-      if (is && *is != shape) return fail("a variable is {}, expected {}", to_string(*is), to_string(shape));
+      ParallelShape wanted = is ? *is : facts_.pinned(static_cast<std::size_t>(v.variable), shape);
+      if (wanted != shape) return fail("a variable is {}, expected {}", to_string(wanted), to_string(shape));
       is = shape;
       return {};
     }
     auto n = static_cast<std::size_t>(v.node);
     const PatternNode& node = rule_.nodes[n];
-    Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     const std::string& op = node.op->name();
+    if (computes(n)) return fail("{} is computed, so that its layout can't be chosen", op);
+    Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     auto undo = [&](int& degree, std::int64_t d, bool multiplied) -> Result<void> {
       if (d < 1 || (multiplied && degree % d != 0)) return fail("{}: degree {} does not lead to {}", op, d, degree);
       degree = static_cast<int>(multiplied ? degree / d : degree * d);
@@ -532,6 +542,8 @@ class Attempt {
   }
 
   const Rule& rule_;
+  const ConditionFacts& facts_;
+  ConditionFacts::Sizes sizes_;
   const SampleOptions& options_;
   Draw draw_;
   Pcg pcg_;                                                // logical
@@ -547,8 +559,9 @@ class Attempt {
 InstanceSampler::InstanceSampler(const Rule& rule, SampleOptions options) : rule_(rule), options_(std::move(options)) {}
 
 std::optional<Instantiation> InstanceSampler::next() {
+  ConditionFacts facts(rule_);
   for (int t = 0; t < options_.tries; ++t) {
-    auto attempt = Attempt(rule_, options_, combine(options_.seed, draws_++)).run();
+    auto attempt = Attempt(rule_, facts, options_, combine(options_.seed, draws_++)).run();
     if (attempt.ok()) return std::move(*attempt);
     obstacle_ = attempt.error().message;
   }

@@ -8,7 +8,6 @@
 #include "core/rewrite/apply.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/derive.h"
-#include "core/rewrite/library.h"
 #include "core/rewrite/match.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/parallelism.h"
@@ -58,7 +57,7 @@ std::vector<std::optional<State>> rewritings(const State& state, const Substitut
     double work = 0;
   };
   std::vector<Rewriting> all;
-  const std::vector<Rule>& library = rule_library();
+  const std::vector<Rule>& library = options.rules ? *options.rules : rule_library();
   MatchIndex index(state.pcg);
   for (std::size_t r = 0; r < library.size(); ++r) {
     if (!library[r].algebraic()) continue;
@@ -87,8 +86,6 @@ void keep_pareto(std::vector<Found>& found, std::size_t keep) {
 
 }  // namespace
 
-std::size_t library_size() { return rule_library().size(); }
-
 std::vector<int> degrees_of_devices(int n) {
   std::vector<int> degrees;
   for (int d = 2; d <= n; ++d)
@@ -96,7 +93,7 @@ std::vector<int> degrees_of_devices(int n) {
   return degrees;
 }
 
-Result<State> apply_move(const State& state, const Move& move) {
+Result<State> apply_move(const State& state, const Move& move, const std::vector<Rule>& rules) {
   State next = state;
   switch (move.kind) {
     case Move::Kind::shard_class:
@@ -124,7 +121,7 @@ Result<State> apply_move(const State& state, const Move& move) {
       break;
     }
     case Move::Kind::rule: {
-      const Rule& rule = rule_library().at(static_cast<std::size_t>(move.index));
+      const Rule& rule = rules.at(static_cast<std::size_t>(move.index));
       std::vector<Match> matches = find_matches(state.pcg, rule);
       if (move.match >= static_cast<int>(matches.size())) return fail("rule {} has no match {}", rule.name, move.match);
       return rewrite(state, move, rule, matches[static_cast<std::size_t>(move.match)]);
@@ -191,10 +188,8 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
       auto moved = apply_move(next.found.state, moves[i]);
       if (moved.ok() && most_tasks(moved->pcg) <= options.devices) states[i] = std::move(*moved);
     });
-    if (options.algebra) {
-      auto rewritten = rewritings(next.found.state, options, evaluator.cost().topology().specs.at(0));
-      std::move(rewritten.begin(), rewritten.end(), std::back_inserter(states));
-    }
+    auto rewritten = rewritings(next.found.state, options, evaluator.cost().topology().specs.at(0));
+    std::move(rewritten.begin(), rewritten.end(), std::back_inserter(states));
     consider(std::move(states));
     if (scored >= options.budget) {
       result.stopped_because = fmt::format("budget of {} candidates", options.budget);
