@@ -119,10 +119,10 @@ std::vector<Family> binary_families() {
 // Serial graphs: identities of the operators themselves.
 std::vector<Family> algebra_families() {
   std::vector<Family> families;
-  families.push_back({"arithmetic",
-                      {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
-                      {op("add"), op("mul"), op("sub"), op("scale", {3.0}), op("scale", {5.0}),
-                       op("shift", {3.0}), op("relu")}});
+  families.push_back(
+      {"arithmetic",
+       {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
+       {op("add"), op("mul"), op("sub"), op("scale", {3.0}), op("scale", {5.0}), op("shift", {3.0}), op("relu")}});
   families.push_back({"extrema",
                       {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
                       {op("maximum"), op("minimum"), op("concat", {0}, 2), op("exp")}});

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/generate/generalise.h"
 #include "core/generate/journal.h"
+#include "core/generate/sharding.h"
 
 namespace unity {
 namespace {
@@ -36,6 +37,7 @@ class Generator {
     parallel_for(families.size(), options_.jobs, [&](std::size_t i) { made[i].emplace(families[i]); });
     for (auto& family : made) families_.push_back(std::move(*family));
     wrong_.assign(families_.size(), 0);
+    if (options_.sharding) shard();
     int largest = 0;
     for (const Family& f : families) largest = std::max(largest, f.size);
     for (int size = 1; size <= 2 * largest; ++size) work_on(collect(size), size);
@@ -69,7 +71,10 @@ class Generator {
           for (std::size_t v = 0; v < pattern.values.size(); ++v) pattern.values[v] = fmt::format("x{}", v + 1);
           std::string text = rule_text(pattern, "candidate", literal_attributes(pattern), {});
           int to = graphs.operators(target), larger = std::max(to, graphs.operators(source));
-          Candidate& c = found[f].try_emplace(text, Candidate{text, f, larger, to, static_cast<int>(pattern.values.size()), {}}).first->second;
+          Candidate& c =
+              found[f]
+                  .try_emplace(text, Candidate{text, f, larger, to, static_cast<int>(pattern.values.size()), {}})
+                  .first->second;
           if (c.pairs.size() < kMostOccurrences) c.pairs.emplace_back(source, target);
         }
       }
@@ -103,7 +108,11 @@ class Generator {
         else
           round.push_back(&candidates[next]);
       std::vector<JournalEntry> entries(round.size());
-      parallel_for(round.size(), options_.jobs, [&](std::size_t i) { entries[i] = examine(*round[i]); });
+      parallel_for(round.size(), options_.jobs, [&](std::size_t i) {
+        const Candidate& c = *round[i];
+        PairPattern pattern = families_[c.family].pattern(c.pairs[0].first, c.pairs[0].second);
+        entries[i] = examine(c.text, pattern, pattern_name(pattern));
+      });
       for (std::size_t i = 0; i < round.size(); ++i) {
         journal_.write(round[i]->text, entries[i]);
         settle(*round[i], entries[i], size);
@@ -113,11 +122,35 @@ class Generator {
     }
   }
 
-  // Generalises and proves: depends on nothing but the candidate.
-  JournalEntry examine(const Candidate& c) const {
-    if (auto known = journal_.find(c.text)) return *known;
-    PairPattern pattern = families_[c.family].pattern(c.pairs[0].first, c.pairs[0].second);
-    Generalised general = generalise(pattern, pattern_name(pattern), {options_.seed, options_.instances});
+  // How operators may be split: every pair becomes a rule, so that it is there by its name.
+  void shard() {
+    std::vector<NamedPattern> patterns = sharding_patterns();
+    result_.shardings = static_cast<std::int64_t>(patterns.size());
+    for (std::size_t first = 0; first < patterns.size(); first += kRound) {
+      std::size_t count = std::min(kRound, patterns.size() - first);
+      std::vector<JournalEntry> entries(count);
+      std::vector<std::string> texts(count);
+      parallel_for(count, options_.jobs, [&](std::size_t i) {
+        const auto& [name, pattern] = patterns[first + i];
+        texts[i] = rule_text(pattern, name, literal_attributes(pattern), {});
+        entries[i] = examine(texts[i], pattern, name);
+      });
+      for (std::size_t i = 0; i < count; ++i) {
+        journal_.write(texts[i], entries[i]);
+        const JournalEntry& e = entries[i];
+        if (e.verdict == JournalEntry::Verdict::contradicted)
+          result_.contradicted.push_back({texts[i], "sharding", e.why});
+        else
+          settle(e, "sharding", static_cast<int>(patterns[first + i].pattern.nodes.size()));
+      }
+      say(fmt::format("shardings: {} of {}, {} rules kept", first + count, patterns.size(), result_.kept.size()));
+    }
+  }
+
+  // Generalises and proves: depends on nothing but the pair.
+  JournalEntry examine(const std::string& text, const PairPattern& pattern, const std::string& name) const {
+    if (auto known = journal_.find(text)) return *known;
+    Generalised general = generalise(pattern, name, {options_.seed, options_.instances});
     JournalEntry entry;
     if (general.forms.empty()) return {JournalEntry::Verdict::contradicted, {}, general.why, true};
     for (const Rule& form : general.forms) {
@@ -153,22 +186,30 @@ class Generator {
       result_.contradicted.push_back({c.text, family, entry.why});
       return;
     }
-    Rule rule = journal_.parse(entry);
-    if (!bodies_.insert(body(rule)).second) {
+    if (!settle(entry, family, size)) {
       give_up();
       ++result_.same_rule;
-      return;
+    } else if (!derived(c)) {
+      give_up();  // the rule's conditions leave out some of the pairs
     }
-    bool proved = entry.verdict == JournalEntry::Verdict::kept;
-    if (!proved) result_.unproved.push_back({entry.rule, family, entry.why});
-    if (proved || !entry.wrong) draw(rule, proved ? FamilyGraphs::Roads::proved : FamilyGraphs::Roads::tested);
-    if (!derived(c)) give_up();  // the rule's conditions leave out some of the pairs
-    if (!proved) return;
+  }
+
+  // Keeps what is proved, and draws the rule's roads. False when it is there already.
+  bool settle(const JournalEntry& entry, const std::string& family, int size) {
+    Rule rule = journal_.parse(entry);
+    if (!bodies_.insert(body(rule)).second) return false;
+    if (entry.verdict == JournalEntry::Verdict::unproved) {
+      result_.unproved.push_back({entry.rule, family, entry.why});
+      if (!entry.wrong) draw(rule, FamilyGraphs::Roads::tested);
+      return true;
+    }
+    draw(rule, FamilyGraphs::Roads::proved);
     if (options_.prove) rule.proof = Proof::proved;
     std::string name = rule.name;
     for (int i = 2; !names_.insert(rule.name).second; ++i) rule.name = fmt::format("{}_{}", name, i);
     std::string subject = pattern_subject(rule);
     result_.kept.push_back({std::move(rule), family, std::move(subject), size});
+    return true;
   }
 
   // What the rule says, whatever its name and the names of its variables.
