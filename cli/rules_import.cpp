@@ -35,7 +35,8 @@ Finding prove_or_refute(const Rule& rule, const VerifyOptions& options) {
                                                              {Verdict::ill_typed, ImportVerdict::ill_typed},
                                                              {Verdict::unknown, ImportVerdict::unknown}};
   Verification found = verify(rule, options);
-  return {kVerdicts.at(found.verdict), std::move(found.why), std::move(found.record), std::move(found.counterexample)};
+  return {kVerdicts.at(found.verdict), std::move(found.why), std::move(found.partial), std::move(found.record),
+          std::move(found.counterexample)};
 }
 
 // The library, and what follows from axis tables (which the library names where it has it).
@@ -57,7 +58,7 @@ ordered_json entry(const ImportedRule& rule) {
   if (rule.steps) json["steps"] = *rule.steps;
   if (rule.steps == 1) json["library_rule"] = rule.library_rule();
   if (!rule.derivation.empty()) json["derivation"] = rule.derivation;
-  if (!rule.conditions.empty()) json["conditions"] = rule.conditions;
+  if (!rule.applies.empty()) json["not_where"] = rule.applies;
   if (!rule.why.empty()) json["why"] = rule.why;
   if (!rule.holds_where.empty()) json["holds_where"] = rule.holds_where;
   if (!rule.counterexample.empty()) json["counterexample"] = rule.counterexample;

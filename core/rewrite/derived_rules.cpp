@@ -144,15 +144,21 @@ class Writer {
     return walks ? joined : fmt::format("reduce(d, {})", y);
   }
 
-  // Windows may be split unevenly: what types allow is right.
+  // The axis lies where the ranks say. Windows may be split unevenly: what types allow is right.
   std::string condition(int axis) const {
-    if (table_.axes[static_cast<std::size_t>(axis)].role == AxisRole::window) return "";
+    std::vector<std::string> conditions;
+    for (std::size_t i = 0; i < table_.inputs.size(); ++i)
+      conditions.push_back(fmt::format("rank({}) == {}", variable(i), table_.inputs[i].dims.size()));
+    if (table_.axes[static_cast<std::size_t>(axis)].role != AxisRole::window) conditions.push_back(divisibility(axis));
+    return fmt::format("  where {}\n", join(conditions));
+  }
+
+  std::string divisibility(int axis) const {
     for (std::size_t i = 0; i < table_.inputs.size(); ++i)
       for (std::size_t j = 0; j < table_.inputs[i].dims.size(); ++j)
         if (split_axis(table_, table_.inputs[i].dims[j]) == axis)
-          return fmt::format("  where rank({0}) == {1}, divides(d, dim({0}, {2}))\n", variable(i),
-                             table_.inputs[i].dims.size(), j);
-    return "";
+          return fmt::format("divides(d, dim({}, {}))", variable(i), j);
+    UNITY_CHECK(false, "axis {} is walked by no operand", axis);
   }
 
   const Node& node_;

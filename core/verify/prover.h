@@ -9,6 +9,7 @@ namespace unity {
 
 struct ProofLimit {
   double seconds = 5;
+  std::string without;  // a stated axiom that the proof must not use
   // Z3 counts steps, about a million a second, so that a verdict does not depend on the machine.
   unsigned steps() const { return static_cast<unsigned>(seconds * 1e6); }
 };

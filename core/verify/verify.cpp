@@ -122,7 +122,7 @@ std::string degrees_of(const Rule& rule) {
 
 Verification prove_signatures(const Rule& rule, const Sample& found, const VerifyOptions& options) {
   auto start = Clock::now();
-  ProofLimit limit{options.seconds};
+  ProofLimit limit{options.seconds, {}};
   Verification result;
   result.total = found.untyped.empty();
   if (!result.total) result.partial = found.untyped[0].why;

@@ -1,7 +1,6 @@
 #include "core/rewrite/import/classify.h"
 
 #include <array>
-#include <map>
 #include <mutex>
 
 #include "core/base/parallel.h"
@@ -11,35 +10,6 @@
 
 namespace unity {
 namespace {
-
-// Conditions on the layouts of variables, weakest first; each list holds those before it.
-std::vector<std::vector<std::string>> ladder(const Translation& translation, const PeerRule& rule) {
-  std::vector<std::string> conditions;
-  std::vector<std::vector<std::string>> steps = {conditions};
-  auto for_each_dimension = [&](auto&& f) {
-    for (const std::string& v : translation.rule.values)
-      for (int i = 0; i < translation.rank; ++i) f(v, i);
-  };
-  std::map<int, std::int64_t> parts;  // by dimension
-  for (const auto* side : {&rule.source, &rule.target})
-    for (const PeerOperator& op : *side)
-      if (op.type == "PARTITION") {
-        auto [at, added] = parts.emplace(op.parameters.at("PARALLEL_DIM") - 1, 1);
-        at->second *= op.parameters.at("PARALLEL_DEGREE");
-      }
-  for_each_dimension([&](const std::string& v, int i) {
-    if (parts.contains(i))
-      conditions.push_back(fmt::format("divides(degree({0}, {1})*{2}, dim({0}, {1}))", v, i, parts[i]));
-  });
-  if (!conditions.empty()) steps.push_back(conditions);
-  for (const std::string& v : translation.rule.values) conditions.push_back(fmt::format("partials({}) == 1", v));
-  steps.push_back(conditions);
-  for_each_dimension(
-      [&](const std::string& v, int i) { conditions.push_back(fmt::format("degree({}, {}) == 1", v, i)); });
-  for (const std::string& v : translation.rule.values) conditions.push_back(fmt::format("copies({}) == 1", v));
-  steps.push_back(conditions);
-  return steps;
-}
 
 // Every part of every tensor is as large as the others.
 bool parts_are_equal(const Pcg& pcg) {
@@ -73,64 +43,35 @@ std::string counterexample_text(const RuleInstance& instance) {
   return text;
 }
 
-Rule with(const Translation& translation, const std::vector<std::string>& conditions, std::string* text = nullptr) {
-  std::string all = translation.text;
-  if (!conditions.empty()) {
-    all.pop_back();
-    all += ", " + join(conditions) + "\n";
-  }
-  Rule rule = parse_rules(all, translation.rule.name).front();
-  if (text) *text = std::move(all);
-  return rule;
-}
-
-// It is the values that are wrong, not the types.
-bool wrong_values(const Finding& finding) {
-  return finding.counterexample && !finding.counterexample->target.outputs().empty() &&
-         finding.counterexample->source.shape(finding.counterexample->source.outputs()[0]) ==
-             finding.counterexample->target.shape(finding.counterexample->target.outputs()[0]);
+Rule with(const Translation& translation, const std::vector<std::string>& conditions) {
+  std::string text = translation.text;
+  text.pop_back();
+  return parse_rules(text + ", " + join(conditions) + "\n", translation.rule.name).front();
 }
 
 // Sizes and groups for which a rule holds that is wrong otherwise.
-std::string restriction(const Translation& translation, const std::vector<std::string>& layouts, const Prover& prover) {
-  std::vector<std::string> one_group;
-  for (const std::string& g : translation.groups) one_group.push_back(g + " == 1");
-  std::vector<std::string> both = one_group;
-  both.insert(both.end(), translation.alike.begin(), translation.alike.end());
-  for (const std::vector<std::string>& tried : {one_group, translation.alike, both}) {
-    if (tried.empty()) continue;
-    std::vector<std::string> conditions = layouts;
-    conditions.insert(conditions.end(), tried.begin(), tried.end());
-    if (prover(with(translation, conditions)).verdict == ImportVerdict::proved) return join(tried);
-  }
+std::string restriction(const Translation& translation, const Translation& one_group, const Prover& prover) {
+  auto proved = [&](const Rule& rule) { return prover(rule).verdict == ImportVerdict::proved; };
+  bool grouped = !translation.groups.empty(), sized = !translation.alike.empty();
+  if (grouped && proved(one_group.rule)) return "convolutions have one group";
+  if (sized && proved(with(translation, translation.alike))) return join(translation.alike);
+  if (grouped && sized && proved(with(one_group, one_group.alike)))
+    return "convolutions have one group, " + join(one_group.alike);
   return "";
 }
 
-void judge(const Translation& translation, const PeerRule& peer, const Prover& prover, ImportedRule& result) {
-  auto take = [&](Finding finding, const std::vector<std::string>& conditions) {
-    result.verdict = finding.verdict;
-    result.why = std::move(finding.why);
-    result.conditions = join(conditions);
-    result.rule = with(translation, conditions, &result.text);
-    result.record = std::move(finding.record);
-    result.counterexample = finding.counterexample ? counterexample_text(*finding.counterexample) : "";
-  };
-  auto steps = ladder(translation, peer);
-  for (const std::vector<std::string>& conditions : steps) {
-    Finding finding = prover(with(translation, conditions));
-    bool first = conditions.empty(), wrong = wrong_values(finding);
-    ImportVerdict verdict = finding.verdict;
-    // A type that is wrong somewhere leaves the question open, so that a later answer counts.
-    bool open = result.verdict == ImportVerdict::refuted;
-    if (first || wrong || verdict == ImportVerdict::proved || (open && verdict == ImportVerdict::unknown))
-      take(std::move(finding), conditions);
-    if (wrong) {
-      result.holds_where = restriction(translation, steps.back(), prover);
-      if (!result.holds_where.empty()) result.why += "; they agree where " + result.holds_where;
-      return;
-    }
-    if (verdict == ImportVerdict::proved || (first && verdict == ImportVerdict::ill_typed)) return;
-  }
+void judge(const Translation& translation, const Translation& one_group, const Prover& prover, ImportedRule& result) {
+  Finding finding = prover(translation.rule);
+  result.verdict = finding.verdict;
+  result.why = std::move(finding.why);
+  result.applies = std::move(finding.partial);
+  result.text = translation.text;
+  result.rule = translation.rule;
+  result.record = std::move(finding.record);
+  if (result.verdict != ImportVerdict::refuted) return;
+  if (finding.counterexample) result.counterexample = counterexample_text(*finding.counterexample);
+  result.holds_where = restriction(translation, one_group, prover);
+  if (!result.holds_where.empty()) result.why += "; they agree where " + result.holds_where;
 }
 
 void derive(DerivationSearch& search, const ImportOptions& options, ImportedRule& result) {
@@ -160,9 +101,12 @@ std::vector<ImportedRule> classify(const PeerFile& file, const Prover& prover, s
   std::size_t done = 0;
   parallel_for(result.size(), options.jobs, [&](std::size_t i) {
     result[i].index = i;
-    Translation translation = translate(file.rules[i], file.numbering, fmt::format("imported_{}", i));
+    auto translated = [&](bool one_group) {
+      return translate(file.rules[i], file.numbering, fmt::format("imported_{}", i), one_group);
+    };
+    Translation translation = translated(false);
     if (translation.kind == Translation::Kind::rule) {
-      judge(translation, file.rules[i], prover, result[i]);
+      judge(translation, translated(true), prover, result[i]);
     } else {
       result[i].verdict =
           translation.kind == Translation::Kind::unsupported ? ImportVerdict::unsupported : ImportVerdict::ill_typed;

@@ -1,9 +1,4 @@
 // What the rules of a file are worth: each is translated, proved or refuted, and looked for in our library.
-//
-// TASO and FlexFlow apply a rule where its target turns out to be well-typed; ours must say where that is. So a rule
-// that is refuted by ill-typed targets alone is tried again under conditions, weakest first: parts that divide
-// dimensions; variables that hold no partial sums; variables that are not cut or copied, as in the generators that made
-// these rules. One that has wrong values is refuted.
 #pragma once
 
 #include <functional>
@@ -25,6 +20,7 @@ std::string_view to_string(ImportVerdict verdict);
 struct Finding {
   ImportVerdict verdict = ImportVerdict::unknown;
   std::string why;                             // of every verdict but proved
+  std::string partial;                         // of a proved rule: what keeps some target from being well-typed
   ProofRecord record;                          // of a proved rule
   std::optional<RuleInstance> counterexample;  // of a refuted rule
 };
@@ -42,8 +38,8 @@ struct ImportedRule {
   std::size_t index = 0;
   ImportVerdict verdict = ImportVerdict::unknown;
   std::string why;             // of every verdict but proved
-  std::string text;            // in our language, where it can be written, with the conditions
-  std::string conditions;      // those that were added, if any
+  std::string text;            // in our language, where it can be written
+  std::string applies;         // of a proved rule: why it does not apply wherever its source is well-typed, if so
   std::string holds_where;     // of a refuted rule: sizes and groups for which it is proved, if some were found
   std::string counterexample;  // of a refuted rule: both sides as graphs
   std::optional<Rule> rule;

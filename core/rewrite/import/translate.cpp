@@ -37,10 +37,50 @@ std::string atom(const Size& size) {
   return size.text.find_first_of("+-*/") == std::string::npos ? size.text : "(" + size.text + ")";
 }
 
+// Which sizes are equal.
+class Equalities {
+ public:
+  // Sums are left alone unless they are single sizes.
+  void add(const Size& a, const Size& b) {
+    std::vector<std::string> x = addends(a), y = addends(b);
+    if (x.size() == 1 && y.size() == 1) same_[x[0]] = y[0];
+  }
+  bool hold(const Size& a, const Size& b) const { return addends(a) == addends(b); }
+  // What the size is a sum of, sorted; equal sizes have one name.
+  std::vector<std::string> addends(const Size& size) const {
+    std::vector<std::string> found;
+    if (size.pieces.empty()) {
+      found.push_back(name(size.text));
+    } else {
+      for (const Size& piece : size.pieces) {
+        std::vector<std::string> of_piece = addends(piece);
+        found.insert(found.end(), of_piece.begin(), of_piece.end());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+ private:
+  std::string name(std::string size) const {
+    for (auto next = same_.find(size); next != same_.end() && next->second != size; next = same_.find(size))
+      size = next->second;
+    return size;
+  }
+  std::map<std::string, std::string> same_;
+};
+
 class Translator {
  public:
-  Translator(const PeerRule& rule, PeerNumbering numbering, int rank)
-      : rule_(rule), flexflow_(numbering == PeerNumbering::flexflow), rank_(rank) {}
+  // `equal`: what an earlier translation of the rule found out about its sizes; `one_group`: convolutions have one.
+  Translator(const PeerRule& rule, PeerNumbering numbering, int rank, Equalities equal, bool one_group)
+      : rule_(rule),
+        flexflow_(numbering == PeerNumbering::flexflow),
+        rank_(rank),
+        one_group_(one_group),
+        equal_(std::move(equal)) {}
+
+  const Equalities& equalities() const { return equal_; }
 
   void run(const std::string& name, Translation& result) {
     check_supported();
@@ -225,12 +265,12 @@ class Translator {
 
   std::string fresh() { return fmt::format("y{}", ++names_); }
 
-  // Where their sides are well-typed, sizes are equal; those that are written alike are so anyway.
+  // Where both sides are well-typed, these sizes are equal.
   void require_equal(const Size& a, const Size& b) {
-    if (a.text == b.text) return;
-    std::string condition = fmt::format("{} == {}", a.text, b.text);
-    if (std::find(conditions_.begin(), conditions_.end(), condition) == conditions_.end())
-      conditions_.push_back(condition);
+    if (said_.hold(a, b)) return;
+    said_.add(a, b);
+    equal_.add(a, b);
+    conditions_.push_back(fmt::format("{} == {}", a.text, b.text));
   }
 
   static Value unary(const std::string& op, const Value& x) { return {fmt::format("{}({})", op, x.term), x.dims}; }
@@ -310,17 +350,30 @@ class Translator {
     Geometry g = geometry();
     if (in_source_)
       for (std::size_t i : {0, 1}) require_equal(in[1].dims[i + 2], {number(g.kernel[i]), {}});
-    std::string groups;
-    if (std::int64_t given = parameter("GROUP", 0); given > 0)
-      groups = number(given);
-    else if (in_source_)
-      groups = groups_.emplace_back(fmt::format("g{}", groups_.size() + 1));
-    else
-      groups = fmt::format("{}/{}", atom(in[0].dims[1]), atom(in[1].dims[1]));
+    std::string groups = groups_of(in[0].dims[1], in[1].dims[1]);
     Value result{fmt::format("conv2d({}, {}", in[0].term, in[1].term), in[0].dims};
     result.dims[1] = in[1].dims[0];
     slide(g, result.dims);
-    return activated(std::move(result), true, g.text() + ", groups=" + groups);
+    return activated(std::move(result), true, g.text() + (groups == "1" ? "" : ", groups=" + groups));
+  }
+
+  // Channels of x over those of a filter.
+  std::string groups_of(const Size& x, const Size& w) {
+    if (std::int64_t given = parameter("GROUP", 0); given > 0) return number(given);
+    if (one_group_ && in_source_) {
+      equal_.add(x, w);
+      return "1";
+    }
+    std::vector<std::string> channels = equal_.addends(x), filter = equal_.addends(w);
+    if (filter == std::vector<std::string>(filter.size(), channels[0]) &&
+        channels == std::vector<std::string>(channels.size(), channels[0]) && channels.size() % filter.size() == 0)
+      return number(static_cast<std::int64_t>(channels.size() / filter.size()));
+    if (channels == filter) return "1";
+    auto key = std::make_pair(channels, filter);
+    if (auto known = group_variables_.find(key); known != group_variables_.end()) return known->second;
+    if (!in_source_) return fmt::format("{}/{}", atom(x), atom(w));
+    groups_.push_back(fmt::format("g{}", groups_.size() + 1));
+    return group_variables_[key] = groups_.back();
   }
 
   Value pooling(const Value& x) {
@@ -411,7 +464,9 @@ class Translator {
     for (const Value& v : in) {
       all.pieces.push_back(v.dims[static_cast<std::size_t>(axis)]);
       sizes.push_back(all.pieces.back().text);
-      if (sizes.back() != sizes[0]) alike_.push_back(fmt::format("{} == {}", sizes[0], sizes.back()));
+      std::string same = fmt::format("{} == {}", sizes[0], sizes.back());
+      if (sizes.back() != sizes[0] && std::find(alike_.begin(), alike_.end(), same) == alike_.end())
+        alike_.push_back(same);
     }
     all.text = join(sizes, " + ");
     result.dims[static_cast<std::size_t>(axis)] = std::move(all);
@@ -449,6 +504,7 @@ class Translator {
   const PeerRule& rule_;
   bool flexflow_;
   int rank_;
+  bool one_group_;
   bool in_source_ = true;
   const PeerOperator* op_ = nullptr;
   std::string where_;
@@ -457,18 +513,23 @@ class Translator {
   std::set<PeerTensor> scalars_;
   std::set<std::int64_t> scalar_operators_;
   std::vector<std::string> lets_, conditions_, groups_, alike_;
+  std::map<std::pair<std::vector<std::string>, std::vector<std::string>>, std::string> group_variables_;
+  Equalities said_, equal_;
   int names_ = 0;
 };
 
 }  // namespace
 
-Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::string& name) {
+Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::string& name, bool one_group) {
   std::optional<Translation> first;
   for (int rank : {2, 4, 3}) {
     Translation result;
     result.rank = rank;
     try {
-      Translator(rule, numbering, rank).run(name, result);
+      // What the target says about sizes tells which convolutions of the source have the same groups.
+      Translator first(rule, numbering, rank, {}, one_group);
+      first.run(name, result);
+      Translator(rule, numbering, rank, first.equalities(), one_group).run(name, result);
     } catch (const Unsupported& why) {
       // What has no meaning has none in any rank.
       result.kind = Translation::Kind::unsupported;

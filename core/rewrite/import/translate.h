@@ -29,6 +29,7 @@ struct Translation {
   std::vector<std::string> alike;   // conditions that what is concatenated has equal sizes
 };
 
-Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::string& name);
+// With `one_group`, its convolutions have one group.
+Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::string& name, bool one_group = false);
 
 }  // namespace unity
