@@ -36,14 +36,16 @@ class Generaliser {
     name_degrees(p_, form.attributes);
     target_reals(form);
     if (!start(form, result.why)) return result;
+    Form literal = form;
     generalise_attributes(form);
     generalise_dims(form);
     last_dims(form);
     drop_conditions(form);
     Form at_ranks = form;
-    for (std::size_t v = 0; v < p_.values.size(); ++v)
-      add(at_ranks, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
-    for (const Form& f : {form, at_ranks}) {
+    for (Form* f : {&at_ranks, &literal})
+      for (std::size_t v = 0; v < p_.values.size(); ++v)
+        add(*f, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
+    for (const Form& f : {form, at_ranks, literal}) {
       auto rule = parse(f);
       if (rule && (result.forms.empty() || print(result.forms.back()) != print(*rule)))
         result.forms.push_back(std::move(*rule));

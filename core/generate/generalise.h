@@ -12,7 +12,7 @@ namespace unity {
 
 struct GeneraliseOptions {
   std::uint64_t seed = 1;
-  int instances = 12;  // random instances that a form of the rule must stand, at each step
+  int instances = 32;  // random instances that a form of the rule must stand, at each step
 };
 
 struct Generalised {

@@ -30,7 +30,7 @@ struct GenerateOptions {
   int steps = 3;                 // applications of kept rules that make a pair a derived one
   int jobs = 0;                  // threads; 0: one for each core. The result is the same for any number
   std::uint64_t seed = 1;        // of random instances
-  int instances = 12;            // that a form of a rule must stand
+  int instances = 32;            // that a form of a rule must stand
   // Finished candidates are written there and not worked on again; empty: nowhere.
   std::string resume_directory;
   // Called after each round, from the calling thread: a line about what is being done.
