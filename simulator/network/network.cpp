@@ -55,6 +55,48 @@ std::size_t Network::bytes() const {
                               last_use_);
 }
 
+Network::State Network::state(std::span<const FlowIndex> flows, Picoseconds now) const {
+  State state;
+  std::vector<std::uint32_t> places(flows_.size()), links;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    const Flow& flow = flows_[flows[i]];
+    places[flows[i]] = static_cast<std::uint32_t>(i);
+    state.flows.push_back({flow.bytes_left, flow.rate, now - flow.since, flow.end - now});
+    for (const LinkUse& use : flow.links()) links.push_back(use.link);
+  }
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  for (std::uint32_t l : links) {
+    const LinkState& link = links_[l];
+    state.links.push_back({l, static_cast<std::uint32_t>(link.flows.size()), link.load, link.level});
+    for (const Member& member : link.flows) state.members.push_back({places[member.flow], member.times});
+  }
+  return state;
+}
+
+void Network::resume(const State& state, std::span<const std::span<const LinkUse>> uses, Picoseconds now) {
+  UNITY_CHECK(flows_.empty() && uses.size() == state.flows.size(), "{} flows of {} come to {}", uses.size(),
+              state.flows.size(), flows_.size());
+  flows_.resize(state.flows.size());
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    const State::Flow& from = state.flows[i];
+    Flow& flow = flows_[i];
+    flow.uses = uses[i].data();
+    flow.use_count = static_cast<std::uint32_t>(uses[i].size());
+    flow.bytes_left = from.bytes_left;
+    flow.rate = from.rate;
+    flow.since = now - from.age;
+    flow.end = now + from.left;
+  }
+  const State::Member* member = state.members.data();
+  for (const State::Link& from : state.links) {
+    LinkState& link = links_[from.link];
+    link.load = from.load;
+    link.level = from.level;
+    for (std::uint32_t i = 0; i < from.members; ++i, ++member) link.flows.push_back({member->flow, member->times});
+  }
+}
+
 void Network::report(FlowIndex index) {
   Flow& flow = flows_[index];
   ++flow.version;
