@@ -73,20 +73,23 @@ bool same_participants(const Program& a, const Task& x, const Program& b, const 
                     [](const Participant& m, const Participant& n) { return m.device == n.device; });
 }
 
-bool same_task(const PreparedProgram& a, std::size_t i, const PreparedProgram& b, std::size_t j) {
-  const Task &x = a.program->tasks[i], &y = b.program->tasks[j];
-  if (x.kind != y.kind || x.stream != y.stream || x.device != y.device || a.times[i].alone != b.times[j].alone ||
-      a.times[i].measured != b.times[j].measured)
-    return false;
+// Of tasks with equal keys.
+bool same_task(const PreparedProgram& a, std::size_t i, const PreparedProgram& b, std::size_t j, bool communicates) {
+  if (a.times[i].alone != b.times[j].alone || a.times[i].measured != b.times[j].measured) return false;
   bool crosses = a.flows[i] != PreparedProgram::kNoFlow;
   if (crosses != (b.flows[j] != PreparedProgram::kNoFlow)) return false;
   if (crosses && !same_choice(a.choices[a.flows[i]], b.choices[b.flows[j]])) return false;
-  return x.kind != TaskKind::communicate || same_participants(*a.program, x, *b.program, y);
+  return !communicates || same_participants(*a.program, a.program->tasks[i], *b.program, b.program->tasks[j]);
 }
+
+// The lower bits of a key, which are equal for the same kind, stream and device only.
+constexpr int kKindBits = 3, kStreamBits = 2, kDeviceBits = 19, kExactBits = kKindBits + kStreamBits + kDeviceBits;
+TaskKind kind_of(Hash key) { return static_cast<TaskKind>(key % (1 << kKindBits)); }
 
 }  // namespace
 
 std::vector<Hash> task_keys(const Program& program) {
+  UNITY_CHECK(program.devices <= 1 << kDeviceBits, "{} devices", program.devices);
   std::vector<Hash> ops, tensors, communications, keys;
   for (const ProgramOp& op : program.ops) ops.push_back(hash_text(op.name));
   for (const ProgramTensor& tensor : program.tensors) tensors.push_back(hash_text(tensor.name));
@@ -100,9 +103,10 @@ std::vector<Hash> task_keys(const Program& program) {
       name = communications[static_cast<std::size_t>(task.op)];
     else if (task.operands_begin != task.operands_end)
       name = tensors[static_cast<std::size_t>(program.buffer(program.operands[task.operands_begin]).tensor)];
-    auto kinds = static_cast<Hash>(task.kind) | static_cast<Hash>(task.phase) << 8 |
-                 static_cast<Hash>(task.stream) << 16 | static_cast<Hash>(task.micro) << 24;
-    keys.push_back(mix(name + kinds * 0x9e3779b97f4a7c15u + task.device.index()));
+    Hash exact = static_cast<Hash>(task.kind) | static_cast<Hash>(task.stream) << kKindBits |
+                 task.device.index() << (kKindBits + kStreamBits);
+    Hash which = name ^ (static_cast<Hash>(task.phase) | static_cast<Hash>(task.micro) << 2);
+    keys.push_back(which * 0x9e3779b97f4a7c15u << kExactBits | exact);
   }
   return keys;
 }
@@ -114,7 +118,7 @@ Alignment::Alignment(const PreparedProgram& before, std::span<const Hash> keys_b
                                  after.capacities.end(), [](auto a, auto b) { return a.rate == b.rate; });
   UNITY_CHECK(same_machine, "programs prepared on different machines");
   match(keys_before, task_keys(*after.program));
-  drop_different(before, after);
+  drop_different(before, keys_before, after);
   find_changed(before.graph, after.graph);
 }
 
@@ -131,10 +135,11 @@ void Alignment::match(std::span<const Hash> before, std::span<const Hash> after)
   }
 }
 
-void Alignment::drop_different(const PreparedProgram& before, const PreparedProgram& after) {
+void Alignment::drop_different(const PreparedProgram& before, std::span<const Hash> keys,
+                               const PreparedProgram& after) {
   for (std::size_t i = 0; i < to_after_.size(); ++i) {
     if (to_after_[i] == kNone) continue;
-    if (same_task(before, i, after, to_after_[i]))
+    if (same_task(before, i, after, to_after_[i], kind_of(keys[i]) == TaskKind::communicate))
       to_before_[to_after_[i]] = static_cast<std::uint32_t>(i);
     else
       to_after_[i] = kNone;
@@ -146,17 +151,20 @@ void Alignment::find_changed(const TaskGraph& before, const TaskGraph& after) {
   auto mark = [](std::vector<std::uint8_t>& changed, std::span<const std::uint32_t> tasks) {
     for (std::uint32_t t : tasks) changed[t] = true;
   };
+  auto same_followers = [&](std::span<const std::uint32_t> then, std::span<const std::uint32_t> now) {
+    if (then.size() != now.size()) return false;
+    bool same = true;
+    for (std::size_t k = 0; k < then.size(); ++k) same &= to_after_[then[k]] == now[k];
+    return same;
+  };
   for (std::size_t i = 0; i < to_after_.size(); ++i) {
-    std::span<const std::uint32_t> then = before.followers(i), now;
-    if (to_after_[i] == kNone)
+    if (to_after_[i] == kNone) {
       changed_before[i] = true;
-    else
-      now = after.followers(to_after_[i]);
-    if (std::equal(then.begin(), then.end(), now.begin(), now.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return to_after_[a] == b; }))
-      continue;
-    mark(changed_before, then);
-    mark(changed_after, now);
+      mark(changed_before, before.followers(i));
+    } else if (!same_followers(before.followers(i), after.followers(to_after_[i]))) {
+      mark(changed_before, before.followers(i));
+      mark(changed_after, after.followers(to_after_[i]));
+    }
   }
   for (std::size_t j = 0; j < to_before_.size(); ++j) {
     if (to_before_[j] != kNone) continue;
@@ -172,16 +180,19 @@ void Alignment::find_changed(const TaskGraph& before, const TaskGraph& after) {
 
 Alignment::Changed::Changed(const TaskGraph& graph, std::span<const std::uint8_t> changed) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // a changed task, and one that it waits for
-  for (std::size_t t = 0; t < changed.size(); ++t) {
-    if (changed[t]) tasks_.push_back(static_cast<std::uint32_t>(t));
-    for (std::uint32_t follower : graph.followers(t))
-      if (changed[follower]) edges.push_back({follower, static_cast<std::uint32_t>(t)});
+  std::span<const std::uint32_t> followers = graph.all_followers(), begin = graph.followers_begin();
+  for (std::uint32_t e = 0; e < followers.size(); ++e) {
+    if (!changed[followers[e]]) continue;
+    auto next = std::upper_bound(begin.begin(), begin.end(), e);
+    edges.push_back({followers[e], static_cast<std::uint32_t>(next - begin.begin()) - 1});
   }
   std::sort(edges.begin(), edges.end());
   auto edge = edges.begin();
-  for (std::uint32_t task : tasks_) {
+  for (std::uint32_t t = 0; t < changed.size(); ++t) {
+    if (!changed[t]) continue;
+    tasks_.push_back(t);
     begin_.push_back(static_cast<std::uint32_t>(waits_for_.size()));
-    for (; edge != edges.end() && edge->first == task; ++edge) waits_for_.push_back(edge->second);
+    for (; edge != edges.end() && edge->first == t; ++edge) waits_for_.push_back(edge->second);
   }
   begin_.push_back(static_cast<std::uint32_t>(waits_for_.size()));
 }

@@ -11,8 +11,8 @@
 
 namespace unity {
 
-// By task: what tells it from others of its Program, and is equal for the same task of a similar one: its kind, phase,
-// stream, device and micro-batch, and the name of its operator or tensor. Several tasks may have one key.
+// By task: what tells it from others of its Program, and is equal for the same task of a similar one: its kind, stream
+// and device, and a hash of phase, micro-batch and the name of its operator or tensor. Several tasks may have one key.
 std::vector<Hash> task_keys(const Program& program);
 
 class Alignment {
@@ -46,7 +46,7 @@ class Alignment {
 
  private:
   void match(std::span<const Hash> before, std::span<const Hash> after);
-  void drop_different(const PreparedProgram& before, const PreparedProgram& after);
+  void drop_different(const PreparedProgram& before, std::span<const Hash> keys, const PreparedProgram& after);
   void find_changed(const TaskGraph& before, const TaskGraph& after);
 
   std::vector<std::uint32_t> to_after_, to_before_;
