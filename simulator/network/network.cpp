@@ -255,6 +255,7 @@ void Network::open_link(LinkState& link) {
   link.left = link.capacity;
   link.weight = link.frozen = 0;
   link.new_level = kNone;
+  link.fastest_fixed = 0;
   fixed_.clear();
   for (const Member& member : link.flows) {
     const Flow& flow = flows_[member.flow];
@@ -265,6 +266,7 @@ void Network::open_link(LinkState& link) {
   }
   if (!fixed_.empty()) {
     std::sort(fixed_.begin(), fixed_.end());
+    link.fastest_fixed = fixed_.back().first;
     for (std::size_t i = 0; i < fixed_.size();) {
       double rate = fixed_[i].first;
       std::uint32_t weight = 0;
@@ -330,7 +332,7 @@ bool Network::widen() {
   std::size_t flows = change_flows_.size(), links = change_links_.size();
   for (std::size_t i = 0; i < links; ++i) {  // add_flow() adds links
     const LinkState& link = links_[change_links_[i]];
-    if (link.new_level == kNone) continue;
+    if (link.new_level == kNone || link.fastest_fixed <= link.new_level * kEqual) continue;
     for (const Member& member : link.flows)
       if (flows_[member.flow].rate > link.new_level * kEqual) add_flow(member.flow);
   }

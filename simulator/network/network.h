@@ -123,6 +123,7 @@ class Network {
     std::uint32_t reached = 0, checked = 0;  // number of the change
     std::uint32_t touched = 0, noted = 0;    // turn
     double new_load = 0, new_level = 0;
+    double fastest_fixed = 0;  // rate of those that keep theirs
     double left = 0;           // for flows that are not frozen
     double share = 0;          // left / weight
     std::uint32_t weight = 0;  // times of the flows that are not frozen
