@@ -172,6 +172,34 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
   check_refused("search mlp-tiny --topology laptop --strategy pipeline --stages 3", {"3 stages", "4 devices"});
 }
 
+TEST_CASE("a step of 2BW among others takes less than one by itself, and one with flush as long") {
+  Folder folder;
+  std::string plan = folder.file("p.json");
+  unity(
+      "search bert-tiny --topology laptop --batch-per-gpu 8 --strategy pipeline --stages 4 --micro-batches 8 "
+      "--schedule "
+      "1f1b -o " +
+      plan);
+  auto simulated = [&](const std::string& options) {
+    return json::parse(unity("simulate " + plan + " --json " + options).out);
+  };
+  auto seconds = [](const json& j) { return j.at("iteration_seconds").get<double>(); };
+  json flush = simulated("--iterations 3"), delayed = simulated("--weight-versions 2bw");
+  CHECK(seconds(flush) == Approx(seconds(simulated(""))).epsilon(1e-3));
+  CHECK(seconds(delayed) < seconds(simulated("--weight-versions 2bw --iterations 1")));
+  CHECK(delayed["bubble"] < flush["bubble"]);
+  REQUIRE(delayed["iteration_ends_seconds"].size() == 4);
+  double before = delayed["iteration_ends_seconds"][1], end = delayed["iteration_ends_seconds"][2];
+  CHECK(seconds(delayed) == Approx(end - before));
+  CHECK(delayed["communication_bytes"] == flush["communication_bytes"]);
+  for (const json& d : delayed["devices"])
+    CHECK(d["compute_seconds"].get<double>() * (1 + delayed["bubble"].get<double>()) <= seconds(delayed) * (1 + 1e-9));
+  json explained = json::parse(unity("explain " + plan + " --iterations 3 --json").out);
+  CHECK(seconds(explained["steady"]) == seconds(flush));
+  CHECK_FALSE(json::parse(unity("explain " + plan + " --json").out).contains("steady"));
+  check_refused("simulate " + plan + " --iterations 256", {"--iterations", "256", "255"});
+}
+
 TEST_CASE("run of a model uses data parallelism unless told otherwise") {
   json run = json::parse(unity("run mlp-tiny --topology laptop --devices 2 --global-batch 20 --steps 2 --json").out);
   CHECK(run["strategy"] == "data-parallel");

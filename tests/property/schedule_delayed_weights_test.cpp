@@ -5,7 +5,6 @@
 
 #include "core/models/models.h"
 #include "core/plan/lower.h"
-#include "core/plan/repeat.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 #include "tests/support/stub_cost_model.h"
@@ -119,49 +118,6 @@ TEST_CASE("a pipeline with weights of one update before equals one device with t
         }
       }
     }
-}
-
-TEST_CASE("several iterations in one program train as many steps do, bit for bit") {
-  for (const char* model : {"mlp-tiny", "bert-tiny"})
-    for (WeightVersions weights : {WeightVersions::delayed, WeightVersions::newest})
-      for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::gpipe})
-        for (int iterations : {2, 3}) {
-          INFO(model << ", " << to_string(weights) << ", " << to_string(order) << ", " << iterations << " iterations");
-          Case c{{model, {{"batch", 24}}}};
-          Plan plan = c.pipeline("adam 0.01", order);
-          plan.schedule.weights = weights;
-          plan.schedule.bucket = {100'000};
-          plan.schedule.offload = Offload::activations_and_optimizer;
-          Program step = lowered(plan), program = repeat(step, iterations, order).value();
-          Training one(step, c.inputs), several(program, c.inputs);
-          std::uint64_t seed = 10;
-          for (int run = 0; run < 2; ++run) {
-            std::vector<double> losses;
-            for (int i = 0; i < iterations; ++i) {
-              for (const auto& [name, value] : random_inputs(c.serial, ++seed)) {
-                one.set_input(name, value);
-                several.set_input(name, value, i);
-              }
-              losses.push_back(one.step().loss);
-            }
-            CHECK(several.step().loss == losses.back());
-            std::size_t outputs = step.outputs.size();
-            for (std::size_t i = 0; i < losses.size(); ++i)
-              CHECK(several.output(i * outputs).reals == std::vector{losses[i]});
-            CHECK(several.steps_done() == one.steps_done());
-            for (const StateTensor& s : one.state()) {
-              INFO(s.name);
-              CHECK(several.state(s.name).reals == one.state(s.name).reals);
-            }
-          }
-        }
-}
-
-TEST_CASE("only the cpu backend takes several iterations in one program") {
-  Case c{{"mlp-tiny", {{"batch", 24}}}};
-  Program program = repeat(lowered(c.pipeline("sgd 0.1")), 2, PipelineOrder::one_f_one_b).value();
-  CHECK_THROWS_WITH(Executor(program, {"cuda"}),
-                    "backend cuda: found a program of 2 iterations, expected 1; backend cpu runs several");
 }
 
 TEST_CASE("what a run with delayed weights needs to go on holds both versions") {

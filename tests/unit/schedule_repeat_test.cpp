@@ -88,6 +88,27 @@ TEST_CASE("2BW holds p - s micro-batches on stage s, as 1F1B does") {
   }
 }
 
+TEST_CASE("several iterations are folded like one, with the same times and memory") {
+  // Two data-parallel devices: 1 us, the all-reduce, 1 us more with the output.
+  ProgramBuilder b(2);
+  std::vector<TaskId> done;
+  for (int d : {0, 1}) done.push_back(b.compute(d, 1, {}, {b.buffer(d, 500), b.buffer(d, 10, BufferCategory::weight)}));
+  TaskId sum = b.communicate(CollectiveKind::all_reduce, {0, 1}, 1000, done);
+  for (int d : {0, 1}) {
+    BufferId out = b.buffer(d, 700);
+    b.program.outputs.push_back({"out", {700}, {out}});
+    b.compute(d, 1, {sum}, {out});
+  }
+  Program program = repeat(b.program, 3, PipelineOrder::gpipe).value();
+  SimulationResult whole = simulate(program, all_pairs(2, 1)),
+                   folded = simulate(program, all_pairs(2, 1), {.fold = true});
+  CHECK(folded.iteration == whole.iteration);
+  CHECK(folded.peak_memory == whole.peak_memory);
+  CHECK(folded.memory_by_category == whole.memory_by_category);
+  // 10 f32 of weights; the output of 700 f32 only while it is computed.
+  CHECK(whole.peak_memory == std::vector<Bytes>(2, Bytes{40 + 2800}));
+}
+
 TEST_CASE("only the first and the last version of a weight are where one step would leave them") {
   // By iteration: which buffer the passes read, and which the update changes. 0: read first, 1: the newest.
   for (int iterations : {1, 2, 3, 4}) {
