@@ -216,7 +216,7 @@ SimulationResult FoldedProgram::unfold(SimulationResult result) const {
       whole.trace.memory.push_back(s);
     }
   std::sort(whole.trace.memory.begin(), whole.trace.memory.end(), [](const MemorySample& a, const MemorySample& b) {
-    return std::tuple(a.time, a.device) < std::tuple(b.time, b.device);
+    return std::tuple(a.time, a.device, a.category) < std::tuple(b.time, b.device, b.category);
   });
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     if (program.tasks[t].kind != TaskKind::communicate) continue;
