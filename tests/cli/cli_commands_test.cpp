@@ -93,6 +93,15 @@ TEST_CASE("a strategy that does not apply gives an entry with its error, and the
   CHECK(list[1]["iteration_seconds"] > 0);
 }
 
+TEST_CASE("strategies are compared on a scaled machine") {
+  std::string command = "compare bert-tiny --topology laptop --strategies data-parallel --json";
+  json plain = json::parse(unity(command).out), scaled = json::parse(unity(command + " --scale device=2").out);
+  CHECK_FALSE(plain[0].contains("scale"));
+  CHECK(scaled[0]["scale"] == json{"device=2"});
+  CHECK(scaled[0]["iteration_seconds"] < plain[0]["iteration_seconds"]);
+  check_refused(command + " --scale task:matmul=2", {"--scale task:matmul=2", "links or devices"});
+}
+
 TEST_CASE("a plan that does not fit in memory is an entry with an error") {
   Outcome o = unity(
       "compare mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB' --strategies data-parallel "
