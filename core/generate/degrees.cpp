@@ -10,6 +10,7 @@ constexpr std::array<int, 4> kPrimes = {3, 5, 7, 11};
 constexpr int kFree = 13;  // a degree of an operand that no degree of the rule meets
 constexpr std::int64_t kScale = 4LL * 3 * 5 * 7 * 11 * 13;
 constexpr std::size_t kMostAssignments = 2000;
+constexpr std::size_t kMostSlots = 6;  // of more degrees, all are the same one
 constexpr std::array<const char*, 4> kNames = {"d", "e", "f", "g"};
 
 // A degree in the pattern: of an operator, or of an operand's layout.
@@ -46,7 +47,10 @@ class DegreeNamer {
 
   bool run(AttributeTexts& attributes) {
     if (slots_.empty()) return false;
-    enumerate(0, 0, {});
+    if (slots_.size() <= kMostSlots)
+      enumerate(0, 0, {});
+    else
+      assignments_.push_back({std::vector<Choice>(slots_.size(), Choice{0, -1}), 1, {slots_[0].literal}});
     // As few literals as may be, then as many variables.
     auto rank = [](const Assignment& a) {
       int literals = 0;

@@ -29,9 +29,9 @@ Kinds kind_of(const Operator* op) {
 }  // namespace
 
 std::string_view to_string(PairFate fate) {
-  constexpr std::array<std::string_view, kPairFates> kNames = {"leaf source",   "constant", "disconnected",
-                                                               "renamed",       "unbound",  "common operator",
-                                                               "common result", "derived",  "open"};
+  constexpr std::array<std::string_view, kPairFates> kNames = {
+      "leaf source",     "constant",      "disconnected", "renamed", "unbound",
+      "common operator", "common result", "derived",      "waiting", "open"};
   return kNames[static_cast<std::size_t>(fate)];
 }
 
@@ -66,7 +66,7 @@ FamilyGraphs::FamilyGraphs(Family family) : family_(std::move(family)), graphs_(
     }
     class_range_.emplace_back(first, size());
   }
-  roads_.resize(flat_.size());
+  for (auto& roads : roads_) roads.resize(flat_.size());
 
   for (int g = 0; g < size(); ++g) {
     TermGraph t = graph(g);
@@ -148,32 +148,30 @@ PairPattern FamilyGraphs::pattern(int source, int target) const {
   return std::move(*pattern);
 }
 
-std::int64_t FamilyGraphs::add_rule(const Rule& rule, std::int64_t* wrong) {
+std::int64_t FamilyGraphs::add_rule(const Rule& rule, Roads kind) {
   Kinds needed{};
   for (std::size_t n = 0; n < rule.source_nodes; ++n) {
     Kinds k = kind_of(rule.nodes[n].op);
     needed[0] |= k[0], needed[1] |= k[1];
   }
-  std::int64_t added = 0;
+  std::int64_t wrong = 0;
   for (std::size_t g = 0; g < flat_.size(); ++g) {
     if ((needed[0] & ~kinds_[g][0]) || (needed[1] & ~kinds_[g][1])) continue;
     for (TermGraph made : rewrite_term(graphs_.terms, rule, flat_[g], degrees_)) {
       auto same = [&](std::int32_t a, std::int32_t b) {
         return a < 0 || graphs_.terms.value(a).logical == graphs_.terms.value(b).logical;
       };
-      if (wrong && (!same(made.first, flat_[g].first) || !same(made.second, flat_[g].second))) ++*wrong;
+      if (!same(made.first, flat_[g].first) || !same(made.second, flat_[g].second)) ++wrong;
       auto found = index_.find(key_of(made));
       if (found == index_.end() || class_of_[static_cast<std::size_t>(found->second)] != class_of_[g]) continue;
-      std::vector<std::int32_t>& roads = roads_[g];
-      if (std::find(roads.begin(), roads.end(), found->second) != roads.end()) continue;
-      roads.push_back(found->second);
-      ++added;
+      std::vector<std::int32_t>& roads = roads_[static_cast<std::size_t>(kind)][g];
+      if (std::find(roads.begin(), roads.end(), found->second) == roads.end()) roads.push_back(found->second);
     }
   }
-  return added;
+  return wrong;
 }
 
-std::vector<int> FamilyGraphs::reach(int from, int steps) const {
+std::vector<int> FamilyGraphs::reach(int from, int steps, Roads kind) const {
   auto [first, last] = equals(from);
   std::vector<bool> seen(static_cast<std::size_t>(last - first), false);
   std::vector<int> reached = {from};
@@ -181,11 +179,12 @@ std::vector<int> FamilyGraphs::reach(int from, int steps) const {
   for (std::size_t begin = 0; steps > 0; --steps) {
     std::size_t end = reached.size();
     for (; begin < end; ++begin)
-      for (std::int32_t to : roads_[static_cast<std::size_t>(reached[begin])])
-        if (!seen[static_cast<std::size_t>(to - first)]) {
-          seen[static_cast<std::size_t>(to - first)] = true;
-          reached.push_back(to);
-        }
+      for (std::size_t k = 0; k <= static_cast<std::size_t>(kind); ++k)
+        for (std::int32_t to : roads_[k][static_cast<std::size_t>(reached[begin])])
+          if (!seen[static_cast<std::size_t>(to - first)]) {
+            seen[static_cast<std::size_t>(to - first)] = true;
+            reached.push_back(to);
+          }
   }
   std::sort(reached.begin(), reached.end());
   return reached;

@@ -23,9 +23,10 @@ enum class PairFate : std::uint8_t {
   common_operator,  // both end in the same operator on equal operands: a pair of smaller graphs says it
   common_result,    // one of two results is the same value
   derived,          // the rules at hand lead from one to the other
+  waiting,          // only with rules that stood their tests but are not proved
   open,
 };
-inline constexpr std::size_t kPairFates = 9;
+inline constexpr std::size_t kPairFates = 10;
 std::string_view to_string(PairFate fate);
 
 class FamilyGraphs {
@@ -48,12 +49,17 @@ class FamilyGraphs {
   PairFate fate(int source, int target) const;
   PairPattern pattern(int source, int target) const;
 
-  // Draws the rule's roads; returns how many are new. `wrong`: results of another value than the graph's, which a sound
-  // rule never gives.
-  std::int64_t add_rule(const Rule& rule, std::int64_t* wrong = nullptr);
+  // Which rules a road needs: proved ones, or any that hold on instances.
+  enum class Roads : std::uint8_t { proved, tested };
 
-  // The graphs that at most `steps` applications of the rules make of `from`, itself included; in order.
-  std::vector<int> reach(int from, int steps) const;
+  // Draws the rule's roads. Returns the number of results of another value than the graph's, which a sound rule never
+  // gives.
+  std::int64_t add_rule(const Rule& rule, Roads roads);
+  // A tested road between these two graphs alone.
+  void add_road(int source, int target) { roads_[1][static_cast<std::size_t>(source)].push_back(target); }
+
+  // The graphs that at most `steps` roads lead to from `from`, itself included; in order. Roads::tested: of both kinds.
+  std::vector<int> reach(int from, int steps, Roads roads) const;
 
  private:
   bool canonical_leaves(int g) const;
@@ -70,7 +76,7 @@ class FamilyGraphs {
   std::vector<std::array<std::uint64_t, 2>> kinds_;  // by graph: which operators occur
   std::vector<PairFate> alone_;                      // by graph: why it is no source; open: it may be
   std::unordered_map<std::uint64_t, int> index_;
-  std::vector<std::vector<std::int32_t>> roads_;
+  std::array<std::vector<std::vector<std::int32_t>>, 2> roads_;  // [Roads][graph]
 };
 
 }  // namespace unity

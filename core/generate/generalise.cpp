@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
+#include <set>
 
 #include "core/generate/degrees.h"
 #include "core/graph/lexer.h"
@@ -13,17 +13,11 @@
 namespace unity {
 namespace {
 
-// A side condition; "{1}" in its text stands for dimension 1, however that is written.
-struct SideCondition {
-  std::string text;
-  bool operator==(const SideCondition&) const = default;
-};
-
 // A rule in the making.
 struct Form {
   AttributeTexts attributes;
-  std::vector<SideCondition> conditions;
-  std::map<std::int64_t, std::string> dims;  // how dimensions are written that are not literals
+  std::vector<std::string> conditions;
+  std::set<std::int64_t> named_dims;  // that are not literals any more
 };
 
 bool is_list(const AttributeValue& v) { return std::holds_alternative<std::vector<std::int64_t>>(v); }
@@ -33,7 +27,7 @@ class Generaliser {
   Generaliser(const PairPattern& pattern, std::string name, const GeneraliseOptions& options)
       : p_(pattern), name_(std::move(name)), options_(options) {
     for (const PairPattern::Node& node : p_.nodes) specs_.push_back(node.op.op->attributes());
-    infer_logical();
+    for (const ParallelShape& layout : p_.layouts) variables_.push_back(layout.shape());
   }
 
   Generalised run() {
@@ -41,14 +35,17 @@ class Generaliser {
     Form form{literal_attributes(p_), {}, {}};
     name_degrees(p_, form.attributes);
     target_reals(form);
-    conditions(form);
     if (!start(form, result.why)) return result;
-    Form cautious = form;
+    Form literal = form;
     generalise_attributes(form);
     generalise_dims(form);
     last_dims(form);
     drop_conditions(form);
-    for (const Form& f : {form, cautious}) {
+    Form at_ranks = form;
+    for (Form* f : {&at_ranks, &literal})
+      for (std::size_t v = 0; v < p_.values.size(); ++v)
+        add(*f, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
+    for (const Form& f : {form, at_ranks, literal}) {
       auto rule = parse(f);
       if (rule && (result.forms.empty() || print(result.forms.back()) != print(*rule)))
         result.forms.push_back(std::move(*rule));
@@ -59,25 +56,7 @@ class Generaliser {
  private:
   // ---- Rules of forms
 
-  std::string text(const Form& form) const {
-    std::vector<std::string> conditions;
-    for (const SideCondition& c : form.conditions) {
-      std::string filled;
-      for (std::size_t i = 0; i < c.text.size(); ++i) {
-        if (c.text[i] != '{') {
-          filled += c.text[i];
-          continue;
-        }
-        std::int64_t dim = c.text[i + 1] - '0';
-        auto named = form.dims.find(dim);
-        filled += named == form.dims.end() ? std::to_string(dim) : named->second;
-        i += 2;
-      }
-      if (std::find(conditions.begin(), conditions.end(), filled) == conditions.end())
-        conditions.push_back(std::move(filled));
-    }
-    return rule_text(p_, name_, form.attributes, conditions);
-  }
+  std::string text(const Form& form) const { return rule_text(p_, name_, form.attributes, form.conditions); }
 
   std::optional<Rule> parse(const Form& form) const {
     try {
@@ -100,108 +79,31 @@ class Generaliser {
 
   // ---- What the pattern says
 
-  void infer_logical() {
-    for (const ParallelShape& layout : p_.layouts) variables_.push_back(layout.shape());
-    for (const PairPattern::Node& node : p_.nodes) {
-      std::vector<Shape> operands;
-      for (PatternValue v : node.inputs) operands.push_back(logical(v));
-      auto table = node.op.op->axes(node.op.attributes, operands);
-      UNITY_CHECK(table.ok(), "{}", table.error().message);
-      std::vector<Shape> results;
-      for (const OperandAxes& out : table->outputs) results.push_back(operand_shape(*table, out));
-      if (node.op.op->category() == OpCategory::parallelization) results = {operands[0]};
-      tables_.push_back(std::move(*table));
-      logical_.push_back(std::move(results));
-    }
-  }
-  const Shape& logical(PatternValue v) const {
-    if (v.variable >= 0) return variables_[static_cast<std::size_t>(v.variable)];
-    return logical_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.output)];
+  static void add(Form& form, std::string condition) {
+    if (std::find(form.conditions.begin(), form.conditions.end(), condition) == form.conditions.end())
+      form.conditions.push_back(std::move(condition));
   }
 
-  // The dimensions of variables from which a dimension of a value stems.
-  void trace(PatternValue v, std::int64_t dim, std::vector<std::pair<int, std::int64_t>>& found) const {
-    if (v.variable >= 0) {
-      std::pair<int, std::int64_t> at(v.variable, dim);
-      if (std::find(found.begin(), found.end(), at) == found.end()) found.push_back(at);
-      return;
-    }
-    auto n = static_cast<std::size_t>(v.node);
-    const AxisTable& table = tables_[n];
-    const auto& dims = table.outputs[std::min(static_cast<std::size_t>(v.output), table.outputs.size() - 1)].dims;
-    if (dim < 0 || dim >= static_cast<std::int64_t>(dims.size())) return;
-    int axis = split_axis(table, dims[static_cast<std::size_t>(dim)]);
-    for (std::size_t i = 0; axis >= 0 && i < p_.nodes[n].inputs.size(); ++i)
-      for (std::size_t j = 0; j < table.inputs[i].dims.size(); ++j)
-        if (split_axis(table, table.inputs[i].dims[j]) == axis)
-          trace(p_.nodes[n].inputs[i], static_cast<std::int64_t>(j), found);
-  }
+  // ---- The first form that stands: without conditions; at these ranks; with operands of one shape; of serial ones
 
-  void under(PatternValue v, std::vector<int>& variables) const {
-    if (v.variable >= 0) {
-      if (std::find(variables.begin(), variables.end(), v.variable) == variables.end()) variables.push_back(v.variable);
-      return;
-    }
-    for (PatternValue in : p_.nodes[static_cast<std::size_t>(v.node)].inputs) under(in, variables);
-  }
-
-  const std::string& name_of(int variable) const { return p_.values[static_cast<std::size_t>(variable)]; }
-
-  static void add(Form& form, std::string text) {
-    SideCondition c{std::move(text)};
-    if (std::find(form.conditions.begin(), form.conditions.end(), c) == form.conditions.end())
-      form.conditions.push_back(std::move(c));
-  }
-
-  // ---- Candidates for conditions
-
-  void conditions(Form& form) {
-    for (std::size_t n = p_.source_nodes; n < p_.nodes.size(); ++n) layout_conditions(form, n);
+  bool start(Form& form, std::string& why) const {
+    Form ranks = form;
+    for (std::size_t v = 0; v < p_.values.size(); ++v)
+      add(ranks, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
+    Form alike = ranks;
     for (std::size_t v = 0; v < p_.values.size(); ++v)
       for (std::size_t w = v + 1; w < p_.values.size(); ++w)
         if (variables_[v] == variables_[w])
           for (std::size_t i = 0; i < variables_[v].dims.size(); ++i)
-            add(form, fmt::format("dim({0}, {2}) == dim({1}, {2})", p_.values[v], p_.values[w], i));
-    for (std::size_t v = 0; v < p_.values.size(); ++v)
-      add(form, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
-  }
-
-  // What a parallelization operator of the target needs of the variables that it lays out.
-  void layout_conditions(Form& form, std::size_t n) {
-    const PairPattern::Node& node = p_.nodes[n];
-    const std::string& op = node.op.op->name();
-    std::vector<int> variables;
-    under(node.inputs.empty() ? PatternValue{} : node.inputs[0], variables);
-    if (op == "stack_partials" || op == "replicate")
-      for (int v : variables) add(form, fmt::format("partials({}) == 1", name_of(v)));
-    if (op != "partition" && op != "combine") return;
-    const std::string& degree = form.attributes[n][1];
-    std::int64_t dim = int_attribute(node.op.attributes, 0);
-    std::vector<std::pair<int, std::int64_t>> stems;
-    trace(node.inputs[0], dim, stems);
-    for (auto [v, i] : stems) {
-      if (op == "partition")
-        add(form, fmt::format("degree({0}, {{{1}}})*{2} <= dim({0}, {{{1}}})", name_of(v), i, degree));
-      else
-        add(form, fmt::format("divides({2}, degree({0}, {{{1}}}))", name_of(v), i, degree));
-    }
-  }
-
-  // The first form that stands: with the conditions above; with serial operands.
-  bool start(Form& form, std::string& why) {
-    Form serial = form;
+            add(alike, fmt::format("dim({0}, {2}) == dim({1}, {2})", p_.values[v], p_.values[w], i));
+    Form serial = alike;
     for (std::size_t v = 0; v < p_.values.size(); ++v) {
       add(serial, fmt::format("partials({}) == 1", p_.values[v]));
       add(serial, fmt::format("copies({}) == 1", p_.values[v]));
       for (std::size_t i = 0; i < variables_[v].dims.size(); ++i)
-        add(serial, fmt::format("degree({}, {{{}}}) == 1", p_.values[v], i));
+        add(serial, fmt::format("degree({}, {}) == 1", p_.values[v], i));
     }
-    // Some of the candidates contradict others: a dimension from which degrees are taken needs no room for more.
-    auto without = [](Form f, std::string_view what) {
-      std::erase_if(f.conditions, [&](const SideCondition& c) { return c.text.find(what) != std::string::npos; });
-      return f;
-    };
-    for (const Form& f : {form, without(form, "<="), without(form, "divides"), without(serial, "divides")})
+    for (const Form& f : {form, ranks, alike, serial})
       for (Form& sized : list_choices(f))
         if (holds(sized, &why)) {
           form = std::move(sized);
@@ -286,7 +188,7 @@ class Generaliser {
       for (const Form& f : forms)
         for (const std::string& list : lists) {
           more.push_back(f);
-          more.back().conditions.insert(more.back().conditions.begin(), {fmt::format("{} == {}", variable, list)});
+          more.back().conditions.insert(more.back().conditions.begin(), fmt::format("{} == {}", variable, list));
         }
       forms = std::move(more);
     }
@@ -364,11 +266,11 @@ class Generaliser {
       for (std::size_t i = 0; i < specs_[n].size(); ++i)
         if (is_dim(n, i) && int_attribute(p_.nodes[n].op.attributes, i) == dim)
           form.attributes[n][i] = n < p_.source_nodes ? source : target;
-    form.dims[dim] = target;
+    form.named_dims.insert(dim);
   }
 
   static void without_ranks(Form& form) {
-    std::erase_if(form.conditions, [](const SideCondition& c) { return c.text.starts_with("rank("); });
+    std::erase_if(form.conditions, [](const std::string& c) { return c.starts_with("rank("); });
   }
 
   void generalise_dims(Form& form) const {
@@ -394,7 +296,7 @@ class Generaliser {
   // A dimension that is the last one of a variable, at any rank of it.
   void last_dims(Form& form) const {
     for (std::int64_t dim : dims_in(false)) {
-      if (form.dims.contains(dim)) continue;
+      if (form.named_dims.contains(dim)) continue;
       for (std::size_t v = 0; v < p_.values.size(); ++v) {
         if (static_cast<std::int64_t>(variables_[v].dims.size()) != dim + 1) continue;
         std::string last = fmt::format("rank({}) - 1", p_.values[v]);
@@ -403,7 +305,7 @@ class Generaliser {
         Form changed = form;
         write_dim(changed, dim, bound ? "z" : last, bound ? "z" : last);
         without_ranks(changed);
-        if (bound) changed.conditions.push_back({fmt::format("z == {}", last)});
+        if (bound) changed.conditions.push_back(fmt::format("z == {}", last));
         for (std::size_t w = 0; w < p_.values.size(); ++w)
           if (w != v) add(changed, fmt::format("rank({}) == {}", p_.values[w], variables_[w].dims.size()));
         if (adopt(form, std::move(changed))) break;
@@ -424,8 +326,6 @@ class Generaliser {
   GeneraliseOptions options_;
   std::vector<std::vector<AttributeSpec>> specs_;
   std::vector<Shape> variables_;
-  std::vector<std::vector<Shape>> logical_;  // by node and result
-  std::vector<AxisTable> tables_;
 };
 
 }  // namespace
@@ -441,9 +341,10 @@ static bool equal(const RuleInstance& instance, std::uint64_t seed) {
 bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why) {
   InstanceSampler sampler(rule, {options.seed, 4, {1, 1, 2, 3, 4, 6}, 60, false});
   int found = 0;
-  for (int i = 0; i < options.instances; ++i) {
+  for (int i = 0; i < 2 * options.instances && found < options.instances; ++i) {
     auto next = sampler.next();
     if (!next) break;
+    if (next->fault == InstanceFault::target) continue;  // no application
     if (next->fault != InstanceFault::none) {
       if (why) *why = next->why;
       return false;

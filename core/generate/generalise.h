@@ -1,5 +1,6 @@
 // From a pair of equal graphs at degree 2 to a rule: degrees become variables, other attributes where both sides agree,
-// dimensions where any will do; side conditions are those without which a random instance contradicts the rule.
+// dimensions where any will do; side conditions are those without which a random instance contradicts the rule. (An
+// ill-typed target is no contradiction: there the rule is not applied, see core/rewrite/apply.h.)
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace unity {
 
 struct GeneraliseOptions {
   std::uint64_t seed = 1;
-  int instances = 12;  // random instances that a form of the rule must stand, at each step
+  int instances = 32;  // random instances that a form of the rule must stand, at each step
 };
 
 struct Generalised {

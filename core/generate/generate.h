@@ -20,15 +20,17 @@ namespace unity {
 
 struct ProofOutcome {
   bool proved = false;
-  std::string why;  // of what is not proved
+  std::string why;     // of what is not proved
+  bool wrong = false;  // it was refuted, not just not proved
 };
 
 struct GenerateOptions {
   std::vector<Family> families;  // none: default_families()
+  bool sharding = true;          // how every operator may be split, too (sharding.h)
   int steps = 3;                 // applications of kept rules that make a pair a derived one
   int jobs = 0;                  // threads; 0: one for each core. The result is the same for any number
   std::uint64_t seed = 1;        // of random instances
-  int instances = 12;            // that a form of a rule must stand
+  int instances = 32;            // that a form of a rule must stand
   // Finished candidates are written there and not worked on again; empty: nowhere.
   std::string resume_directory;
   // Called after each round, from the calling thread: a line about what is being done.
@@ -40,7 +42,7 @@ struct GenerateOptions {
 
 struct GeneratedRule {
   Rule rule;
-  std::string family;   // where it was found
+  std::string family;   // where it was found; "sharding"
   std::string subject;  // the file that it belongs to: "matmul"
   int size = 0;         // operators of both sides together, in the pair that it stems from
 };
@@ -63,6 +65,7 @@ struct GenerateResult {
   std::vector<RejectedCandidate> contradicted;  // no general form stood its instances
   std::vector<RejectedCandidate> unproved;      // stood them, but no proof was found
   std::vector<FamilyReport> families;
+  std::int64_t shardings = 0;      // pairs of sharding.h
   std::int64_t candidates = 0;     // distinct pairs, as rules of degree 2, that were not derived when they were met
   std::int64_t derived_later = 0;  // of these: derived by rules that were kept in between
   std::int64_t same_rule = 0;      // of these: their general form was there already

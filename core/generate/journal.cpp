@@ -12,15 +12,17 @@
 namespace unity {
 namespace {
 
-constexpr std::array<std::string_view, 3> kVerdicts = {"kept", "unproved", "contradicted"};
+constexpr std::array<std::string_view, 4> kVerdicts = {"kept", "unproved", "contradicted", "refuted"};
 
 // An entry is "candidate HASH VERDICT LINES", the reason on one line, the rule's LINES lines, and "end HASH".
 std::string print_entry(Hash key, const JournalEntry& e) {
   std::string why = e.why;
   std::replace(why.begin(), why.end(), '\n', ' ');
   auto lines = std::count(e.rule.begin(), e.rule.end(), '\n');
-  return fmt::format("candidate {:016x} {} {}\n{}\n{}end {:016x}\n", key,
-                     kVerdicts[static_cast<std::size_t>(e.verdict)], lines, why, e.rule, key);
+  return fmt::format(
+      "candidate {:016x} {} {}\n{}\n{}end {:016x}\n", key,
+      kVerdicts[e.verdict == JournalEntry::Verdict::unproved && e.wrong ? 3 : static_cast<std::size_t>(e.verdict)],
+      lines, why, e.rule, key);
 }
 
 }  // namespace
@@ -47,7 +49,8 @@ Journal::Journal(const std::string& directory, std::uint64_t options) : options_
       entry.rule += line + "\n";
     }
     if (!whole || !std::getline(in, line) || line != fmt::format("end {:016x}", key)) continue;
-    entry.verdict = static_cast<JournalEntry::Verdict>(found - kVerdicts.begin());
+    entry.wrong = found - kVerdicts.begin() > 1;
+    entry.verdict = static_cast<JournalEntry::Verdict>(found - kVerdicts.begin() == 3 ? 1 : found - kVerdicts.begin());
     entries_[key] = std::move(entry);
   }
 }

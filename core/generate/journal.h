@@ -13,8 +13,9 @@ namespace unity {
 struct JournalEntry {
   enum class Verdict : std::uint8_t { kept, unproved, contradicted };
   Verdict verdict = Verdict::contradicted;
-  std::string rule;  // its text, of a kept or unproved one
-  std::string why;   // of the others
+  std::string rule;    // its text, of a kept or unproved one
+  std::string why;     // of the others
+  bool wrong = false;  // an unproved rule was refuted; of contradicted ones always
 };
 
 class Journal {

@@ -179,6 +179,7 @@ class Attempt {
         return list;
       }
       default:
+        if (spec.required) return of_example ? *of_example : AttributeValue(std::string());
         return spec.fallback;
     }
   }
