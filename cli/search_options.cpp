@@ -1,12 +1,14 @@
 #include "cli/search_options.h"
 
 #include <algorithm>
+#include <set>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/progress.h"
 #include "core/base/text.h"
 #include "core/graph/evaluate.h"
+#include "core/rewrite/library.h"
 
 namespace unity::cli {
 
@@ -44,6 +46,8 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
   command.add_option("--memory-limit", memory_limit, "Memory per device, as in '12 GB' (default: as the device has)");
   command.add_option("--parallelism", parallelism,
                      "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)");
+  command.add_option("--rules", rules,
+                     "Further rules of substitution: FILE.rules with its proofs (unity rules verify FILE --write)");
   command.add_option("--optimizer", optimizer,
                      "As in 'adam 1e-4' or 'sgd 0.1 momentum=0.9 weight_decay=1e-4' (default: the model's)");
   at_least_one(command.add_option("--stages", search.stages,
@@ -59,6 +63,14 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   SearchOptions o = search;
   o.strategy = strategy;
   o.memory_limit = parse_memory("--memory-limit", memory_limit);
+  std::set<std::string> names;
+  for (const Rule& rule : rule_library()) names.insert(rule.name);
+  for (const std::string& path : rules)
+    for (Rule& rule : load_proved_rules(path)) {
+      if (!names.insert(rule.name).second)
+        throw_input_error("--rules: {}: rule '{}' is there already, in the library or another file", path, rule.name);
+      o.rules.push_back(std::move(rule));
+    }
   if (!parallelism.empty()) o.parallelism = split_list("--parallelism", parallelism);
   o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
   schedule.apply(o.schedule);

@@ -21,13 +21,14 @@ struct ScheduleOptions {
   void apply(Schedule& schedule) const;
 };
 
-// --budget --alpha --seed --memory-limit --parallelism --jobs --optimizer --stages --parts --micro-batches, and
+// --budget --alpha --seed --memory-limit --parallelism --rules --jobs --optimizer --stages --parts --micro-batches, and
 // those of ScheduleOptions.
 struct SearchSettings {
   SearchOptions search;
   std::string memory_limit;
-  std::string parallelism;  // comma-separated
-  std::string optimizer;    // "adam 1e-4"; empty: the model's
+  std::string parallelism;         // comma-separated
+  std::string optimizer;           // "adam 1e-4"; empty: the model's
+  std::vector<std::string> rules;  // files of proved rules
   ScheduleOptions schedule;
 
   void add(CLI::App& command, bool with_budget = true, bool short_schedule = true);

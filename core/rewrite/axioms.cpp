@@ -1,5 +1,6 @@
 #include "core/rewrite/axioms.h"
 
+#include <map>
 #include <set>
 
 #include "core/rewrite/rule_text.h"
@@ -33,7 +34,7 @@ Hash hash_table(const AxisTable& table) {
   return h;
 }
 
-Hash hash_definition(const Operator& op) {
+Hash compute_definition(const Operator& op) {
   Hash h = combine(hash_text(op.name()), hash_text(op.axioms()));
   for (const Example& example : op.examples()) {
     Attributes attributes = complete_attributes(op.name(), op.attributes(), example.attributes).value();
@@ -41,6 +42,16 @@ Hash hash_definition(const Operator& op) {
     if (table.ok()) h = combine(combine(h, hash_attributes(attributes)), hash_table(*table));
   }
   return h;
+}
+
+Hash hash_definition(const std::string& name) {
+  static const std::map<std::string, Hash> hashes = [] {
+    std::map<std::string, Hash> all;
+    for (const Operator* op : all_operators()) all[op->name()] = compute_definition(*op);
+    return all;
+  }();
+  auto found = hashes.find(name);
+  return found == hashes.end() ? hash_text(name) : found->second;
 }
 
 void add_operators(const Rule& rule, std::set<std::string>& names) {
@@ -73,8 +84,7 @@ Hash axioms_hash(const Rule& rule, const std::vector<std::string>& used) {
       names.insert(name.substr(open + 1, name.find_first_of(".)", open) - open - 1));
   }
   Hash h = kSchemas;
-  for (const std::string& name : names)
-    h = combine(h, find_operator(name) ? hash_definition(get_operator(name)) : hash_text(name));
+  for (const std::string& name : names) h = combine(h, hash_definition(name));
   return h;
 }
 

@@ -39,8 +39,19 @@ struct Instantiation {
 Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& variables,
                           const std::vector<AttributeValue>& attributes);
 
-// Whether both sides have equal outputs on random leaves, in integers modulo a prime. Of an instance without fault.
-bool evaluates_equal(const RuleInstance& instance, std::uint64_t seed);
+// How the outputs of both sides compare on random leaves.
+enum class Agreement : std::uint8_t {
+  exact,     // equal in integers modulo a prime, where nonlinear functions have stand-ins: no accident
+  rounding,  // only in real numbers, within rounding: an identity of the real functions (relu(relu(x)) = relu(x)),
+             // or nearly one
+  none,      // different: one side is wrong
+};
+
+// Of an instance without fault.
+Agreement compare_sides(const RuleInstance& instance, std::uint64_t seed);
+inline bool evaluates_equal(const RuleInstance& instance, std::uint64_t seed) {
+  return compare_sides(instance, seed) == Agreement::exact;
+}
 
 struct SampleOptions {
   std::uint64_t seed = 1;

@@ -1,8 +1,10 @@
 // Finding shapes and attributes at which a rule's source is well-typed: first logical shapes, operator by operator,
 // then layouts, from the shardings of the operators back through the parallelization operators to the variables.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/random.h"
+#include "core/rewrite/condition_facts.h"
 #include "core/rewrite/instance.h"
 
 namespace unity {
@@ -30,8 +32,10 @@ class Draw {
 
 class Attempt {
  public:
-  Attempt(const Rule& rule, const SampleOptions& options, std::uint64_t seed)
+  Attempt(const Rule& rule, const ConditionFacts& facts, const SampleOptions& options, std::uint64_t seed)
       : rule_(rule),
+        facts_(facts),
+        sizes_(facts.sizes()),
         options_(options),
         draw_(seed),
         leaves_(rule.values.size()),
@@ -48,7 +52,7 @@ class Attempt {
     }
     for (std::size_t n : stacks()) alike(n);
     for (std::size_t v = 0; v < leaves_.size(); ++v)
-      if (!leaves_[v].node.valid()) add_leaf(v, {random_dims(rank()), DType::f32});
+      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, random_dims(rank()), sizes_), DType::f32});
     for (std::size_t n = 0; n < rule_.source_nodes; ++n) {
       auto chosen = choose_attributes(n, nullptr);
       if (!chosen.ok()) return chosen.error();
@@ -72,7 +76,8 @@ class Attempt {
     }
     std::vector<ParallelShape> variables;
     for (std::size_t v = 0; v < layouts_.size(); ++v)
-      variables.push_back(layouts_[v] ? *layouts_[v] : random_layout(pcg_.shape(leaves_[v])));
+      variables.push_back(
+          layouts_[v] ? *layouts_[v] : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
     std::vector<AttributeValue> attributes;
     for (auto& attribute : attributes_) attributes.push_back(attribute ? *attribute : std::int64_t{1});
     Instantiation result = instantiate(rule_, variables, attributes);
@@ -91,6 +96,10 @@ class Attempt {
   }
 
   // ---- Logical shapes, in a graph without parallelism
+
+  Dims fit(std::size_t v, Dims dims, ConditionFacts::Sizes& sizes) {
+    return facts_.fit(v, std::move(dims), sizes, [this] { return draw_.of(kSizes); });
+  }
 
   void add_leaf(std::size_t v, const Shape& shape) {
     auto leaf =
@@ -136,7 +145,7 @@ class Attempt {
     for (std::size_t v : variables)
       if (leaves_[v].node.valid()) shape = pcg_.shape(leaves_[v]).shape();
     for (std::size_t v : variables)
-      if (!leaves_[v].node.valid()) add_leaf(v, shape);
+      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, shape.dims, sizes_), shape.dtype});
   }
 
   Bindings bindings() const { return {pcg_, nodes_, leaves_, attributes_}; }
@@ -170,6 +179,7 @@ class Attempt {
         return list;
       }
       default:
+        if (spec.required) return of_example ? *of_example : AttributeValue(std::string());
         return spec.fallback;
     }
   }
@@ -221,15 +231,14 @@ class Attempt {
       std::vector<Shape> shapes = example ? from_example(*node.op, *example, operands) : from_known(operands);
       // One variable in two places has one shape.
       std::vector<std::optional<Shape>> of_variable(leaves_.size());
+      ConditionFacts::Sizes sizes = sizes_;
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         std::vector<std::size_t> variables;
         variables_of(node.inputs[i], variables);
         for (std::size_t v : variables) {
           if (leaves_[v].node.valid()) continue;
-          if (of_variable[v])
-            shapes[i] = *of_variable[v];
-          else
-            of_variable[v] = shapes[i];
+          if (!of_variable[v]) of_variable[v] = {fit(v, shapes[i].dims, sizes), shapes[i].dtype};
+          shapes[i] = *of_variable[v];
         }
       }
       auto table = node.op->axes(*attributes, shapes);
@@ -241,6 +250,7 @@ class Attempt {
         last = fail("{} has {} results, expected {}", node.op->name(), table->outputs.size(), node.results);
         continue;
       }
+      sizes_ = std::move(sizes);
       for (std::size_t v = 0; v < of_variable.size(); ++v)
         if (of_variable[v]) add_leaf(v, *of_variable[v]);
       std::vector<ValueRef> inputs;
@@ -305,6 +315,49 @@ class Attempt {
     return shape;
   }
 
+  // The layout of a variable, changed so that the parallelization operators over it find what they take away.
+  ParallelShape supplied(std::size_t variable, ParallelShape shape) {
+    for (int t = 0; t < kProposals; ++t) {
+      std::vector<std::optional<ParallelShape>> made(rule_.source_nodes);
+      bool changed = false;
+      for (std::size_t n = 0; n < rule_.source_nodes && !changed; ++n) {
+        const PatternNode& node = rule_.nodes[n];
+        if (computes(n) || node.inputs.size() != 1) continue;
+        PatternValue in = node.inputs[0];
+        if (in.variable == static_cast<int>(variable))
+          made[n] = shape;
+        else if (in.node >= 0)
+          made[n] = made[static_cast<std::size_t>(in.node)];
+        auto attributes = choose_attributes(n, nullptr);
+        if (!made[n] || !attributes.ok()) continue;
+        auto result = infer_parallel_shapes(*node.op, *attributes, {*made[n]});
+        if (result.ok()) {
+          made[n] = (*result)[0];
+          continue;
+        }
+        changed = supply(shape, node.op->name(), *attributes);
+        if (!changed) return shape;
+      }
+      if (!changed) break;
+    }
+    return shape;
+  }
+
+  // What this operator lacks; false when nothing helps.
+  static bool supply(ParallelShape& shape, const std::string& op, const Attributes& attributes) {
+    if (op == "reduce") return shape.partials *= static_cast<int>(int_attribute(attributes, 0)), shape.partials < 1000;
+    if (op == "replicate") return std::exchange(shape.partials, 1) > 1;
+    if (attributes.size() < 2 || int_attribute(attributes, 0) < 0 ||
+        int_attribute(attributes, 0) >= static_cast<std::int64_t>(shape.dims.size()))
+      return false;
+    ParallelDim& dim = shape.dims[static_cast<std::size_t>(int_attribute(attributes, 0))];
+    auto d = static_cast<int>(int_attribute(attributes, 1));
+    if (op == "combine") return dim.degree *= d, dim.degree <= dim.size;
+    if (op == "partition") return std::exchange(dim.degree, 1) > 1;
+    if (op == "batch") return dim.micro *= d, dim.size % (dim.degree * dim.micro) == 0;
+    return false;
+  }
+
   // The layout of a value, when those of the variables under it are known.
   Result<std::optional<ParallelShape>> layout(PatternValue v) {
     if (v.variable >= 0) return layouts_[static_cast<std::size_t>(v.variable)];
@@ -327,14 +380,16 @@ class Attempt {
   Result<void> lay_out(PatternValue v, ParallelShape shape) {
     if (v.variable >= 0) {
       auto& is = layouts_[static_cast<std::size_t>(v.variable)];
-      if (is && *is != shape) return fail("a variable is {}, expected {}", to_string(*is), to_string(shape));
+      ParallelShape wanted = is ? *is : facts_.pinned(static_cast<std::size_t>(v.variable), shape);
+      if (wanted != shape) return fail("a variable is {}, expected {}", to_string(wanted), to_string(shape));
       is = shape;
       return {};
     }
     auto n = static_cast<std::size_t>(v.node);
     const PatternNode& node = rule_.nodes[n];
-    Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     const std::string& op = node.op->name();
+    if (computes(n)) return fail("{} is computed, so that its layout can't be chosen", op);
+    Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     auto undo = [&](int& degree, std::int64_t d, bool multiplied) -> Result<void> {
       if (d < 1 || (multiplied && degree % d != 0)) return fail("{}: degree {} does not lead to {}", op, d, degree);
       degree = static_cast<int>(multiplied ? degree / d : degree * d);
@@ -379,6 +434,24 @@ class Attempt {
     for (PatternValue in : rule_.nodes[n].inputs) factors(in, split, copies);
   }
 
+  // What the parallelization operators over an operator take away of its results.
+  void demands(PatternValue v, const AxisTable& table, std::vector<int>& split, int& summed) {
+    for (std::size_t m = 0; m < rule_.source_nodes; ++m) {
+      const PatternNode& user = rule_.nodes[m];
+      if (computes(m) || std::find(user.inputs.begin(), user.inputs.end(), v) == user.inputs.end()) continue;
+      auto attributes = choose_attributes(m, nullptr);
+      if (!attributes.ok()) continue;
+      if (user.op->name() == "reduce") summed *= static_cast<int>(int_attribute(*attributes, 0));
+      if (user.op->name() == "combine") {
+        const auto& dims = table.outputs[0].dims;
+        auto dim = static_cast<std::size_t>(int_attribute(*attributes, 0));
+        int axis = dim < dims.size() ? split_axis(table, dims[dim]) : -1;
+        if (axis >= 0) split[static_cast<std::size_t>(axis)] *= static_cast<int>(int_attribute(*attributes, 1));
+      }
+      demands({-1, static_cast<int>(m), 0}, table, split, summed);
+    }
+  }
+
   // A sharding of the operator that agrees with the operands whose layouts are known gives those of the others.
   Result<void> choose_layouts(std::size_t n) {
     const PatternNode& node = rule_.nodes[n];
@@ -389,7 +462,7 @@ class Attempt {
     for (int t = 0; t < kProposals; ++t) {
       layouts_ = before;
       results_ = results_before;
-      auto done = propose_layouts(node, table);
+      auto done = propose_layouts(n, table);
       if (done.ok()) {
         if (auto shape = layout({-1, static_cast<int>(n), 0}); shape.ok())
           return {};
@@ -402,7 +475,8 @@ class Attempt {
     return last;
   }
 
-  Result<void> propose_layouts(const PatternNode& node, const AxisTable& table) {
+  Result<void> propose_layouts(std::size_t at, const AxisTable& table) {
+    const PatternNode& node = rule_.nodes[at];
     std::vector<std::optional<ParallelShape>> known(node.inputs.size());
     Sharding sharding;
     sharding.degrees.assign(table.axes.size(), 0);
@@ -423,6 +497,20 @@ class Attempt {
         if (known[i]) sharding.degrees[a] = known[i]->dims[j].degree, sharding.micro[a] = known[i]->dims[j].micro;
       }
       if (known[i] && known[i]->partials > 1 && table.inputs[i].linear) sharding.passing = known[i]->partials;
+    }
+    std::vector<int> demanded(table.axes.size(), 1);
+    int summed = 1;
+    demands({-1, static_cast<int>(at), 0}, table, demanded, summed);
+    for (std::size_t a = 0; a < table.axes.size(); ++a) least[a] = std::max(least[a], demanded[a]);
+    if (summed > 1) {
+      std::vector<std::size_t> reductions;
+      for (std::size_t a = 0; a < table.axes.size(); ++a)
+        if (table.axes[a].role == AxisRole::reduction && can_split(table, static_cast<int>(a))) reductions.push_back(a);
+      bool through = table.linearity != Linearity::none && (reductions.empty() || draw_.chance(40));
+      if (through && sharding.passing == 1)
+        sharding.passing = summed;
+      else if (!reductions.empty())
+        least[draw_.of(reductions)] = summed;
     }
     bool random = !options_.serial && draw_.chance(50);
     for (std::size_t a = 0; a < table.axes.size(); ++a) {
@@ -459,6 +547,8 @@ class Attempt {
   }
 
   const Rule& rule_;
+  const ConditionFacts& facts_;
+  ConditionFacts::Sizes sizes_;
   const SampleOptions& options_;
   Draw draw_;
   Pcg pcg_;                                                // logical
@@ -474,8 +564,9 @@ class Attempt {
 InstanceSampler::InstanceSampler(const Rule& rule, SampleOptions options) : rule_(rule), options_(std::move(options)) {}
 
 std::optional<Instantiation> InstanceSampler::next() {
+  ConditionFacts facts(rule_);
   for (int t = 0; t < options_.tries; ++t) {
-    auto attempt = Attempt(rule_, options_, combine(options_.seed, draws_++)).run();
+    auto attempt = Attempt(rule_, facts, options_, combine(options_.seed, draws_++)).run();
     if (attempt.ok()) return std::move(*attempt);
     obstacle_ = attempt.error().message;
   }

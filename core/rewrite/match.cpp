@@ -7,11 +7,10 @@ namespace {
 
 class Matcher {
  public:
-  Matcher(const Pcg& pcg, const Rule& rule) : pcg_(pcg), rule_(rule) {}
+  Matcher(const MatchIndex& index, const Rule& rule) : index_(index), pcg_(index.pcg), uses_(index.uses), rule_(rule) {}
 
   std::vector<Match> run() {
     if (!operators_occur()) return {};
-    uses_ = pcg_.uses();
     Match start;
     start.nodes.resize(rule_.source_nodes);
     start.values.resize(rule_.values.size());
@@ -28,9 +27,7 @@ class Matcher {
 
   bool operators_occur() const {
     for (std::size_t n = 0; n < rule_.source_nodes; ++n)
-      if (std::none_of(pcg_.nodes().begin(), pcg_.nodes().end(),
-                       [&](const Node& node) { return node.op == rule_.nodes[n].op; }))
-        return false;
+      if (!index_.nodes.contains(rule_.nodes[n].op)) return false;
     return true;
   }
 
@@ -115,10 +112,7 @@ class Matcher {
         if (use.output == bound.output && (ids.empty() || ids.back() != use.user)) ids.push_back(use.user);
       return ids;
     }
-    for (std::size_t i = 0; i < pcg_.size(); ++i)
-      if (pcg_.nodes()[i].op == rule_.nodes[static_cast<std::size_t>(node)].op)
-        ids.push_back(NodeId(static_cast<std::int64_t>(i)));
-    return ids;
+    return index_.nodes.at(rule_.nodes[static_cast<std::size_t>(node)].op);
   }
 
   void record(Match match) {
@@ -158,14 +152,22 @@ class Matcher {
     return true;
   }
 
+  const MatchIndex& index_;
   const Pcg& pcg_;
+  const std::vector<std::vector<Pcg::Use>>& uses_;
   const Rule& rule_;
-  std::vector<std::vector<Pcg::Use>> uses_;
   std::vector<Match> found_;
 };
 
 }  // namespace
 
-std::vector<Match> find_matches(const Pcg& pcg, const Rule& rule) { return Matcher(pcg, rule).run(); }
+MatchIndex::MatchIndex(const Pcg& graph) : pcg(graph), uses(graph.uses()) {
+  for (std::size_t i = 0; i < graph.size(); ++i)
+    nodes[graph.nodes()[i].op].push_back(NodeId(static_cast<std::int64_t>(i)));
+}
+
+std::vector<Match> find_matches(const MatchIndex& index, const Rule& rule) { return Matcher(index, rule).run(); }
+
+std::vector<Match> find_matches(const Pcg& pcg, const Rule& rule) { return find_matches(MatchIndex(pcg), rule); }
 
 }  // namespace unity

@@ -1,6 +1,7 @@
 // Finding the places where a rule's source occurs.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "core/rewrite/rule.h"
@@ -17,10 +18,19 @@ struct Match {
   bool operator==(const Match&) const = default;
 };
 
+// What finding matches needs to know about a graph, whichever the rule. The graph must outlive it.
+struct MatchIndex {
+  explicit MatchIndex(const Pcg& graph);
+  const Pcg& pcg;
+  std::vector<std::vector<Pcg::Use>> uses;
+  std::map<const Operator*, std::vector<NodeId>> nodes;  // by operator, in order
+};
+
 // All matches, in a fixed order: by the node of the first source output, then by those of the further ones. A variable
 // stands for one value throughout; different pattern nodes stand for different nodes; commutative operators match with
 // both operand orders; results inside the match that are not outputs of the rule are used nowhere else; all conditions
 // that do not depend on parameters hold. Whether the target is well-typed shows when it is applied.
-std::vector<Match> find_matches(const Pcg& pcg, const Rule& rule);
+std::vector<Match> find_matches(const MatchIndex& index, const Rule& rule);
+std::vector<Match> find_matches(const Pcg& pcg, const Rule& rule);  // of one rule alone
 
 }  // namespace unity

@@ -165,6 +165,8 @@ bool Rule::algebraic() const {
 }
 
 std::string print(const Rule& rule) { return RulePrinter(rule).run(); }
+std::string print(const Expression& e, const Rule& rule) { return RulePrinter(rule).expression(e, 0); }
+std::string print(const Condition& c, const Rule& rule) { return RulePrinter(rule).condition(c); }
 
 Result<AttributeValue> evaluate(const Expression& e, const Rule& rule, const Bindings& bindings) {
   switch (e.kind) {
@@ -249,7 +251,7 @@ Result<void> check(const Condition& c, const Rule& rule, const Bindings& binding
     }
   }
   if (holds) return {};
-  return fail("rule {}: {} does not hold (found {} and {})", rule.name, RulePrinter(rule).condition(c), to_string(left),
+  return fail("rule {}: {} does not hold (found {} and {})", rule.name, print(c, rule), to_string(left),
               to_string(right));
 }
 

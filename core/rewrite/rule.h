@@ -79,6 +79,8 @@ struct Rule {
 
 // The rule in its text form, three lines: parse_rules(print(rule)) gives the same rule.
 std::string print(const Rule& rule);
+std::string print(const Expression& expression, const Rule& rule);
+std::string print(const Condition& condition, const Rule& rule);
 
 // What a match has bound, for evaluating expressions.
 struct Bindings {

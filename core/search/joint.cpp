@@ -43,7 +43,9 @@ struct Partial {
 class JointSearch {
  public:
   explicit JointSearch(const StrategyInput& input)
-      : in_(input), parts_(split(input.model, input.options.minimum_part)) {}
+      : in_(input), parts_(split(input.model, input.options.minimum_part)), rules_(rule_library()) {
+    rules_.insert(rules_.end(), input.options.rules.begin(), input.options.rules.end());
+  }
   Result<Outcome> run();
 
  private:
@@ -60,6 +62,7 @@ class JointSearch {
 
   const StrategyInput& in_;
   std::vector<Part> parts_;
+  std::vector<Rule> rules_;
   std::map<Hash, std::vector<Entry>> memo_;
   std::int64_t hits_ = 0;
   std::int64_t best_ = 0;
@@ -136,6 +139,7 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   options.jobs = in_.options.jobs;
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
+  options.rules = &rules_;
   options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
@@ -213,7 +217,7 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const auto& [out, entry] = plan.chosen[p];
     State state{normalize(UNITY_TRY(part_graph(in_.model, parts_[p], in, out))), {}, {}};
-    for (const Move& m : entry->moves) state = UNITY_TRY(apply_move(state, m));
+    for (const Move& m : entry->moves) state = UNITY_TRY(apply_move(state, m, rules_));
     if (canonical_hash(state.pcg) != entry->hash)
       return fail("a part is not isomorphic to the one its solution was found for");
     whole.steps.insert(whole.steps.end(), state.steps.begin(), state.steps.end());
@@ -232,6 +236,7 @@ Result<Outcome> JointSearch::whole_graph() {
   options.devices = in_.devices;
   options.budget = in_.options.budget;
   options.parallelism = in_.options.parallelism;
+  options.rules = &rules_;
   options.keep = 16;
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);

@@ -15,7 +15,8 @@ State random_state(const Pcg& serial, int devices, std::mt19937_64& random) {
         move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)};
         break;
       case 1:
-        move = {Move::Kind::rule, static_cast<int>(random() % library_size()), static_cast<int>(random() % 3), 0};
+        move = {Move::Kind::rule, static_cast<int>(random() % rule_library().size()), static_cast<int>(random() % 3),
+                0};
         break;
       default:
         move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/plan/plan.h"
+#include "core/rewrite/rule.h"
 #include "core/search/cost_model.h"
 
 namespace unity {
@@ -29,6 +30,7 @@ struct SearchOptions {
   Schedule schedule;
   int stages = 0, parts = 0, micro_batches = 0;  // strategy pipeline: stages, parts of the graph in each; 0: tried
   std::vector<std::string> parallelism;  // allowed kinds: data, model, reduction, head, spatial, pipeline; empty: all
+  std::vector<Rule> rules;               // that rewrite the graph besides the library's: proved ones of the user's
   std::function<void(const SearchProgress&)> progress;
 };
 

@@ -8,11 +8,11 @@
 #include "core/rewrite/apply.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/derive.h"
-#include "core/rewrite/library.h"
 #include "core/rewrite/match.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
+#include "core/search/work_estimate.h"
 
 namespace unity {
 namespace {
@@ -24,7 +24,9 @@ struct Open {
   bool operator<(const Open& other) const { return cost != other.cost ? cost < other.cost : hash < other.hash; }
 };
 
-std::vector<Move> moves_of(const Pcg& pcg, const SubstitutionOptions& options) {
+constexpr std::size_t kRewritingsKept = 24;  // of one state: those with the least work
+
+std::vector<Move> layout_moves(const Pcg& pcg, const SubstitutionOptions& options) {
   std::vector<Move> moves;
   std::vector<AxisClass> classes = axis_classes(pcg);
   std::vector<int> degrees = degrees_of_devices(options.devices);
@@ -32,16 +34,48 @@ std::vector<Move> moves_of(const Pcg& pcg, const SubstitutionOptions& options) {
     if (options.parallelism.empty() || is_allowed(kinds_of_class(pcg, classes, c), options.parallelism))
       for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
   for (int d : degrees) moves.push_back({Move::Kind::replicate_all, 0, 0, d});
-  if (options.algebra) {
-    const std::vector<Rule>& library = rule_library();
-    for (std::size_t r = 0; r < library.size(); ++r) {
-      if (!library[r].algebraic()) continue;
-      std::size_t matches = find_matches(pcg, library[r]).size();
-      for (std::size_t m = 0; m < matches; ++m)
-        moves.push_back({Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0});
-    }
-  }
   return moves;
+}
+
+Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match) {
+  State next = state;
+  next.pcg = normalize(UNITY_TRY(apply(state.pcg, rule, match, {})));
+  next.steps.push_back({rule.name, state.pcg[match.root()].name, 0, 0});
+  next.moves.push_back(move);
+  return next;
+}
+
+// What the library's rules make of a state, those with the least work first, at most kRewritingsKept. A library knows
+// many equations that only move work about; scoring all of them would leave no budget for anything else.
+std::vector<std::optional<State>> rewritings(const State& state, const SubstitutionOptions& options,
+                                             const DeviceSpec& device) {
+  struct Rewriting {
+    Move move;
+    const Rule* rule;
+    Match match;
+    std::optional<State> state;
+    double work = 0;
+  };
+  std::vector<Rewriting> all;
+  const std::vector<Rule>& library = options.rules ? *options.rules : rule_library();
+  MatchIndex index(state.pcg);
+  for (std::size_t r = 0; r < library.size(); ++r) {
+    if (!library[r].algebraic()) continue;
+    std::vector<Match> matches = find_matches(index, library[r]);
+    for (std::size_t m = 0; m < matches.size(); ++m)
+      all.push_back({{Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0}, &library[r], matches[m], {}, 0});
+  }
+  parallel_for(all.size(), options.jobs, [&](std::size_t i) {
+    auto rewritten = rewrite(state, all[i].move, *all[i].rule, all[i].match);
+    if (!rewritten.ok()) return;
+    all[i].work = work_seconds(rewritten->pcg, device);
+    all[i].state = std::move(*rewritten);
+  });
+  std::erase_if(all, [](const Rewriting& r) { return !r.state; });
+  std::stable_sort(all.begin(), all.end(), [](const Rewriting& a, const Rewriting& b) { return a.work < b.work; });
+  std::vector<std::optional<State>> states;
+  for (std::size_t i = 0; i < std::min(all.size(), kRewritingsKept); ++i) states.push_back(std::move(all[i].state));
+  return states;
 }
 
 void keep_pareto(std::vector<Found>& found, std::size_t keep) {
@@ -52,8 +86,6 @@ void keep_pareto(std::vector<Found>& found, std::size_t keep) {
 
 }  // namespace
 
-std::size_t library_size() { return rule_library().size(); }
-
 std::vector<int> degrees_of_devices(int n) {
   std::vector<int> degrees;
   for (int d = 2; d <= n; ++d)
@@ -61,7 +93,7 @@ std::vector<int> degrees_of_devices(int n) {
   return degrees;
 }
 
-Result<State> apply_move(const State& state, const Move& move) {
+Result<State> apply_move(const State& state, const Move& move, const std::vector<Rule>& rules) {
   State next = state;
   switch (move.kind) {
     case Move::Kind::shard_class:
@@ -89,13 +121,10 @@ Result<State> apply_move(const State& state, const Move& move) {
       break;
     }
     case Move::Kind::rule: {
-      const Rule& rule = rule_library().at(static_cast<std::size_t>(move.index));
+      const Rule& rule = rules.at(static_cast<std::size_t>(move.index));
       std::vector<Match> matches = find_matches(state.pcg, rule);
       if (move.match >= static_cast<int>(matches.size())) return fail("rule {} has no match {}", rule.name, move.match);
-      const Match& match = matches[static_cast<std::size_t>(move.match)];
-      next.pcg = normalize(UNITY_TRY(apply(state.pcg, rule, match, {})));
-      next.steps.push_back({rule.name, state.pcg[match.root()].name, 0, 0});
-      break;
+      return rewrite(state, move, rule, matches[static_cast<std::size_t>(move.match)]);
     }
   }
   next.moves.push_back(move);
@@ -153,12 +182,14 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
   while (!open.empty()) {
     Open next = std::move(open.extract(open.begin()).value());
     if (static_cast<double>(next.cost) > options.alpha * static_cast<double>(best)) break;
-    std::vector<Move> moves = moves_of(next.found.state.pcg, options);
+    std::vector<Move> moves = layout_moves(next.found.state.pcg, options);
     std::vector<std::optional<State>> states(moves.size());
     parallel_for(moves.size(), options.jobs, [&](std::size_t i) {
       auto moved = apply_move(next.found.state, moves[i]);
       if (moved.ok() && most_tasks(moved->pcg) <= options.devices) states[i] = std::move(*moved);
     });
+    auto rewritten = rewritings(next.found.state, options, evaluator.cost().topology().specs.at(0));
+    std::move(rewritten.begin(), rewritten.end(), std::back_inserter(states));
     consider(std::move(states));
     if (scored >= options.budget) {
       result.stopped_because = fmt::format("budget of {} candidates", options.budget);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/plan/plan.h"
+#include "core/rewrite/library.h"
 #include "core/search/evaluator.h"
 
 namespace unity {
@@ -19,7 +20,7 @@ namespace unity {
 struct Move {
   // fill_class: shard_class on those members only whose operator does not use all devices yet
   enum class Kind : std::uint8_t { shard_class, fill_class, replicate_all, rule } kind = Kind::shard_class;
-  int index = 0;  // axis class, or rule of the library
+  int index = 0;  // axis class, or rule
   int match = 0;  // rule: which match; fill_class: how many devices there are
   int degree = 0;
   bool operator==(const Move&) const = default;
@@ -38,12 +39,12 @@ struct Found {
 
 struct SubstitutionOptions {
   double alpha = 1.05;
-  int budget = 100;                      // candidates scored by this call
-  int jobs = 0;                          // threads; 0: one for each core
-  int devices = 1;                       // degrees are divisors of this
-  std::vector<std::string> parallelism;  // allowed kinds (parallelism.h); empty: all
-  bool algebra = true;                   // rules of the library, beside sharding
-  std::size_t keep = 4;                  // results
+  int budget = 100;                          // candidates scored by this call
+  int jobs = 0;                              // threads; 0: one for each core
+  int devices = 1;                           // degrees are divisors of this
+  std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
+  const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
+  std::size_t keep = 4;                      // results
 };
 
 struct SubstitutionResult {
@@ -60,10 +61,7 @@ std::vector<int> degrees_of_devices(int n);
 // The largest number of tasks of an operator: how many devices the graph needs.
 int most_tasks(const Pcg& pcg);
 
-// Rules that a Move of kind `rule` can name.
-std::size_t library_size();
-
-// Applies a move; error when it does not apply.
-Result<State> apply_move(const State& state, const Move& move);
+// Applies a move, whose rule is one of `rules`; error when it does not apply.
+Result<State> apply_move(const State& state, const Move& move, const std::vector<Rule>& rules = rule_library());
 
 }  // namespace unity

@@ -93,6 +93,15 @@ TEST_CASE("a strategy that does not apply gives an entry with its error, and the
   CHECK(list[1]["iteration_seconds"] > 0);
 }
 
+TEST_CASE("strategies are compared on a scaled machine") {
+  std::string command = "compare bert-tiny --topology laptop --strategies data-parallel --json";
+  json plain = json::parse(unity(command).out), scaled = json::parse(unity(command + " --scale device=2").out);
+  CHECK_FALSE(plain[0].contains("scale"));
+  CHECK(scaled[0]["scale"] == json{"device=2"});
+  CHECK(scaled[0]["iteration_seconds"] < plain[0]["iteration_seconds"]);
+  check_refused(command + " --scale task:matmul=2", {"--scale task:matmul=2", "links or devices"});
+}
+
 TEST_CASE("a plan that does not fit in memory is an entry with an error") {
   Outcome o = unity(
       "compare mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB' --strategies data-parallel "
@@ -170,6 +179,34 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
   check_refused("run " + plan + " --offload weights", {"--offload", "weights", "activations"});
   check_refused("run " + plan + " --weight-versions 3bw", {"--weight-versions", "3bw", "2bw"});
   check_refused("search mlp-tiny --topology laptop --strategy pipeline --stages 3", {"3 stages", "4 devices"});
+}
+
+TEST_CASE("a step of 2BW among others takes less than one by itself, and one with flush as long") {
+  Folder folder;
+  std::string plan = folder.file("p.json");
+  unity(
+      "search bert-tiny --topology laptop --batch-per-gpu 8 --strategy pipeline --stages 4 --micro-batches 8 "
+      "--schedule "
+      "1f1b -o " +
+      plan);
+  auto simulated = [&](const std::string& options) {
+    return json::parse(unity("simulate " + plan + " --json " + options).out);
+  };
+  auto seconds = [](const json& j) { return j.at("iteration_seconds").get<double>(); };
+  json flush = simulated("--iterations 3"), delayed = simulated("--weight-versions 2bw");
+  CHECK(seconds(flush) == Approx(seconds(simulated(""))).epsilon(1e-3));
+  CHECK(seconds(delayed) < seconds(simulated("--weight-versions 2bw --iterations 1")));
+  CHECK(delayed["bubble"] < flush["bubble"]);
+  REQUIRE(delayed["iteration_ends_seconds"].size() == 4);
+  double before = delayed["iteration_ends_seconds"][1], end = delayed["iteration_ends_seconds"][2];
+  CHECK(seconds(delayed) == Approx(end - before));
+  CHECK(delayed["communication_bytes"] == flush["communication_bytes"]);
+  for (const json& d : delayed["devices"])
+    CHECK(d["compute_seconds"].get<double>() * (1 + delayed["bubble"].get<double>()) <= seconds(delayed) * (1 + 1e-9));
+  json explained = json::parse(unity("explain " + plan + " --iterations 3 --json").out);
+  CHECK(seconds(explained["steady"]) == seconds(flush));
+  CHECK_FALSE(json::parse(unity("explain " + plan + " --json").out).contains("steady"));
+  check_refused("simulate " + plan + " --iterations 256", {"--iterations", "256", "255"});
 }
 
 TEST_CASE("run of a model uses data parallelism unless told otherwise") {

@@ -55,6 +55,15 @@ TEST_CASE("an instance says what is wrong with a rule") {
   CHECK_FALSE(evaluates_equal(wrong.instance, 1));
 }
 
+TEST_CASE("an identity of real functions is told from an exact one and from a wrong one") {
+  ParallelShape x = serial({{4, 6}, DType::f32});
+  auto agreement = [&](const std::string& rule) { return compare_sides(instance_of(rule, {x}, {}).instance, 3); };
+  CHECK(agreement("rule r scale(2.0, scale(3.0, x)) => scale(6.0, x)") == Agreement::exact);
+  CHECK(agreement("rule r relu(relu(x)) => relu(x)") == Agreement::rounding);
+  CHECK(agreement("rule r log(exp(x)) => shift(0.0, log(exp(x)))") == Agreement::exact);
+  CHECK(agreement("rule r relu(tanh(x)) => tanh(x)") == Agreement::none);
+}
+
 TEST_CASE("the variables of an instance are laid out as asked") {
   ParallelShape x = serial({{4, 6}, DType::f32});
   x.dims[0].degree = 2, x.copies = 3, x.partials = 2;

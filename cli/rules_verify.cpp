@@ -1,0 +1,167 @@
+// unity rules verify: proves the rules of the library, or of files.
+#include "cli/rules_verify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "core/base/parallel.h"
+#include "core/base/text.h"
+#include "core/graph/text.h"
+#include "core/rewrite/library.h"
+#include "core/rewrite/rule_text.h"
+#include "core/verify/verify.h"
+
+namespace unity::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::vector<std::string> files, names;
+  VerifyOptions verify;
+  int jobs = 0;
+  bool write = false, json = false;
+};
+
+struct Subject {
+  std::string path;  // of the file; empty: of the library
+  const Rule* rule = nullptr;
+  Verification found;
+};
+
+std::vector<RuleFile> files_of(const Options& o) {
+  if (o.files.empty()) return rule_files();
+  std::vector<RuleFile> files;
+  for (const std::string& path : o.files) files.push_back({path, load_rules(path), {}});
+  return files;
+}
+
+ordered_json counterexample_json(const std::optional<RuleInstance>& instance) {
+  if (!instance) return nullptr;
+  return {{"source", print(instance->source)},
+          {"target", instance->target.size() ? ordered_json(print(instance->target)) : ordered_json()}};
+}
+
+ordered_json verdict_json(const Subject& s) {
+  ordered_json entry = {{"name", s.rule->name}, {"verdict", to_string(s.found.verdict)}};
+  if (s.found.verdict == Verdict::proved) {
+    const ProofRecord& r = s.found.record;
+    entry.update({{"seconds", r.seconds},
+                  {"degrees", r.degrees},
+                  {"shapes", r.shapes},
+                  {"axioms", r.axioms},
+                  {"instances", r.instances}});
+  } else {
+    entry.update({{"why", s.found.why}, {"counterexample", counterexample_json(s.found.counterexample)}});
+  }
+  return entry;
+}
+
+void write_proofs(const std::string& path, const std::vector<const ProofRecord*>& records) {
+  std::string text =
+      "# Written by `unity rules verify --write`: what " + path.substr(path.rfind('/') + 1) + " was proved from.\n";
+  for (const ProofRecord* r : records) text += print(*r);
+  write_file_atomically(proofs_path(path), text);
+}
+
+void run_verify(const Options& o) {
+  if (o.write && o.files.empty())
+    throw_input_error("rules verify: --write needs the rule files whose proofs are to be written");
+  std::vector<RuleFile> files = files_of(o);
+  std::vector<Subject> subjects;
+  std::vector<std::string> known;
+  for (const RuleFile& file : files)
+    for (const Rule& rule : file.rules) {
+      known.push_back(rule.name);
+      if (o.names.empty() || std::find(o.names.begin(), o.names.end(), rule.name) != o.names.end())
+        subjects.push_back({o.files.empty() ? "" : file.name, &rule, {}});
+    }
+  for (const std::string& name : o.names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw_input_error("rules verify: unknown rule '{}'{}", name, suggestion(name, known));
+  if (o.write)
+    for (const RuleFile& file : files) require_writable(proofs_path(file.name));
+
+  auto begin = std::chrono::steady_clock::now();
+  Progress progress("verify");
+  std::mutex mutex;
+  std::int64_t done = 0;
+  parallel_for(subjects.size(), o.jobs, [&](std::size_t i) {
+    subjects[i].found = verify(*subjects[i].rule, o.verify);
+    std::lock_guard lock(mutex);
+    progress.update(++done, static_cast<std::int64_t>(subjects.size()), subjects[i].rule->name);
+  });
+  progress.clear();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  std::map<Verdict, std::int64_t> counts;
+  for (const Subject& s : subjects) ++counts[s.found.verdict];
+  if (o.write)
+    for (const RuleFile& file : files) {
+      std::vector<const ProofRecord*> records;
+      for (const Subject& s : subjects)
+        if (s.path == file.name && s.found.verdict == Verdict::proved) records.push_back(&s.found.record);
+      write_proofs(file.name, records);
+    }
+  if (o.json) {
+    ordered_json rules = ordered_json::array();
+    for (const Subject& s : subjects) rules.push_back(verdict_json(s));
+    fmt::print("{}\n", ordered_json({{"total", subjects.size()},
+                                     {"proved", counts[Verdict::proved]},
+                                     {"refuted", counts[Verdict::refuted]},
+                                     {"ill_typed", counts[Verdict::ill_typed]},
+                                     {"unknown", counts[Verdict::unknown]},
+                                     {"seconds", seconds},
+                                     {"prover", prover_version()},
+                                     {"rules", rules}})
+                           .dump(2));
+  } else {
+    Table table({"rule", "verdict", "why"});
+    table.left(1).left(2);
+    for (const Subject& s : subjects)
+      if (s.found.verdict != Verdict::proved)
+        table.add({s.rule->name, std::string(to_string(s.found.verdict)), s.found.why});
+    if (counts[Verdict::proved] != static_cast<std::int64_t>(subjects.size())) table.print();
+    for (const Subject& s : subjects)
+      if (s.found.counterexample && subjects.size() == 1)
+        fmt::print("\ncounterexample, source:\n{}target:\n{}", print(s.found.counterexample->source),
+                   s.found.counterexample->target.size() ? print(s.found.counterexample->target) : "ill-typed\n");
+    fmt::print("{} rules: {} proved, {} refuted, {} ill-typed, {} unknown; {:.1f} s with {}\n", subjects.size(),
+               counts[Verdict::proved], counts[Verdict::refuted], counts[Verdict::ill_typed], counts[Verdict::unknown],
+               seconds, prover_version());
+  }
+  std::size_t open = subjects.size() - static_cast<std::size_t>(counts[Verdict::proved]);
+  if (open) throw std::runtime_error(fmt::format("rules verify: {} of {} rules are not proved", open, subjects.size()));
+}
+
+}  // namespace
+
+void add_rules_verify(CLI::App& rules) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(rules, "verify", "Prove rules, or show what is wrong with them",
+                                  "  unity rules verify\n"
+                                  "  unity rules verify my.rules --write\n"
+                                  "  unity rules verify --rule merge_matmuls --json");
+  command->add_option("FILE", o->files, "Rule files; without any, the library");
+  command->add_option("--rule", o->names, "Only rules of these names");
+  command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
+  command->add_option("--instances", o->verify.instances, "Small instances of each rule that are evaluated")
+      ->capture_default_str();
+  command->add_option("--seed", o->verify.seed, "Of the instances")->capture_default_str();
+  command->add_option("-j,--jobs", o->jobs, "Threads; 0: one for each core")->capture_default_str();
+  command->add_flag("--write", o->write, "Write the proofs beside each file, as NAME.proofs");
+  add_json(*command, o->json);
+  command->callback([o] { run_verify(*o); });
+}
+
+}  // namespace unity::cli

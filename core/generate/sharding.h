@@ -1,0 +1,31 @@
+// Pairs of one operator each, with at most one parallelization operator for each dimension of its operands and results:
+// how every operator's computation may be split. They need more operators than families have (one partition or
+// replicate for each operand), and follow from the axis table, so they are written down instead of enumerated:
+//
+//   shard_<op>_<axis>    op(x, u) => combine(op(partition(x), replicate(u)))   results that do not walk the axis:
+//   reduce spread_<op>_<axis>   op(replicate(x), u) => replicate(combine(op(partition(x), u))) replicate_<op>
+//   replicate(op(x)) => op(replicate(x)) reduce_<op>          op(reduce(x), u) => reduce(op(x, replicate(u))) linear in
+//   x; jointly linear: in all
+//
+// and each the other way round: unshard, unspread, ..
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/generate/pattern.h"
+
+namespace unity {
+
+struct NamedPattern {
+  std::string name;
+  PairPattern pattern;  // at degree 2, well-typed
+};
+
+// Of every operator with examples; one for each name, of the first example at which degree 2 is well-typed.
+std::vector<NamedPattern> sharding_patterns();
+
+// The same of one operator.
+std::vector<NamedPattern> sharding_patterns(const Operator& op);
+
+}  // namespace unity

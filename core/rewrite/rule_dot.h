@@ -1,0 +1,13 @@
+// A rule as a picture: source and target side by side, the variables they share between them.
+#pragma once
+
+#include <string>
+
+#include "core/rewrite/rule.h"
+
+namespace unity {
+
+// In Graphviz's language, for dot.
+std::string to_dot(const Rule& rule);
+
+}  // namespace unity

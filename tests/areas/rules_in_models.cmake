@@ -1,0 +1,1 @@
+unity_test(test_rules_in_models SOURCES property/rules_in_models_test.cpp DEPENDS unity_rewrite unity_models)

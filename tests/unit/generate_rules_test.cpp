@@ -1,0 +1,162 @@
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "core/base/text.h"
+#include "core/generate/generalise.h"
+#include "core/generate/generate.h"
+#include "core/generate/sharding.h"
+#include "core/rewrite/derive.h"
+#include "core/rewrite/rule_text.h"
+#include "tests/support/families.h"
+
+namespace unity {
+namespace {
+
+std::string without_name(const Rule& rule) {
+  std::string text = print(rule);
+  return text.substr(text.find('\n') + 1);
+}
+
+std::set<std::string> texts(const GenerateResult& result) {
+  std::set<std::string> all;
+  for (const GeneratedRule& g : result.kept) all.insert(without_name(g.rule));
+  return all;
+}
+
+GenerateOptions of(std::vector<Family> families) {
+  GenerateOptions options;
+  options.families = std::move(families);
+  options.sharding = false;
+  options.jobs = 1;
+  return options;
+}
+
+TEST_CASE("the algebra of relu and layouts is found, for every degree and dimension") {
+  std::set<std::string> found = texts(generate(of({relu_family()})));
+  for (const char* rule : {
+           "  combine(a, d, partition(a, d, x)) => x\n",
+           "  partition(a, d, combine(a, d, x)) => x\n",
+           "  partition(a, d, relu(x)) => relu(partition(a, d, x))\n",  // Unity, Fig. 11a
+           "  relu(partition(a, d, x)) => partition(a, d, relu(x))\n",
+           "  relu(combine(a, d, x)) => combine(a, d, relu(x))\n",
+           "  replicate(d, relu(x)) => relu(replicate(d, x))\n",
+       }) {
+    INFO(rule);
+    CHECK(found.contains(rule));
+  }
+}
+
+TEST_CASE("a number of summands stays a number") {
+  Family family{"sums",
+                {serial_leaf("x", {4, 6}), serial_leaf("y", {4, 6})},
+                {term_operator("add"), term_operator("stack_partials"), term_operator("reduce", {std::int64_t{2}})},
+                2,
+                1};
+  std::set<std::string> found = texts(generate(of({family})));
+  CHECK(found.contains("  add(x, y) => reduce(2, stack_partials(x, y))\n"));  // Unity, Fig. 11b
+  CHECK(found.contains("  reduce(2, stack_partials(x, y)) => add(x, y)\n"));
+}
+
+TEST_CASE("degrees multiply") {
+  Family family{"degrees", {serial_leaf("x", {8})}, layout_operators({0}, 2), 2, 1};
+  family.operators.push_back(term_operator("partition", {std::int64_t{0}, std::int64_t{4}}));
+  CHECK(texts(generate(of({family}))).contains("  partition(a, e, partition(a, d, x)) => partition(a, d*e, x)\n"));
+}
+
+TEST_CASE("attributes that both sides share become variables") {
+  Family family{"activation",
+                {serial_leaf("x", {4, 6}), serial_leaf("w", {6, 6})},
+                {term_operator("matmul"), term_operator("matmul", {std::string("relu")}), term_operator("relu")},
+                2,
+                1};
+  CHECK(texts(generate(of({family})))
+            .contains("  relu(matmul(x, w, transpose_w=transpose_w)) => matmul(x, w, activation=\"relu\", "
+                      "transpose_w=transpose_w)\n"));
+}
+
+TEST_CASE("what a prover rejects is reported and not kept") {
+  GenerateOptions options = of({relu_family()});
+  options.prove = [](const Rule& rule) {
+    bool layouts_only =
+        std::none_of(rule.nodes.begin(), rule.nodes.end(), [](const PatternNode& n) { return n.op->name() == "relu"; });
+    return ProofOutcome{layouts_only, "no axiom of relu", false};
+  };
+  GenerateResult result = generate(options);
+  for (const GeneratedRule& g : result.kept) CHECK(g.rule.proof == Proof::proved);
+  CHECK(!texts(result).contains("  partition(a, d, relu(x)) => relu(partition(a, d, x))\n"));
+  REQUIRE(!result.unproved.empty());
+  CHECK(result.unproved[0].why == "no axiom of relu");
+  CHECK(result.completeness() < 1);
+}
+
+TEST_CASE("rules and counts are the same with any number of threads") {
+  GenerateOptions options = of(select_families(default_families(), {"relu", "transpose", "degrees"}));
+  GenerateResult one = generate(options);
+  options.jobs = 3;
+  GenerateResult three = generate(options);
+  REQUIRE(one.kept.size() == three.kept.size());
+  for (std::size_t i = 0; i < one.kept.size(); ++i) CHECK(print(one.kept[i].rule) == print(three.kept[i].rule));
+  CHECK(one.candidates == three.candidates);
+  for (std::size_t f = 0; f < one.families.size(); ++f) CHECK(one.families[f].pairs == three.families[f].pairs);
+}
+
+TEST_CASE("a generation that was cut off goes on to the same end") {
+  auto directory = std::filesystem::temp_directory_path() / "unity_generate_resume_test";
+  std::filesystem::remove_all(directory);
+  GenerateOptions options = of({relu_family()});
+  options.resume_directory = directory.string();
+  GenerateResult whole = generate(options);
+  std::string journal = read_file(directory / "candidates.journal");
+  write_file_atomically(directory / "candidates.journal", journal.substr(0, journal.size() / 2));  // in mid-entry
+
+  int proofs = 0;
+  options.prove = [&](const Rule&) { return ++proofs, ProofOutcome{true, {}, false}; };
+  GenerateResult resumed = generate(options);
+  CHECK(texts(resumed) == texts(whole));
+  CHECK(resumed.kept.size() == whole.kept.size());
+  CHECK(proofs > 0);
+  CHECK(proofs < static_cast<int>(whole.kept.size()));  // the first half is not proved again
+  std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("every equal pair of the relu family is derived in three steps") {
+  GenerateResult result = generate(of({relu_family()}));
+  CHECK(result.completeness() >= 0.99);
+  for (const FamilyReport& f : result.families) CHECK(f.wrong == 0);
+}
+
+TEST_CASE("shardings are those of the axis tables, both ways") {
+  std::set<std::string> forward, derived;
+  for (const NamedPattern& p : sharding_patterns())
+    if (!p.name.starts_with("un")) forward.insert(p.name);
+  for (const Rule& rule : derived_rules()) derived.insert(rule.name);
+  CHECK(forward == derived);
+}
+
+TEST_CASE("splitting the sum of a matrix product gives partial sums") {
+  for (const NamedPattern& p : sharding_patterns(get_operator("matmul")))
+    if (p.name == "shard_matmul_k") {
+      Generalised general = generalise(p.pattern, p.name);
+      REQUIRE(!general.forms.empty());
+      CHECK(without_name(general.forms.back()) ==
+            "  matmul(x1, x2) => reduce(d, matmul(partition(1, d, x1), partition(0, d, x2)))\n"
+            "  where rank(x1) == 2, rank(x2) == 2\n");
+    }
+}
+
+TEST_CASE("rules are written to one file for each subject, and can be read") {
+  auto directory = std::filesystem::temp_directory_path() / "unity_generate_write_test";
+  std::filesystem::remove_all(directory);
+  GenerateResult result = generate(of({relu_family()}));
+  write_rules(result, directory.string());
+  std::size_t read = 0;
+  for (const char* subject : {"elementwise", "parallelization"})
+    read += load_rules((directory / (std::string(subject) + ".rules")).string()).size();
+  CHECK(read == result.kept.size());
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace unity
