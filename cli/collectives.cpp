@@ -33,8 +33,9 @@ CollectiveKind parse_kind(const std::string& text) {
 }
 
 std::string named(const CollectiveAlternative& a) {
-  return a.protocol.empty() ? std::string(to_string(a.algorithm))
-                            : fmt::format("{} {}", to_string(a.algorithm), a.protocol);
+  std::string text(to_string(a.algorithm));
+  if (a.chunks > 1) text += fmt::format(" in {} chunks", a.chunks);
+  return a.protocol.empty() ? text : text + " " + a.protocol;
 }
 
 nlohmann::ordered_json alternatives_json(const std::vector<CollectiveAlternative>& alternatives) {
@@ -42,6 +43,7 @@ nlohmann::ordered_json alternatives_json(const std::vector<CollectiveAlternative
   for (const CollectiveAlternative& a : alternatives)
     list.push_back(
         {{"algorithm", to_string(a.algorithm)},
+         {"chunks", a.chunks},
          {"protocol", a.protocol.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(a.protocol)},
          {"predicted_seconds", a.time.seconds()}});
   return list;
@@ -61,7 +63,8 @@ void CollectiveSettings::add(CLI::App& command) {
   command.add_option("--collective-protocol", protocol,
                      "A protocol of the topology's collectives, such as LL (default: the cheapest)");
   command.add_option("--collective-chunk", chunk,
-                     "Trees and chains work in chunks of this size (default: as small as one likes)");
+                     "Trees and chains work in chunks of this size (default: as small as one likes), and the stages of "
+                     "hierarchical ones (default: the fastest number of up to 64)");
   command.add_flag("--steps", steps, "Simulate collectives transfer by transfer, instead of as flows: slow");
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "cli/scale_options.h"
 #include "cli/search_options.h"
 #include "core/base/text.h"
 
@@ -17,6 +18,7 @@ struct Options {
   ModelOptions model;
   MachineOptions machine;
   SearchSettings settings;
+  ScaleOptions scales;
   std::string strategies = "data-parallel,expert,unity", output;
   bool json = false;
 };
@@ -29,7 +31,14 @@ void compare(const Options& o) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw_input_error("--strategies: '{}' is not known{}", name, suggestion(name, known));
   }
-  SimulatedCostModel cost(o.machine.load());
+  Topology topology = o.machine.load();
+  std::vector<Scale> scales = o.scales.parse();
+  for (const Scale& scale : scales)
+    if (scale.kind == Scale::Kind::task)
+      throw_input_error("compare: --scale {}: found an operator, expected links or devices, for which plans are sought",
+                        scale.text());
+  apply_scales(scales, topology);
+  SimulatedCostModel cost(std::move(topology));
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   Table table = empty_plan_table();
   std::vector<std::string> failures;
@@ -55,11 +64,15 @@ void compare(const Options& o) {
     for (auto& entry : list)
       if (entry["strategy"] == best->search.strategy) entry["plan"] = o.output;
   }
+  for (auto& entry : list)
+    for (const Scale& scale : scales) entry["scale"].push_back(scale.text());
   if (o.json) {
     fmt::print("{}\n", list.dump(2));
     return;
   }
-  fmt::print("{} on {} ({} devices)\n\n", o.model.model, o.machine.topology, cost.topology().device_count());
+  fmt::print("{} on {} ({} devices)\n", o.model.model, o.machine.topology, cost.topology().device_count());
+  for (const Scale& scale : scales) fmt::print("with {}\n", scale.text());
+  fmt::print("\n");
   table.print();
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
   if (best) fmt::print("\nfastest: {}{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output);
@@ -78,7 +91,8 @@ void add_compare(CLI::App& app) {
   command->add_option("--strategies", o->strategies, "Names of 'unity list strategies', comma-separated")
       ->capture_default_str();
   o->settings.add(*command);
-  command->add_option("-o,--output", o->output, "Write the fastest plan to a file");
+  // A plan is of the machine as its files say.
+  o->scales.add(*command, command->add_option("-o,--output", o->output, "Write the fastest plan to a file"));
   add_json(*command, o->json);
   command->callback([o] { compare(*o); });
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/iterations.h"
 #include "cli/lowered.h"
 #include "cli/prediction_report.h"
 #include "cli/report.h"
@@ -21,6 +22,7 @@ struct Options {
   std::string plan;
   MachineOptions machine;
   ScaleOptions scales;
+  IterationOptions iterations;
   bool what_if = false, json = false;
 };
 
@@ -61,10 +63,20 @@ void explain(const Options& o) {
     }
     report.what_ifs = what_if(program, topology, cases);
   }
+  std::optional<SteadyState> steady;
+  if (int count = o.iterations.count(plan.schedule); count > 1) {
+    Program several = several_iterations(plan, program, count);
+    steady = steady_state(several, Scenario(several, topology, scales).simulate(true).trace);
+  }
   if (o.json) {
     nlohmann::ordered_json result = words_json(plan);
     result.update(prediction_json(report, scenario));
     result["memory_by_category"] = by_category_json(fullest_memory(report.result));
+    if (steady) {
+      result["steady"] = steady_json(*steady);
+      result["steady"]["iteration_seconds"] = steady->iteration().seconds();
+      result["steady"]["samples_per_second"] = static_cast<double>(plan.global_batch) / steady->iteration().seconds();
+    }
     if (unscaled) result.update(change_json(scales, *unscaled, report.result));
     fmt::print("{}\n", result.dump(2));
     return;
@@ -72,6 +84,9 @@ void explain(const Options& o) {
   fmt::print("{}\n", explain_plan(plan));
   if (unscaled) print_change(scales, program, *unscaled, report.result);
   print_prediction(report, scenario);
+  if (steady)
+    fmt::print("\nWithout filling and draining: {}; {:.1f} samples/s\n", steady_text(*steady),
+               static_cast<double>(plan.global_batch) / steady->iteration().seconds());
   fmt::print("\nMemory of the fullest device at its peak\n  {}\n", by_category_text(fullest_memory(report.result)));
 }
 
@@ -87,6 +102,7 @@ void add_explain(CLI::App& app) {
   command->add_option("PLAN", o->plan, "A plan file")->required();
   o->machine.add(*command, false);
   o->scales.add(*command);
+  o->iterations.add(*command);
   command->add_flag("--what-if", o->what_if,
                     "Predict with each kind of link, the devices, their memory, .. twice as fast in turn");
   add_json(*command, o->json);

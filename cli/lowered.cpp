@@ -58,14 +58,17 @@ Plan PlanSource::load(Topology& topology) const {
 Program lower_plan(const Plan& plan, const Topology& topology, bool training) {
   auto program = lower(plan.pcg, plan.mappings, topology, {training, plan.optimizer, plan.schedule});
   if (!program.ok()) throw_input_error("plan for {}: {}", plan.model.name, program.error().message);
-  SimulationResult result = simulate(*program, topology, {.trace = false});
-  for (std::size_t d = 0; d < result.peak_memory.size(); ++d) {
+  require_memory(plan, simulate(*program, topology, {.trace = false}).peak_memory, topology);
+  return std::move(*program);
+}
+
+void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Topology& topology) {
+  for (std::size_t d = 0; d < peaks.size(); ++d) {
     DeviceId device(static_cast<std::int64_t>(d));
-    if (result.peak_memory[d] > topology.spec(device).memory)
-      throw_input_error("plan for {}: needs {} on {}, which has {}", plan.model.name, to_string(result.peak_memory[d]),
+    if (peaks[d] > topology.spec(device).memory)
+      throw_input_error("plan for {}: needs {} on {}, which has {}", plan.model.name, to_string(peaks[d]),
                         topology.device(device).name, to_string(topology.spec(device).memory));
   }
-  return std::move(*program);
 }
 
 }  // namespace unity::cli

@@ -29,5 +29,7 @@ struct PlanSource {
 
 // InputError when the plan needs more memory than a device has.
 Program lower_plan(const Plan& plan, const Topology& topology, bool training);
+// The same, of peaks by device.
+void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Topology& topology);
 
 }  // namespace unity::cli

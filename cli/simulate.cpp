@@ -10,6 +10,7 @@
 
 #include "cli/collectives.h"
 #include "cli/commands.h"
+#include "cli/iterations.h"
 #include "cli/lowered.h"
 #include "cli/noise_options.h"
 #include "cli/path_report.h"
@@ -34,6 +35,7 @@ struct Options {
   AloneOptions alone;
   ScheduleOptions schedule;
   NoiseOptions noise;
+  IterationOptions iterations;
   bool critical_path = false, collectives = false, routes = false, whole = false, json = false;
 };
 
@@ -102,15 +104,22 @@ void simulate_plan(const Options& o) {
     throw_input_error("simulate: found '{}', expected a plan file (.json); unity search writes one", o.plan);
   Topology topology;
   Plan plan = source.load(topology);
-  Program program = lower_plan(plan, topology, true);
+  Program step = lower_plan(plan, topology, true);
+  Program program = several_iterations(plan, step, o.iterations.count(plan.schedule));
   SimulationOptions options{
       .fold = !o.whole, .steps = o.settings.steps, .collectives = o.settings.options(), .noise = o.noise.noise()};
   std::optional<SimulationResult> unscaled;
-  if (!scales.empty()) unscaled = Scenario(program, topology, {}, options).simulate(true);
+  if (!scales.empty()) {
+    unscaled = Scenario(program, topology, {}, options).simulate(true);
+    take_steady_iteration(program, *unscaled);
+  }
   Scenario scenario(program, topology, scales, options);
   SimulationResult result = scenario.simulate(true);
+  require_memory(plan, result.peak_memory, topology);
   write_trace(o, program, result.trace, topology);
-  std::vector<DeviceUse> use = device_use(result.trace);
+  SteadyState steady = take_steady_iteration(program, result);
+  std::vector<DeviceUse> use =
+      device_use(program.iterations > 1 ? cut(result.trace, steady.from, steady.to) : result.trace);
   if (o.json) {
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
     for (const DeviceUse& u : use)
@@ -126,11 +135,12 @@ void simulate_plan(const Options& o) {
         {"topology", plan.topology},
         {"iteration_seconds", result.iteration.seconds()},
         {"samples_per_second", static_cast<double>(plan.global_batch) / result.iteration.seconds()},
-        {"communication_bytes", program.communicated().count},
+        {"communication_bytes", step.communicated().count},
         {"tasks", program.tasks.size()},
         {"profiled_tasks", result.profiled_tasks},
         {"estimated_tasks", result.estimated_tasks},
         {"devices", devices}};
+    out.update(steady_json(steady));
     if (unscaled) out.update(change_json(scales, *unscaled, result));
     if (o.critical_path) out["critical_path"] = steps_json(report_path(program, result.trace).steps, program, topology);
     if (o.collectives) out["collectives"] = collectives_json(program, result);
@@ -140,9 +150,10 @@ void simulate_plan(const Options& o) {
   fmt::print(
       "{} on {}: {} per iteration, {:.1f} samples/s, {} communicated, {} tasks{}\n\n", plan.model.name, plan.topology,
       to_string(result.iteration), static_cast<double>(plan.global_batch) / result.iteration.seconds(),
-      to_string(program.communicated()), program.tasks.size(),
+      to_string(step.communicated()), program.tasks.size(),
       result.profiled_tasks ? fmt::format(" ({} measured, {} estimated)", result.profiled_tasks, result.estimated_tasks)
                             : std::string());
+  if (program.iterations > 1) fmt::print("{}\n\n", steady_text(steady));
   if (unscaled) print_change(scales, program, *unscaled, result);
   Table table({"device", "compute", "communication", "idle", "peak memory"});
   for (const DeviceUse& u : use)
@@ -153,7 +164,7 @@ void simulate_plan(const Options& o) {
   fmt::print("\nat the peak of {}: {}\n", topology.device(DeviceId(fullest)).name,
              by_category_text(result.memory_by_category[static_cast<std::size_t>(fullest)]));
   if (o.collectives) print_collectives(program, result);
-  if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.iteration);
+  if (o.critical_path) print_path(report_path(program, result.trace), program, topology, result.trace.iteration);
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
 }
 
@@ -189,6 +200,7 @@ void add_simulate(CLI::App& app) {
       ->excludes(flows);
   o->scales.add(*command, flows);
   o->noise.add(*command, flows);
+  o->iterations.add(*command);
   command
       ->add_flag(
           "--no-fold", o->whole,

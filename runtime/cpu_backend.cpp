@@ -85,7 +85,7 @@ class CpuBackend final : public Backend {
         std::span<const Operand> all(calls_[id.index()].operands);
         RandomKey key = RandomKey(info.seed)
                             .with(static_cast<std::uint64_t>(op.origin.value))
-                            .with(static_cast<std::uint64_t>(info.step));
+                            .with(static_cast<std::uint64_t>(info.step + task.iteration));
         calls_[id.index()].kernel({op.attributes, all.first(op.inputs), all.subspan(op.inputs), key});
         break;
       }
@@ -114,9 +114,10 @@ class CpuBackend final : public Backend {
           cpu::sgd_step(data(operands[0]), data(operands[1]), state(0), box(0).elements(),
                         {rate, o.momentum, o.weight_decay, o.nesterov}, type_of(operands[0]));
         else
-          cpu::adam_step(data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(),
-                         {rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.name == "adamw", info.step + 1},
-                         type_of(operands[0]));
+          cpu::adam_step(
+              data(operands[0]), data(operands[1]), state(0), state(1), box(0).elements(),
+              {rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.name == "adamw", info.step + task.iteration + 1},
+              type_of(operands[0]));
         break;
       }
       case TaskKind::communicate:

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/ops/leaves.h"
 #include "core/plan/delayed_weights.h"
+#include "core/plan/repeat.h"
 #include "core/plan/row_updates.h"
 #include "runtime/cpu/threads.h"
 
@@ -33,6 +34,9 @@ struct Executor::Implementation {
         options(o),
         alone(o.processes ? nullptr : std::make_unique<Processes>()),
         processes(o.processes ? *o.processes : *alone) {
+    if (p.iterations > 1 && o.backend != "cpu")
+      throw_input_error("backend {}: found a program of {} iterations, expected 1; backend cpu runs several", o.backend,
+                        p.iterations);
     processes.require_devices(p.devices);
     if (processes.size() > 1)
       processes.require_equal("the plan as lowered, its precision and seed",
@@ -51,11 +55,13 @@ struct Executor::Implementation {
     for (auto& [name, buffers] : weight_buffers)
       std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(weights), [&](BufferId id) { return here(id); });
     parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
-    for (const Task& t : p.tasks)
+    for (const Task& t : p.tasks) {
+      if (t.iteration + 1 < p.iterations) continue;
       if (is_row_update(t))
         row_updates[updated_weight(t)].push_back(t);
       else if (t.kind == TaskKind::update)
         gradient_buffers[updated_weight(t)].push_back(p.operands_of(t)[1]);
+    }
   }
 
   // Of each device, the same in all processes, as the order of sums depends on it: the least of the nodes' fair shares.
@@ -321,10 +327,11 @@ struct Executor::Implementation {
     // Every process counts time from its call of step(): these agree about as well as messages are quick.
     if (trace) processes.barrier("the start of a step");
     std::vector<Span> spans = backend->step({options.seed, step, rate_factor, trace});
-    ++step;
+    step += program.iterations;
     StepResult result;
-    if (!program.outputs.empty() && program.outputs[0].dims.empty())
-      result.loss = add_up({}, program.outputs[0].buffers).reals[0];
+    auto loss = std::find_if(program.outputs.begin(), program.outputs.end(),
+                             [&](const ProgramOutput& out) { return out.iteration + 1 == program.iterations; });
+    if (loss != program.outputs.end() && loss->dims.empty()) result.loss = add_up({}, loss->buffers).reals[0];
     if (trace) result.trace = to_trace(std::move(spans));
     return result;
   }
@@ -373,8 +380,9 @@ Executor::Executor(const Program& program, const ExecutorOptions& options)
     : implementation_(std::make_unique<Implementation>(program, options)) {}
 Executor::~Executor() = default;
 
-void Executor::set_input(const std::string& name, const HostTensor& value) {
-  const auto& buffers = implementation_->find(implementation_->input_buffers, name, "input");
+void Executor::set_input(const std::string& name, const HostTensor& value, int iteration) {
+  const auto& buffers =
+      implementation_->find(implementation_->input_buffers, input_of_iteration(name, iteration), "input");
   const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
   bool indices = tensor.dtype == DType::i32;
   if (value.dims != tensor.dims || indices != (value.dtype == DType::i32))

@@ -47,27 +47,29 @@ struct ReplicasDiffer : std::runtime_error {
 
 class Executor {
  public:
-  // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every
-  // plan), optimizer states zero.
+  // `program` must outlive the executor. InputError when it has several iterations and the backend is not cpu. Weights
+  // get their initial values (by seed and origin: the same under every plan), optimizer states zero.
   explicit Executor(const Program& program, const ExecutorOptions& options = {});
   ~Executor();
 
-  // The next batch: a whole logical tensor by the name of the input. InputError on an unknown name or another shape.
-  void set_input(const std::string& name, const HostTensor& value);
+  // The next batch: a whole logical tensor by the name of the input. InputError on an unknown name or another shape. A
+  // Program of several iterations takes one for each.
+  void set_input(const std::string& name, const HostTensor& value, int iteration = 0);
   std::vector<ProgramLeaf> inputs() const;
 
   // What the next steps multiply the optimizer's learning rate with.
   void set_learning_rate_factor(double factor);
 
-  // One iteration. A task that throws stops all; its exception is rethrown with the task's name. ProcessFailure when
-  // another process gave up.
+  // One run of the Program: a step for each of its iterations; the loss is of the last. A task that throws stops all;
+  // its exception is rethrown with the task's name. ProcessFailure when another process gave up.
   StepResult step(bool trace = false);
   std::int64_t steps_done() const;
   // Steps done in an earlier run: the next one draws its random numbers, and corrects Adam's bias, as the one after
   // them.
   void set_steps_done(std::int64_t steps);
 
-  // An output of the graph (0: the loss), summed over its summands and put together from its shards.
+  // An output of the graph (0: the loss; those of the second iteration follow the first's), summed over its summands
+  // and put together from its shards.
   HostTensor output(std::size_t index) const;
   // Only `reader`, a rank, gets the values of this and the next two; the others hand out their parts and get nothing.
   HostTensor weight(const std::string& name, int reader = kEveryone) const;

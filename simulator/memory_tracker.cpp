@@ -10,9 +10,9 @@ MemoryTracker::MemoryTracker(const TaskBuffers& buffers, std::size_t tasks, std:
       states_(buffers.entries().size()),
       used_(devices),
       peaks_(devices),
-      sampled_(devices),
       by_category_(devices),
-      at_peak_(devices) {
+      at_peak_(devices),
+      sampled_(devices) {
   for (const BufferEntry& buffer : buffers.entries())
     if (buffer.persistent && !buffer.on_host) allocate(buffer);
   for (std::size_t t = 0; t < tasks; ++t)
@@ -50,11 +50,13 @@ void MemoryTracker::finish(std::size_t task) {
 void MemoryTracker::sample(Picoseconds now) {
   std::sort(changed_.begin(), changed_.end());
   changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
-  for (DeviceId d : changed_) {
-    if (used_[d.index()] == sampled_[d.index()]) continue;
-    sampled_[d.index()] = used_[d.index()];
-    samples_.push_back({d, now, used_[d.index()]});
-  }
+  for (DeviceId d : changed_)
+    for (std::uint8_t c = 0; c < by_category_[d.index()].size(); ++c) {
+      Bytes used = by_category_[d.index()][c], &sampled = sampled_[d.index()][c];
+      if (used == sampled) continue;
+      sampled = used;
+      samples_.push_back({d, c, now, used});
+    }
   changed_.clear();
 }
 

@@ -20,7 +20,7 @@ class MemoryTracker {
 
   void start(std::size_t task);
   void finish(std::size_t task);
-  // Notes the devices whose use has changed since the last call. Only with samples.
+  // Notes the categories and devices whose use has changed since the last call. Only with samples.
   void sample(Picoseconds now);
 
   const std::vector<Bytes>& peaks() const { return peaks_; }
@@ -42,8 +42,8 @@ class MemoryTracker {
   const TaskBuffers& buffers_;
   bool keep_samples_;
   std::vector<BufferState> states_;  // by buffer
-  std::vector<Bytes> used_, peaks_, sampled_;
-  std::vector<CategoryBytes> by_category_, at_peak_;  // of used_, of peaks_
+  std::vector<Bytes> used_, peaks_;
+  std::vector<CategoryBytes> by_category_, at_peak_, sampled_;  // of used_, of peaks_, in the last samples
   std::vector<DeviceId> changed_;
   std::vector<MemorySample> samples_;
 };

@@ -34,7 +34,7 @@ struct BufferEntry {
   std::uint32_t device = 0;
   BufferCategory category = BufferCategory::activation;
   bool on_host = false;
-  bool persistent = false;  // lives throughout
+  bool persistent = false;  // lives throughout: persistent_buffers(), of several iterations weights and states alone
 
   // Takes memory of its device only while tasks use it.
   bool transient() const { return !persistent && !on_host; }

@@ -1,4 +1,5 @@
-// What must end before a task may start: its dependencies, and the task before it on each of its streams.
+// What must end before a task may start: its dependencies, and the task before it on each of its streams. Dependencies
+// on earlier tasks of its own stream go without saying, and are left out.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,9 @@ class TaskGraph {
   std::span<const std::uint32_t> followers(std::size_t task) const {
     return {followers_.data() + begin_[task], followers_.data() + begin_[task + 1]};
   }
+  // Of all tasks, one after the other, and where those of a task begin, with the end.
+  std::span<const std::uint32_t> all_followers() const { return followers_; }
+  std::span<const std::uint32_t> followers_begin() const { return begin_; }
   std::size_t bytes() const { return held_bytes(waits_for_, begin_, followers_); }
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 // A pass of one micro-batch through one part, forward or backward.
 struct Pass {
-  int part = 0;  // position in the chain
-  int micro = 0;
+  int part = 0;   // position in the chain
+  int micro = 0;  // counted on from iteration to iteration
   bool backward = false;
 };
 
@@ -30,6 +30,14 @@ std::vector<Pass> all_forward_then_backward(const std::vector<int>& parts, int m
   return passes;
 }
 
+// Those of one iteration, for each.
+std::vector<Pass> one_after_another(const std::vector<Pass>& one, int micros, int iterations) {
+  std::vector<Pass> passes;
+  for (int i = 0; i < iterations; ++i)
+    for (const Pass& p : one) passes.push_back({p.part, i * micros + p.micro, p.backward});
+  return passes;
+}
+
 // `forward` and `backward` in their orders; the first `warmup` forward ones lead.
 std::vector<Pass> in_turn(const std::vector<Pass>& forward, const std::vector<Pass>& backward, std::size_t warmup) {
   std::vector<Pass> passes(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(warmup));
@@ -40,20 +48,29 @@ std::vector<Pass> in_turn(const std::vector<Pass>& forward, const std::vector<Pa
   return passes;
 }
 
-std::vector<Pass> interleave(const std::vector<int>& parts, int micros, int groups, int position) {
+std::vector<Pass> interleave(const std::vector<int>& parts, int micros, int iterations, int groups, int position) {
   int v = static_cast<int>(parts.size()), total = v * micros;
   std::vector<Pass> forward, backward;
-  for (int i = 0; i < total; ++i) {
+  for (int i = 0; i < iterations * total; ++i) {
     int part = i % (groups * v) / groups, micro = i / (groups * v) * groups + i % groups;
     forward.push_back({parts[static_cast<std::size_t>(part)], micro, false});
     backward.push_back({parts[static_cast<std::size_t>(v - 1 - part)], micro, true});
   }
   int warmup = v == 1 ? groups - 1 - position : 2 * (groups - 1 - position) + (v - 1) * groups;
-  if (v > 1 && micros == groups) warmup = total;
+  if (v > 1 && micros == groups && iterations == 1) warmup = total;
+  // No more than one iteration has, or a pass would come before the update that makes its weights, two iterations
+  // before.
   return in_turn(forward, backward, static_cast<std::size_t>(std::min(warmup, total)));
 }
 
-Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& stages, PipelineOrder order) {
+// Whether interleaved passes can go on from one iteration to the next: a first stage that begins with more forward
+// passes than an iteration has would need a third version of its weights.
+bool goes_on(int parts, int micros, int groups) {
+  return parts == 1 || 2 * (groups - 1) + (parts - 1) * groups <= parts * micros;
+}
+
+Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& stages, PipelineOrder order,
+                                                        int iterations) {
   int groups = static_cast<int>(stages.groups.size()), m = stages.micro_batches;
   int most = *std::max_element(stages.part_counts.begin(), stages.part_counts.end());
   int least = *std::min_element(stages.part_counts.begin(), stages.part_counts.end());
@@ -71,8 +88,12 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
     std::vector<int> parts;
     for (std::size_t k = 0; k < stages.chain.size(); ++k)
       if (stages.chain[k].group == g) parts.push_back(static_cast<int>(k));
-    passes.push_back(order == PipelineOrder::gpipe ? all_forward_then_backward(parts, m)
-                                                   : interleave(parts, m, groups, g));
+    if (order == PipelineOrder::gpipe)
+      passes.push_back(one_after_another(all_forward_then_backward(parts, m), m, iterations));
+    else if (goes_on(most, m, groups))
+      passes.push_back(interleave(parts, m, iterations, groups, g));
+    else
+      passes.push_back(one_after_another(interleave(parts, m, 1, groups, g), m, iterations));
   }
   return passes;
 }
@@ -84,7 +105,8 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
 std::vector<std::array<std::int64_t, 2>> durations(const Program& program, const PipelineStages& stages) {
   std::map<std::tuple<int, bool, DeviceId>, double> work;
   for (const Task& t : program.tasks)
-    if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0)
+    if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
+        t.iteration == 0)
       work[{stages.place[static_cast<std::size_t>(t.op)], t.phase == Phase::backward, t.device}] +=
           t.flops + 16 * t.bytes;
   std::vector<std::array<std::int64_t, 2>> result(stages.chain.size(), {1, 1});
@@ -133,21 +155,52 @@ Ends lay_out(const std::vector<std::vector<Pass>>& passes, const std::vector<std
   return ends;
 }
 
+// Where a task stands. Where passes end together, those further down the pipeline come first: what they send is waited
+// for. Updates come behind the pass of the same key.
+struct Key {
+  std::int64_t end = 0;
+  int upstream = 0;
+  bool update = false;
+  auto operator<=>(const Key&) const = default;
+};
+constexpr Key kFirst{0, 0, false}, kLast{std::numeric_limits<std::int64_t>::max(), 0, false};
+
+// Where a group's updates stand, [group][iteration] but for the last: behind the pass before the first backward pass of
+// the next iteration, so that a forward pass hides what sums gradients and none are held for two iterations; and before
+// the first forward pass of the iteration after that, which reads what they write.
+std::vector<std::vector<Key>> places_of_updates(const std::vector<std::vector<Pass>>& passes, const Ends& ends,
+                                                int micros, int iterations) {
+  std::vector<std::vector<Key>> places;
+  for (const std::vector<Pass>& list : passes) {
+    std::vector<Key>& own = places.emplace_back();
+    for (int t = 0; t + 1 < iterations; ++t) {
+      auto next = std::find_if(list.begin(), list.end(),
+                               [&](const Pass& p) { return p.micro / micros == t + (p.backward ? 1 : 2); });
+      if (next == list.begin() || next == list.end()) {
+        own.push_back(kFirst);
+        continue;
+      }
+      const Pass& p = *(next - 1);
+      auto part = static_cast<std::size_t>(p.part), micro = static_cast<std::size_t>(p.micro);
+      own.push_back({ends[part][p.backward ? 1 : 0][micro], static_cast<int>(ends.size()) - p.part, true});
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 Result<void> order_micro_batches(Program& program, PipelineOrder order) {
   PipelineStages stages = find_stages(program);
   if (stages.micro_batches == 1) return {};
-  auto passes = UNITY_TRY(passes_of_groups(stages, order));
-  Ends ends = lay_out(passes, durations(program, stages), stages.micro_batches);
+  int micros = stages.micro_batches;
+  auto passes = UNITY_TRY(passes_of_groups(stages, order, program.iterations));
+  Ends ends = lay_out(passes, durations(program, stages), program.iterations * micros);
+  auto updates = places_of_updates(passes, ends, micros, program.iterations);
+  std::vector<std::size_t> group_of(static_cast<std::size_t>(program.devices), SIZE_MAX);
+  for (std::size_t g = 0; g < stages.groups.size(); ++g)
+    for (DeviceId d : stages.groups[g]) group_of[d.index()] = g;
 
-  // Where passes end together, those further down the pipeline come first: what they send is waited for.
-  struct Key {
-    std::int64_t end = 0;
-    int upstream = 0;
-    auto operator<=>(const Key&) const = default;
-  };
-  constexpr Key kLast{std::numeric_limits<std::int64_t>::max(), 0};
   auto parts = static_cast<int>(stages.chain.size());
   std::vector<PooledTask> pool = take_tasks(program);
   std::vector<Key> keys(pool.size());
@@ -155,13 +208,16 @@ Result<void> order_micro_batches(Program& program, PipelineOrder order) {
   for (std::size_t i = 0; i < pool.size(); ++i) {
     const Task& t = pool[i].task;
     int place = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
-    if (t.phase == Phase::update) {
+    if (t.phase == Phase::update && t.iteration + 1 == program.iterations) {
       keys[i] = kLast;
       continue;
     }
+    if (std::size_t g = group_of[t.device.index()]; t.kind == TaskKind::update && g != SIZE_MAX)
+      keys[i] = updates[g][t.iteration];
     if (place >= 0) {
       const auto& part = ends[static_cast<std::size_t>(place)];
-      keys[i] = {part[t.phase == Phase::backward ? 1 : 0][static_cast<std::size_t>(t.micro)], parts - place};
+      keys[i] = {part[t.phase == Phase::backward ? 1 : 0][static_cast<std::size_t>(t.iteration * micros + t.micro)],
+                 parts - place};
     }
     free[i] = place < 0 && pool[i].after.empty();
     for (std::size_t d : pool[i].after)

@@ -195,6 +195,8 @@ Result<void> check_program(const Program& program) {
   };
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& t = program.tasks[i];
+    if (t.iteration >= program.iterations)
+      return fail("task {} is of iteration {} of {}", i, t.iteration, program.iterations);
     for (TaskId d : program.dependencies_of(t))
       if (!d.valid() || d.index() >= i) return fail("task {} depends on task {}, which does not come before it", i, d);
     if (t.kind == TaskKind::communicate) {
@@ -229,7 +231,7 @@ Result<void> check_program(const Program& program) {
 }
 
 Hash program_hash(const Program& p) {
-  Hash h = combine(hash_text(p.name), static_cast<Hash>(p.devices));
+  Hash h = combine(hash_text(p.name), static_cast<Hash>(p.devices) | static_cast<Hash>(p.iterations - 1) << 32);
   for (const Buffer& b : p.buffers)
     h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 |
                                                  static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.on_host) << 3 |
@@ -276,6 +278,7 @@ std::string program_to_json(const Program& p) {
                  {"name", p.task_name(TaskId(static_cast<std::int64_t>(i)))},
                  {"flops", t.flops},
                  {"bytes", t.bytes}};
+    if (p.iterations > 1) task["iteration"] = t.iteration;
     for (TaskId d : p.dependencies_of(t)) task["after"].push_back(d.value);
     for (BufferId b : p.operands_of(t)) task["operands"].push_back(b.value);
     if (t.kind == TaskKind::communicate) {

@@ -1,5 +1,6 @@
-// A Program: per device, the ordered compute, communication and update tasks of one training iteration, with their
-// dependencies and buffers. There is exactly one lowering (lower.h) and two executors: the simulator and the runtime.
+// A Program: per device, the ordered compute, communication and update tasks of one training iteration (or of several,
+// repeat.h), with their dependencies and buffers. There is exactly one lowering (lower.h) and two executors: the
+// simulator and the runtime.
 //
 // Order: tasks stand in one global order that respects dependencies; each stream of each device runs its tasks in that
 // order. Hence no executor that follows it can deadlock: the unfinished task with the smallest id can always run.
@@ -69,9 +70,10 @@ struct Task {
   TaskKind kind = TaskKind::compute;
   Phase phase = Phase::forward;
   Stream stream = Stream::compute;
-  DeviceId device;       // communicate: of the first participant
-  std::int32_t op = -1;  // compute: index into Program::ops; communicate: into Program::communications;
-                         // copy and accumulate: into Program::boxes; update: -1, or as compute
+  std::uint8_t iteration = 0;  // of Program::iterations
+  DeviceId device;             // communicate: of the first participant
+  std::int32_t op = -1;        // compute: index into Program::ops; communicate: into Program::communications;
+                               // copy and accumulate: into Program::boxes; update: -1, or as compute
   std::uint32_t operands_begin = 0, operands_end = 0;          // in Program::operands
   std::uint32_t dependencies_begin = 0, dependencies_end = 0;  // in Program::dependencies
   std::int32_t micro = 0;                                      // micro-batch
@@ -146,6 +148,7 @@ struct ProgramOutput {
   std::string name;
   Dims dims;
   std::vector<BufferId> buffers;  // copy 0 only: all summands and shards
+  int iteration = 0;
 };
 
 class Program {
@@ -154,6 +157,7 @@ class Program {
 
   std::string name;
   int devices = 1;
+  int iterations = 1;
   OptimizerSpec optimizer;
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramLeaf> leaves;
@@ -164,7 +168,7 @@ class Program {
   std::vector<Task> tasks;
   std::vector<BufferId> operands;
   std::vector<TaskId> dependencies;
-  std::vector<ProgramOutput> outputs;  // the loss first
+  std::vector<ProgramOutput> outputs;  // by iteration, the loss first
 
   std::span<const BufferId> operands_of(const Task& t) const {
     return {operands.data() + t.operands_begin, operands.data() + t.operands_end};

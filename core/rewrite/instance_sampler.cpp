@@ -246,6 +246,10 @@ class Attempt {
         last = table.error();
         continue;
       }
+      if (static_cast<int>(table->outputs.size()) != node.results) {
+        last = fail("{} has {} results, expected {}", node.op->name(), table->outputs.size(), node.results);
+        continue;
+      }
       sizes_ = std::move(sizes);
       for (std::size_t v = 0; v < of_variable.size(); ++v)
         if (of_variable[v]) add_leaf(v, *of_variable[v]);

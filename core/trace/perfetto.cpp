@@ -34,6 +34,12 @@ std::string stream_name(std::uint8_t stream) {
   return stream < kNames.size() ? kNames[stream] : fmt::format("stream {}", stream);
 }
 
+std::string category_name(std::uint8_t category) {
+  constexpr std::array<const char*, 5> kNames = {"weight", "gradient", "optimizer_state", "activation", "input"};
+  if (category == MemorySample::kAll) return "bytes";
+  return category < kNames.size() ? kNames[category] : fmt::format("category {}", category);
+}
+
 class Writer {
  public:
   void event(const std::string& json) {
@@ -53,6 +59,24 @@ void name_process(std::int64_t process, const std::string& name, Writer& writer)
       fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", process, json_text(name)));
   writer.event(
       fmt::format(R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})", process));
+}
+
+// An event for each time at which something changes, with all that the device has in use then.
+void write_memory(const Trace& trace, std::int64_t base, Writer& writer) {
+  std::map<DeviceId, std::map<std::uint8_t, Bytes>> used;
+  for (const MemorySample& m : trace.memory) used[m.device][m.category] = {};
+  for (std::size_t i = 0; i < trace.memory.size(); ++i) {
+    const MemorySample& m = trace.memory[i];
+    used[m.device][m.category] = m.used;
+    bool more =
+        i + 1 < trace.memory.size() && trace.memory[i + 1].device == m.device && trace.memory[i + 1].time == m.time;
+    if (more) continue;
+    std::string series;
+    for (const auto& [category, bytes] : used[m.device])
+      series += fmt::format(R"({}"{}":{})", series.empty() ? "" : ",", category_name(category), bytes.count);
+    writer.event(fmt::format(R"({{"ph":"C","name":"memory","pid":{},"ts":{},"args":{{{}}}}})", base + m.device.value,
+                             microseconds(m.time), series));
+  }
 }
 
 void write_links(const Trace& trace, std::int64_t base, const std::string& suffix, Writer& writer) {
@@ -130,9 +154,7 @@ void write_trace(const Trace& trace, const TraceLabels& labels, std::int64_t bas
         json_text(static_cast<std::size_t>(s.task.value) < labels.categories.size() ? labels.categories[s.task.index()]
                                                                                     : stream_name(s.stream)),
         base + s.device.value, s.stream, microseconds(s.start), microseconds(s.end - s.start), s.task.value));
-  for (const MemorySample& m : trace.memory)
-    writer.event(fmt::format(R"({{"ph":"C","name":"memory","pid":{},"ts":{},"args":{{"bytes":{}}}}})",
-                             base + m.device.value, microseconds(m.time), m.used.count));
+  write_memory(trace, base, writer);
   write_links(trace, base, suffix, writer);
   write_arrows(trace, labels.arrows, base, writer);
 }

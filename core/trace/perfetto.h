@@ -1,7 +1,7 @@
 // Export to the Chrome trace event format, which ui.perfetto.dev opens: a process for each device, a thread for each
-// stream, a complete event ("X") for each span, a counter ("C") for memory and, in a process of their own, for the use
-// of each link, a flow ("s" to "f") for each arrow. Form: "Trace Event Format" (Google, 2016). Times are microseconds
-// with six decimals, so no picosecond is lost.
+// stream, a complete event ("X") for each span, a counter ("C") for memory with a series for each category,
+// which viewers stack, and, in a process of their own, for the use of each link, a flow ("s" to "f") for each arrow.
+// Form: "Trace Event Format" (Google, 2016). Times are microseconds with six decimals, so no picosecond is lost.
 #pragma once
 
 #include <span>

@@ -24,9 +24,12 @@ inline bool starts_before(const Span& a, const Span& b) {
   return std::tie(a.start, a.task, a.device) < std::tie(b.start, b.task, b.device);
 }
 
-// Bytes in use on a device from a time on.
+// Bytes of a category in use on a device from a time on; 0 before the first sample. Each differs from the one before.
 struct MemorySample {
+  static constexpr std::uint8_t kAll = 255;  // in files of versions that had no categories: of all together
+
   DeviceId device;
+  std::uint8_t category = kAll;  // BufferCategory of program.h
   Picoseconds time;
   Bytes used;
 };
@@ -51,14 +54,14 @@ struct LinkSample {
 };
 
 struct Trace {
-  static constexpr int kVersion = 2;  // 1 had no links
+  static constexpr int kVersion = 3;  // 1 had no links, 2 no categories of memory
   std::string source;                 // "simulated" or "measured"
   Hash program = 0;                   // program_hash of the Program
   Picoseconds iteration;              // from the first start to the last end
   std::vector<Span> spans;            // by starts_before()
-  std::vector<MemorySample> memory;
-  std::vector<LinkUsage> links;      // by link; those that carried something, where they were recorded
-  std::vector<LinkSample> link_use;  // by time, then link; 0 before a link's first sample
+  std::vector<MemorySample> memory;   // by time, device, category
+  std::vector<LinkUsage> links;       // by link; those that carried something, where they were recorded
+  std::vector<LinkSample> link_use;   // by time, then link; 0 before a link's first sample
 };
 
 }  // namespace unity

@@ -65,7 +65,7 @@ std::string trace_to_json(const Trace& trace) {
   json spans = json::array(), memory = json::array(), links = json::array(), link_use = json::array();
   for (const Span& s : trace.spans)
     spans.push_back({s.task.value, s.device.value, s.stream, s.start.count, s.end.count});
-  for (const MemorySample& m : trace.memory) memory.push_back({m.device.value, m.time.count, m.used.count});
+  for (const MemorySample& m : trace.memory) memory.push_back({m.device.value, m.time.count, m.category, m.used.count});
   for (const LinkUsage& l : trace.links) links.push_back({l.link.value, l.name, l.bandwidth.rate, l.bytes.count});
   for (const LinkSample& s : trace.link_use) link_use.push_back({s.link.value, s.time.count, s.use});
   json root = {{"format", "unity-trace"},
@@ -110,9 +110,13 @@ Trace trace_from_json(const std::string& text, const std::string& file) {
     if (row[4] < row[3]) throw_input_error("{}: {}: ends before it starts", file, where);
     trace.spans.push_back({TaskId(row[0]), DeviceId(row[1]), static_cast<std::uint8_t>(row[2]), {row[3]}, {row[4]}});
   });
-  reader.rows(root, "memory", 3, [&](const std::vector<std::int64_t>& row, const std::string& where) {
+  bool categories = version > 2;
+  reader.rows(root, "memory", categories ? 4 : 3, [&](const std::vector<std::int64_t>& row, const std::string& where) {
     if (row[0] < 0) throw_input_error("{}: {}: negative device", file, where);
-    trace.memory.push_back({DeviceId(row[0]), {row[1]}, {row[2]}});
+    if (categories && (row[2] < 0 || row[2] > 255))
+      throw_input_error("{}: {}: category {}, expected 0 to 255", file, where, row[2]);
+    auto category = categories ? static_cast<std::uint8_t>(row[2]) : MemorySample::kAll;
+    trace.memory.push_back({DeviceId(row[0]), category, {row[1]}, {row.back()}});
   });
   if (version == 1) return trace;
   const json& links = reader.member(root, "links");

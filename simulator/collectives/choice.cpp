@@ -1,6 +1,7 @@
 #include "simulator/collectives/choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/base/hash.h"
@@ -18,7 +19,18 @@ std::vector<const CollectiveProtocol*> protocols_of(const Topology& topology) {
   return protocols;
 }
 
-// Looks over algorithms and protocols; `shape_of(algorithm, protocol)` is null where that can not be done.
+// How many chunks are tried.
+std::vector<int> chunk_counts(CollectiveAlgorithm algorithm, double bytes, Bytes chunk) {
+  constexpr int kMost = CollectiveOptions::kMostChunks;
+  if (algorithm != hierarchical) return {1};
+  if (chunk.count > 0)
+    return {static_cast<int>(std::clamp(std::ceil(bytes / static_cast<double>(chunk.count)), 1.0, double{kMost}))};
+  std::vector<int> counts;
+  for (int c = 1; c <= kMost; c *= 2) counts.push_back(c);
+  return counts;
+}
+
+// Looks over algorithms and protocols; `shape_of(algorithm, protocol, chunks)` is null where that can not be done.
 template <class ShapeOf>
 CollectiveChoice cheapest(const Topology& topology, double bytes, const CollectiveOptions& options, ShapeOf shape_of) {
   struct Candidate {
@@ -27,9 +39,16 @@ CollectiveChoice cheapest(const Topology& topology, double bytes, const Collecti
   };
   std::vector<Candidate> candidates;
   auto consider = [&](CollectiveAlgorithm algorithm) {
-    for (const CollectiveProtocol* protocol : protocols_of(topology))
-      if (const CollectiveShape* shape = shape_of(algorithm, protocol))
-        candidates.push_back({shape, shape->idle_time(bytes, options.chunk)});
+    for (const CollectiveProtocol* protocol : protocols_of(topology)) {
+      std::optional<Candidate> best;
+      for (int chunks : chunk_counts(algorithm, bytes, options.chunk)) {
+        const CollectiveShape* shape = shape_of(algorithm, protocol, chunks);
+        if (!shape) break;
+        Picoseconds time = shape->idle_time(bytes, options.chunk);
+        if (!best || time < best->time) best = {shape, time};
+      }
+      if (best) candidates.push_back(*best);
+    }
   };
   bool asked = false;
   if (options.algorithm) {
@@ -55,7 +74,8 @@ CollectiveChoice cheapest(const Topology& topology, double bytes, const Collecti
   choice.bytes = bytes;
   choice.reason = asked ? ChoiceReason::asked : candidates.size() > 1 ? ChoiceReason::cheapest : ChoiceReason::only;
   for (const Candidate& c : candidates)
-    choice.alternatives.push_back({c.shape->algorithm, c.shape->protocol ? c.shape->protocol->name : "", c.time});
+    choice.alternatives.push_back(
+        {c.shape->algorithm, c.shape->protocol ? c.shape->protocol->name : "", c.time, c.shape->chunks});
   return choice;
 }
 
@@ -103,8 +123,8 @@ std::size_t CollectiveCache::KeyHash::operator()(const Key& key) const {
 
 CollectiveChoice CollectiveCache::make(const Key& key) const {
   return cheapest(topology(), static_cast<double>(key.bytes.count), key.options,
-                  [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol) {
-                    return shapes_.find(key.kind, algorithm, protocol, key.group);
+                  [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol, int chunks) {
+                    return shapes_.find(key.kind, algorithm, protocol, key.group, chunks);
                   });
 }
 
@@ -141,7 +161,8 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
     double bytes = 0;
     for (const PairBytes& pair : pairs) bytes += pair.bytes;
     std::vector<std::unique_ptr<const CollectiveShape>> made;
-    auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol) -> const CollectiveShape* {
+    auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol,
+                        int) -> const CollectiveShape* {
       if (algorithm != direct || (protocol && !protocol->of(direct))) return nullptr;
       return made.emplace_back(std::make_unique<const CollectiveShape>(shapes_.exchange(protocol, pairs))).get();
     };

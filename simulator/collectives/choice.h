@@ -19,7 +19,10 @@ namespace unity {
 struct CollectiveOptions {
   std::optional<CollectiveAlgorithm> algorithm;  // none: the cheapest
   std::string protocol;                          // empty: the cheapest
-  Bytes chunk;  // of trees and chains: the bytes that travel on together; 0: as few as one likes
+  // Of trees and chains: the bytes that travel on together; 0: as few as one likes. Of hierarchical: those that go
+  // through its stages together, at least S / kMostChunks; 0: S / c, for the fastest c of 1, 2, 4, .. kMostChunks.
+  Bytes chunk;
+  static constexpr int kMostChunks = 64;
   bool operator==(const CollectiveOptions&) const = default;
 };
 // InputError when the topology's library has no such protocol, or the chunk is negative.
@@ -29,6 +32,7 @@ struct CollectiveAlternative {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   std::string protocol;  // empty: plain links
   Picoseconds time;      // predicted, alone on the idle machine
+  int chunks = 1;        // CollectiveShape::chunks
 };
 
 enum class ChoiceReason : std::uint8_t { only, cheapest, asked };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace unity {
 namespace {
@@ -127,6 +128,46 @@ Pattern direct_pattern(const Topology& topology, std::span<const DeviceId> group
     for (std::size_t b = 0; b < group.size(); ++b)
       if (a != b && (ends == Ends::all || (ends == Ends::from_first ? a : b) == 0)) builder.add(group[a], group[b]);
   return builder.finish();
+}
+
+std::vector<Pattern> lumped_pairs(const Topology& topology, std::span<const DeviceId> group) {
+  struct Lump {
+    Edge edge;
+    std::vector<std::uint32_t> times, sent;  // by link, by device of the group
+  };
+  std::map<std::tuple<Picoseconds, double, HopClass>, Lump> lumps;
+  for (std::size_t a = 0; a < group.size(); ++a)
+    for (DeviceId b : group) {
+      if (group[a] == b) continue;
+      std::vector<LinkId> route = topology.route(group[a], b);
+      Edge edge{group[a], b, {}, {}, HopClass::nvlink, 1, {}};
+      double least = 0;  // seconds for a byte
+      for (LinkId l : route) {
+        const Link& link = topology.links[l.index()];
+        edge.latency += link.latency;
+        edge.hop = std::max(*edge.hop, class_of(link.kind));
+        least = std::max(least, 1 / link.bandwidth.rate);
+      }
+      auto [found, fresh] = lumps.try_emplace({edge.latency, least, *edge.hop});
+      Lump& lump = found->second;
+      if (fresh) {
+        lump.edge = std::move(edge);
+        lump.times.resize(topology.links.size());
+        lump.sent.resize(group.size());
+      }
+      for (LinkId l : route) ++lump.times[l.index()];
+      ++lump.sent[a];
+    }
+  std::vector<Pattern> patterns;
+  for (auto& [way, lump] : lumps) {
+    Pattern& pattern = patterns.emplace_back();
+    pattern.lumped = true;
+    pattern.edges.push_back(std::move(lump.edge));
+    for (std::uint32_t l = 0; l < lump.times.size(); ++l)
+      if (lump.times[l] > 0) pattern.uses.push_back({l, lump.times[l]});
+    pattern.sent = *std::max_element(lump.sent.begin(), lump.sent.end());
+  }
+  return patterns;
 }
 
 std::optional<Pattern> in_switch_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> nodes) {

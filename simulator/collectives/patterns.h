@@ -32,6 +32,7 @@ struct Pattern {
   double sent = 0;            // units that the busiest device sends
   // Of the longest way from edge to edge: its hops. Rings: 1, since their data do not travel in chunks.
   std::uint32_t hops = 1;
+  bool lumped = false;  // an edge stands for others like it, whose links are in `uses` alone
 };
 
 // Rings through the devices in the given orders; a unit is a ring's share of the data of one edge.
@@ -46,6 +47,9 @@ Pattern tree_pattern(const Topology& topology, std::span<const DeviceId> group, 
 // Every pair: each at once to each; or from the first to all others, or from all others to it.
 enum class Ends : std::uint8_t { all, from_first, to_first };
 Pattern direct_pattern(const Topology& topology, std::span<const DeviceId> group, Ends ends);
+// All pairs, each device to each other; those with equal latency, least bandwidth and kind of their ways in one
+// pattern, lumped.
+std::vector<Pattern> lumped_pairs(const Topology& topology, std::span<const DeviceId> group);
 // All-reduce by the switch that all devices of a node hang on (NVLink SHARP): each device sends all data into the
 // switch, which gives every device its part of the sum; the device sends that once, and the switch gives it to all.
 // Between several nodes double binary trees join the devices of the same place. `nodes`: equally many devices of each

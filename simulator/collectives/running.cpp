@@ -89,6 +89,14 @@ bool RunningCollectives::arrive(std::uint32_t collective, std::uint32_t part, Pi
   return begin_stage(collective, now);
 }
 
+void RunningCollectives::resume_flows(const Network::State& state, std::vector<Owner> owners, Picoseconds now) {
+  owners_ = std::move(owners);
+  std::vector<std::span<const LinkUse>> uses;
+  for (Owner owner : owners_)
+    uses.push_back(running_[owner.collective].choice->shape->phases[owner.part].pattern->uses);
+  network_.resume(state, uses, now);
+}
+
 std::span<const RunningCollectives::Entry> RunningCollectives::take_entries() {
   taken_.swap(entries_);
   entries_.clear();

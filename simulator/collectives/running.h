@@ -47,6 +47,25 @@ class RunningCollectives {
   // Of memory; without those of steps.
   std::size_t bytes() const { return network_.bytes() + held_bytes(running_, owners_, entries_, taken_); }
 
+  // How far what runs is at a moment after settle(), and to go on from there, where nothing has run yet. Not of steps.
+  struct Owner {
+    std::uint32_t collective, part;
+  };
+  struct Progress {
+    std::uint32_t stage, left;
+  };
+  const Network& network() const { return network_; }
+  Owner owner(FlowIndex flow) const { return owners_[flow]; }
+  Progress progress(std::uint32_t collective) const {
+    const Running& running = running_[collective];
+    return {static_cast<std::uint32_t>(running.stage), static_cast<std::uint32_t>(running.left)};
+  }
+  void resume(std::uint32_t collective, std::shared_ptr<const CollectiveChoice> choice, Progress progress) {
+    running_[collective] = {std::move(choice), nullptr, progress.stage, progress.left};
+  }
+  // After that of their collectives. The flows get their places as indices.
+  void resume_flows(const Network::State& state, std::vector<Owner> owners, Picoseconds now);
+
  private:
   struct Steps {
     StepGraph graph;
@@ -57,9 +76,6 @@ class RunningCollectives {
     std::unique_ptr<Steps> steps;
     std::size_t stage = 0;
     std::size_t left = 0;  // flows or steps of the stage
-  };
-  struct Owner {
-    std::uint32_t collective, part;
   };
 
   // Goes on to the next stage that has something to do; true: there is none.

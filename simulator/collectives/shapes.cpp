@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "core/base/longest_time.h"
 #include "simulator/collectives/direct_rings.h"
@@ -99,7 +100,11 @@ Picoseconds CollectiveShape::idle_time(double bytes, Bytes chunk) const {
     double fill = 0;
     for (std::uint32_t p = stage.first; p < stage.end; ++p)
       fill = std::max(fill, fill_seconds(phases[p], bytes, chunk));
-    time += stage.latency + bounded_seconds(stage.seconds * bytes + fill);
+    if (stage.busy.empty()) time += stage.latency + bounded_seconds(stage.seconds * bytes + fill);
+    Picoseconds longest;
+    for (const CollectiveStage::Busy& b : stage.busy)
+      longest = std::max(longest, b.from + bounded_seconds(b.seconds * bytes));
+    time += longest;
   }
   return time;
 }
@@ -108,7 +113,7 @@ Picoseconds CollectiveShape::idle_time(double bytes, Bytes chunk) const {
 class ShapeMaker {
  public:
   ShapeMaker(const ShapeCache& cache, CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol,
-             std::span<const DeviceId> group)
+             std::span<const DeviceId> group, int chunks = 1)
       : cache_(cache),
         topology_(cache.topology()),
         library_(topology_.collectives.get()),
@@ -117,11 +122,13 @@ class ShapeMaker {
     shape_.algorithm = algorithm;
     shape_.protocol = protocol;
     shape_.several_nodes = nodes_.size() > 1;
+    shape_.chunks = chunks;
   }
 
   std::optional<CollectiveShape> make(CollectiveKind kind) {
     if (shape_.protocol && !shape_.protocol->of(shape_.algorithm)) return std::nullopt;
     if (!add_stages(kind)) return std::nullopt;
+    if (shape_.chunks > 1) go_in_chunks();
     return finish();
   }
 
@@ -272,6 +279,11 @@ class ShapeMaker {
   bool add_direct(CollectiveKind kind) {
     if (kind == CollectiveKind::all_to_all) {
       double pair = 1.0 / static_cast<double>(group_.size() * group_.size());
+      constexpr std::size_t kFlowsOfPairs = 256;
+      if (group_.size() > kFlowsOfPairs) {
+        for (const Pattern* pattern : cache_.lumps(group_)) add(pattern, pair);
+        return true;
+      }
       for (DeviceId a : group_)
         for (DeviceId b : group_)
           if (a != b) add(chain({a, b}), pair);
@@ -298,6 +310,20 @@ class ShapeMaker {
   }
 
   void next_stage() { ++stage_; }
+
+  // Stage s works on chunk i in round s + i: all that is done in a round becomes a stage.
+  void go_in_chunks() {
+    std::vector<CollectivePhase> whole = std::move(shape_.phases);
+    std::uint32_t stages = whole.back().stage + 1, chunks = static_cast<std::uint32_t>(shape_.chunks);
+    shape_.phases.clear();
+    for (std::uint32_t round = 0; round + 1 < stages + chunks; ++round)
+      for (const CollectivePhase& one : whole) {
+        if (round < one.stage || round - one.stage >= chunks) continue;
+        CollectivePhase& phase = shape_.phases.emplace_back(one);
+        phase.stage = round;
+        phase.share /= chunks, phase.drain /= chunks, phase.wait /= chunks;
+      }
+  }
 
   // A flow of which each unit carries `share` of S.
   void add(const Pattern* pattern, double share, std::uint32_t rounds = 0) {
@@ -327,6 +353,12 @@ class ShapeMaker {
     for (std::uint32_t p = 0; p < phases.size();) {
       CollectiveStage stage;
       stage.first = p;
+      if (std::uint32_t end = end_of_equal(stage.first); end > p) {  // as the one before
+        stage = shape_.stages.back();
+        stage.first = p, stage.end = p = end;
+        shape_.stages.push_back(stage);
+        continue;
+      }
       std::map<std::uint32_t, double> load;
       double wait = 0;
       for (; p < phases.size() && phases[p].stage == phases[stage.first].stage; ++p) {
@@ -340,9 +372,54 @@ class ShapeMaker {
         for (const auto& [link, bytes] : load)
           stage.seconds = std::max(stage.seconds, bytes / topology_.links[link].bandwidth.rate);
       stage.seconds += wait;
-      shape_.stages.push_back(stage);
+      if (shape_.chunks > 1) stage.busy = busy_links(stage);
+      shape_.stages.push_back(std::move(stage));
     }
     return std::move(shape_);
+  }
+
+  // A link that serves flows as they come is done, whatever their shares, when from the start of one of them on it has
+  // carried that one and those that start later: the latest of these times is its end.
+  std::vector<CollectiveStage::Busy> busy_links(const CollectiveStage& stage) const {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> users;  // by link: phases
+    for (std::uint32_t p = stage.first; p < stage.end; ++p)
+      for (const LinkUse& use : shape_.phases[p].pattern->uses) users[use.link].push_back(p);
+    std::vector<CollectiveStage::Busy> busy;
+    for (auto& [link, flows] : users) {
+      std::stable_sort(flows.begin(), flows.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return shape_.phases[a].latency > shape_.phases[b].latency;
+      });
+      double seconds = 0;
+      for (std::uint32_t p : flows) {
+        const CollectivePhase& phase = shape_.phases[p];
+        for (const LinkUse& use : phase.pattern->uses)
+          if (use.link == link) seconds += phase.share * use.times / topology_.links[link].bandwidth.rate;
+        busy.push_back({phase.latency, phase.wait + std::max(seconds, phase.drain)});
+      }
+    }
+    // Of those that begin together, the longest.
+    std::sort(busy.begin(), busy.end(),
+              [](const auto& a, const auto& b) { return std::tie(a.from, b.seconds) < std::tie(b.from, a.seconds); });
+    busy.erase(std::unique(busy.begin(), busy.end(), [](const auto& a, const auto& b) { return a.from == b.from; }),
+               busy.end());
+    return busy;
+  }
+
+  // Where the stage that begins at phase `first` has the same flows as the last of shape_.stages: its end, else 0.
+  std::uint32_t end_of_equal(std::uint32_t first) const {
+    if (shape_.stages.empty()) return 0;
+    const CollectiveStage& before = shape_.stages.back();
+    std::uint32_t end = first + before.end - before.first;
+    const std::vector<CollectivePhase>& phases = shape_.phases;
+    if (end > phases.size() || phases[end - 1].stage != phases[first].stage) return 0;
+    if (end < phases.size() && phases[end].stage == phases[first].stage) return 0;
+    for (std::uint32_t p = first; p < end; ++p) {
+      const CollectivePhase &one = phases[p], &other = phases[before.first + p - first];
+      if (std::tie(one.pattern, one.share, one.drain, one.wait, one.latency) !=
+          std::tie(other.pattern, other.share, other.drain, other.wait, other.latency))
+        return 0;
+    }
+    return end;
   }
 
   const ShapeCache& cache_;
@@ -368,21 +445,39 @@ const Pattern* ShapeCache::pattern(std::vector<std::int32_t> key, std::span<cons
 }
 
 const CollectiveShape* ShapeCache::find(CollectiveKind kind, CollectiveAlgorithm algorithm,
-                                        const CollectiveProtocol* protocol, std::span<const DeviceId> group) const {
+                                        const CollectiveProtocol* protocol, std::span<const DeviceId> group,
+                                        int chunks) const {
   UNITY_CHECK(group.size() > 1, "a collective of {} devices", group.size());
+  UNITY_CHECK(chunks == 1 || (chunks > 1 && algorithm == CollectiveAlgorithm::hierarchical), "{} in {} chunks",
+              to_string(algorithm), chunks);
   UNITY_CHECK(!protocol || topology_.collectives, "a protocol on a topology without a library");
   int number = protocol ? static_cast<int>(protocol - topology_.collectives->protocols.data()) : -1;
-  std::vector<std::int32_t> key = {static_cast<int>(kind), static_cast<int>(algorithm), number};
+  std::vector<std::int32_t> key = {static_cast<int>(kind), static_cast<int>(algorithm), number, chunks};
   for (DeviceId d : group) key.push_back(d.value);
   auto give = [](const std::optional<CollectiveShape>& s) { return s ? &*s : nullptr; };
   {
     std::shared_lock lock(mutex_);
     if (auto found = shapes_.find(key); found != shapes_.end()) return give(*found->second);
   }
-  auto made =
-      std::make_unique<const std::optional<CollectiveShape>>(ShapeMaker(*this, algorithm, protocol, group).make(kind));
+  auto made = std::make_unique<const std::optional<CollectiveShape>>(
+      ShapeMaker(*this, algorithm, protocol, group, chunks).make(kind));
   std::unique_lock lock(mutex_);
   return give(*shapes_.emplace(std::move(key), std::move(made)).first->second);
+}
+
+std::vector<const Pattern*> ShapeCache::lumps(std::span<const DeviceId> group) const {
+  std::vector<Pattern> made;  // when one is missing
+  std::vector<const Pattern*> kept;
+  auto take = [&](std::size_t i) -> std::optional<Pattern> {
+    if (made.empty()) made = lumped_pairs(topology_, group);
+    return i < made.size() ? std::optional(std::move(made[i])) : std::nullopt;
+  };
+  // One after the other, until there is none.
+  for (std::size_t i = 0;; ++i) {
+    const Pattern* next = pattern({'l', static_cast<int>(i)}, group, [&] { return take(i); });
+    if (!next) return kept;
+    kept.push_back(next);
+  }
 }
 
 const CollectiveShape* ShapeCache::host_copy(DeviceId device, bool to_host) const {

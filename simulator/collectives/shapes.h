@@ -11,10 +11,14 @@
 //   tree          all_reduce 2 log2(n) a + 2 S/B, double binary tree (trees.h); broadcast, reduce: log2(n) a + S/B
 //   hierarchical  g devices on each of N nodes, one stage after the other; all_reduce: reduce-scatter inside the nodes,
 //                 all-reduce between nodes by the devices of the same place, all-gather inside:
-//                 2(g-1) a1 + 2(g-1)/g S/B1 + 2(N-1) a2 + 2(N-1)/N S/(g B2) where B2 is a device's part of the network
+//                 2(g-1) a1 + 2(g-1)/g S/B1 + 2(N-1) a2 + 2(N-1)/N S/(g B2) where B2 is a device's part of the network.
+//                 In c chunks: one stage works on a chunk while the next does on the chunk before and the one after
+//                 that on the chunk before that; c + 2 rounds in lockstep, each as long as the largest latency + time
+//                 of 1/c of the bytes in it (inside a node, of both stages that are there)
 //   direct        every device sends each other its part at once: all_gather, reduce_scatter a + (n-1)/n S/B,
 //   all_reduce
-//                 both after one another; broadcast, reduce a + (n-1) S/B; all_to_all
+//                 both after one another; broadcast, reduce a + (n-1) S/B; all_to_all: each pair is a flow, of more
+//                 than 256 devices all pairs with equal ways (latency, least bandwidth, kind) together
 //   in_switch     all_reduce: a + (1 + 1/n) S/B: the switch adds up (patterns.h)
 //
 // Chains and trees work in chunks: of k chunks over h hops the pipeline's filling adds (h-1)/k of the time of the
@@ -56,12 +60,21 @@ struct CollectiveStage {
   std::uint32_t first = 0, end = 0;  // phases
   Picoseconds latency;               // the largest
   double seconds = 0;                // for each byte of S: of the link that takes longest, and the longest wait
+  // Of flows in chunks, whose latencies differ: from when on a link is busy at the least, and how long. Empty: the two
+  // above.
+  struct Busy {
+    Picoseconds from;
+    double seconds = 0;  // for each byte of S
+    bool operator==(const Busy&) const = default;
+  };
+  std::vector<Busy> busy;
 };
 
 struct CollectiveShape {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   const CollectiveProtocol* protocol = nullptr;  // null: plain links
   bool several_nodes = false;
+  int chunks = 1;  // hierarchical: in which data go through the stages, one behind the other
   std::vector<CollectivePhase> phases;
   std::vector<CollectiveStage> stages;
 
@@ -93,9 +106,10 @@ class ShapeCache {
   // `group` in participant order (broadcast and reduce: root first, send: source first); at least two devices. S is the
   // whole tensor piece; of all_to_all, what all participants hold together, each an equal part for every other. Null
   // where the algorithm can not do that, or has no costs under the protocol. Rings and trees go through the devices in
-  // the order of their numbers, which is the order of the hierarchy.
+  // the order of their numbers, which is the order of the hierarchy. `chunks`: at least 1, of hierarchical; 1 of
+  // others.
   const CollectiveShape* find(CollectiveKind kind, CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol,
-                              std::span<const DeviceId> group) const;
+                              std::span<const DeviceId> group, int chunks = 1) const;
   // Direct; S is the sum of the pairs. Not kept.
   CollectiveShape exchange(const CollectiveProtocol* protocol, std::span<const PairBytes> pairs) const;
 
@@ -116,6 +130,8 @@ class ShapeCache {
   // Patterns by what they are (the first numbers of the key) and on which devices. `make` gives an optional pattern.
   template <class Make>
   const Pattern* pattern(std::vector<std::int32_t> key, std::span<const DeviceId> devices, Make make) const;
+
+  std::vector<const Pattern*> lumps(std::span<const DeviceId> group) const;
 
   const Topology& topology_;
   mutable std::shared_mutex mutex_;

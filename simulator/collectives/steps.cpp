@@ -29,6 +29,8 @@ StepGraph make_steps(const CollectiveShape& shape, std::size_t stage, double byt
   for (std::uint32_t p = shape.stages[stage].first; p < shape.stages[stage].end; ++p) {
     const CollectivePhase& phase = shape.phases[p];
     const Pattern& pattern = *phase.pattern;
+    if (pattern.lumped)
+      throw_input_error("collectives: an all-to-all of so many devices is not simulated step by step; as flows it is");
     auto edges = static_cast<std::uint32_t>(pattern.edges.size());
     std::uint32_t ring = pattern.ring;
     std::uint32_t parts = ring ? phase.rounds : chunks_of(phase, phase.share * bytes, chunk);

@@ -37,6 +37,31 @@ std::size_t SharedCompute::bytes() const {
   return busy + held_bytes(physical_, shared_, interference_, communicating_, physicals_, users_, touched_, changed_);
 }
 
+SharedCompute::State SharedCompute::state(std::span<const std::uint32_t> users, Picoseconds now) const {
+  State state;
+  std::vector<std::pair<std::size_t, std::uint32_t>> order;  // physical device and the place there; place
+  for (std::uint32_t u : users) {
+    const User& user = users_[u];
+    const std::vector<std::uint32_t>& busy = physicals_[user.physical].busy;
+    auto at = static_cast<std::size_t>(std::find(busy.begin(), busy.end(), u) - busy.begin());
+    order.push_back({user.physical * users_.size() + at, static_cast<std::uint32_t>(state.users.size())});
+    state.users.push_back(
+        {user.remaining, user.rate, user.threads, user.most, now - user.since, user.end - now, user.physical});
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [at, place] : order) state.busy.push_back(place);
+  return state;
+}
+
+void SharedCompute::resume(const State& state, std::span<const std::uint32_t> users, Picoseconds now) {
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const State::User& from = state.users[i];
+    users_[users[i]] = {from.remaining, from.rate,      from.threads,    from.most,
+                        from.physical,  now - from.age, now + from.left, users_[users[i]].version + 1};
+  }
+  for (std::uint32_t place : state.busy) physicals_[state.users[place].physical].busy.push_back(users[place]);
+}
+
 void SharedCompute::touch(std::size_t physical) {
   if (physicals_[physical].touched) return;
   physicals_[physical].touched = true;
@@ -58,18 +83,18 @@ void SharedCompute::begin(std::uint32_t index, std::size_t physical, double thre
 }
 
 std::uint32_t SharedCompute::start(DeviceId device, Picoseconds work, Picoseconds now) {
-  auto user = static_cast<std::uint32_t>(device.index());
+  std::uint32_t index = user(device);
   std::size_t physical = physical_[device.index()];
   double share = physicals_[physical].share;
-  begin(user, physical, share, share, static_cast<double>(work.count), now);
-  return user;
+  begin(index, physical, share, share, static_cast<double>(work.count), now);
+  return index;
 }
 
 std::uint32_t SharedCompute::start_communication(std::size_t communication, std::size_t physical, Picoseconds alone,
                                                  Picoseconds now) {
-  auto user = static_cast<std::uint32_t>(devices_ + communication);
-  begin(user, physical, 1, 1, static_cast<double>(alone.count), now);
-  return user;
+  std::uint32_t index = user_of_communication(communication);
+  begin(index, physical, 1, 1, static_cast<double>(alone.count), now);
+  return index;
 }
 
 void SharedCompute::finish(std::uint32_t user) {

@@ -46,6 +46,28 @@ class SharedCompute {
   std::uint32_t version(std::uint32_t user) const { return users_[user].version; }
   std::size_t bytes() const;  // of memory
 
+  // What users do at a moment after settle(), to compare two moments and to go on from one. Users count by their place
+  // in a list of the caller's. Which devices communicate is not part of it.
+  struct State {
+    struct User {
+      double remaining, rate, threads, most;  // the first when it got its rate
+      Picoseconds age, left;                  // since then; until its end
+      std::size_t physical;
+      bool operator==(const User&) const = default;
+    };
+    std::vector<User> users;
+    std::vector<std::uint32_t> busy;  // by physical device, in the order in which they count there
+    bool operator==(const State&) const = default;
+  };
+  // `users`: all that are busy.
+  State state(std::span<const std::uint32_t> users, Picoseconds now) const;
+  // Where nobody has been busy yet. `users`: by place.
+  void resume(const State& state, std::span<const std::uint32_t> users, Picoseconds now);
+  std::uint32_t user(DeviceId device) const { return static_cast<std::uint32_t>(device.index()); }
+  std::uint32_t user_of_communication(std::size_t communication) const {
+    return static_cast<std::uint32_t>(devices_ + communication);
+  }
+
  private:
   struct User {
     double remaining = 0;  // picoseconds at rate 1, at `since`

@@ -3,7 +3,9 @@
 // type.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -46,6 +48,15 @@ class EventQueue {
     if (!heap_.empty()) sift_down(heap_, 0, last, kUntracked);
     unused_.push_back(slot);
     return events_[slot];
+  }
+  // pop()'s order, without popping.
+  std::vector<std::pair<Picoseconds, Event>> pending() const {
+    std::vector<Entry> entries = heap_;
+    std::sort(entries.begin(), entries.end());
+    std::vector<std::pair<Picoseconds, Event>> pending;
+    pending.reserve(entries.size());
+    for (const Entry& e : entries) pending.push_back({{e.time}, events_[e.order % kSlots]});
+    return pending;
   }
   std::size_t bytes() const { return held_bytes(heap_, events_, unused_); }
 

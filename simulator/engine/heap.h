@@ -28,9 +28,14 @@ void sift_down(std::vector<Entry>& heap, std::size_t hole, Entry entry, Track tr
   while (true) {
     std::size_t least = 4 * hole + 1;
     if (least >= heap.size()) break;
-    std::size_t last = std::min(least + 4, heap.size());
-    for (std::size_t child = least + 1; child < last; ++child)
-      if (heap[child] < heap[least]) least = child;
+    if (least + 4 <= heap.size()) {
+      std::size_t first = least + (heap[least + 1] < heap[least]),
+                  second = least + 2 + (heap[least + 3] < heap[least + 2]);
+      least = heap[second] < heap[first] ? second : first;
+    } else {
+      for (std::size_t child = least + 1; child < heap.size(); ++child)
+        if (heap[child] < heap[least]) least = child;
+    }
     if (!(heap[least] < entry)) break;
     heap[hole] = heap[least];
     track(heap[hole], hole);

@@ -40,6 +40,7 @@ void FoldedProgram::select_tasks() {
   first_task_.assign(symmetry_.communications.count(), kNone);
   program_.name = program.name;
   program_.devices = program.devices;
+  program_.iterations = program.iterations;
   program_.optimizer = program.optimizer;
   program_.tensors = program.tensors;
   program_.ops = program.ops;
@@ -109,7 +110,7 @@ void FoldedProgram::fold_buffers() {
       }
   }
   for (const ProgramOutput& out : program.outputs) {
-    program_.outputs.push_back({out.name, out.dims, {}});
+    program_.outputs.push_back({out.name, out.dims, {}, out.iteration});
     for (BufferId b : out.buffers)
       if (folded(b).valid()) program_.outputs.back().buffers.push_back(folded(b));
   }
@@ -215,7 +216,7 @@ SimulationResult FoldedProgram::unfold(SimulationResult result) const {
       whole.trace.memory.push_back(s);
     }
   std::sort(whole.trace.memory.begin(), whole.trace.memory.end(), [](const MemorySample& a, const MemorySample& b) {
-    return std::tuple(a.time, a.device) < std::tuple(b.time, b.device);
+    return std::tuple(a.time, a.device, a.category) < std::tuple(b.time, b.device, b.category);
   });
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     if (program.tasks[t].kind != TaskKind::communicate) continue;

@@ -55,6 +55,48 @@ std::size_t Network::bytes() const {
                               last_use_);
 }
 
+Network::State Network::state(std::span<const FlowIndex> flows, Picoseconds now) const {
+  State state;
+  std::vector<std::uint32_t> places(flows_.size()), links;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    const Flow& flow = flows_[flows[i]];
+    places[flows[i]] = static_cast<std::uint32_t>(i);
+    state.flows.push_back({flow.bytes_left, flow.rate, now - flow.since, flow.end - now});
+    for (const LinkUse& use : flow.links()) links.push_back(use.link);
+  }
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  for (std::uint32_t l : links) {
+    const LinkState& link = links_[l];
+    state.links.push_back({l, static_cast<std::uint32_t>(link.flows.size()), link.load, link.level});
+    for (const Member& member : link.flows) state.members.push_back({places[member.flow], member.times});
+  }
+  return state;
+}
+
+void Network::resume(const State& state, std::span<const std::span<const LinkUse>> uses, Picoseconds now) {
+  UNITY_CHECK(flows_.empty() && uses.size() == state.flows.size(), "{} flows of {} come to {}", uses.size(),
+              state.flows.size(), flows_.size());
+  flows_.resize(state.flows.size());
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    const State::Flow& from = state.flows[i];
+    Flow& flow = flows_[i];
+    flow.uses = uses[i].data();
+    flow.use_count = static_cast<std::uint32_t>(uses[i].size());
+    flow.bytes_left = from.bytes_left;
+    flow.rate = from.rate;
+    flow.since = now - from.age;
+    flow.end = now + from.left;
+  }
+  const State::Member* member = state.members.data();
+  for (const State::Link& from : state.links) {
+    LinkState& link = links_[from.link];
+    link.load = from.load;
+    link.level = from.level;
+    for (std::uint32_t i = 0; i < from.members; ++i, ++member) link.flows.push_back({member->flow, member->times});
+  }
+}
+
 void Network::report(FlowIndex index) {
   Flow& flow = flows_[index];
   ++flow.version;
@@ -131,15 +173,16 @@ void Network::finish(FlowIndex index) {
   Flow& flow = flows_[index];
   for (const LinkUse& use : flow.links()) {
     LinkState& link = links_[use.link];
-    auto at = link.flows.begin();
-    while (at->flow != index) ++at;
-    *at = link.flows.back();
-    link.flows.pop_back();
-    if (link.flows.empty()) {
+    if (link.flows.size() == 1) {
+      link.flows.clear();
       link.load = 0;
       link.level = kNone;
       continue;
     }
+    auto at = link.flows.begin();
+    while (at->flow != index) ++at;
+    *at = link.flows.back();
+    link.flows.pop_back();
     link.load -= flow.rate * use.times;
     if (link.level == kNone || link.touched == turn_) continue;
     link.touched = turn_;
@@ -213,6 +256,7 @@ void Network::open_link(LinkState& link) {
   link.left = link.capacity;
   link.weight = link.frozen = 0;
   link.new_level = kNone;
+  link.fastest_fixed = 0;
   fixed_.clear();
   for (const Member& member : link.flows) {
     const Flow& flow = flows_[member.flow];
@@ -223,6 +267,7 @@ void Network::open_link(LinkState& link) {
   }
   if (!fixed_.empty()) {
     std::sort(fixed_.begin(), fixed_.end());
+    link.fastest_fixed = fixed_.back().first;
     for (std::size_t i = 0; i < fixed_.size();) {
       double rate = fixed_[i].first;
       std::uint32_t weight = 0;
@@ -288,7 +333,7 @@ bool Network::widen() {
   std::size_t flows = change_flows_.size(), links = change_links_.size();
   for (std::size_t i = 0; i < links; ++i) {  // add_flow() adds links
     const LinkState& link = links_[change_links_[i]];
-    if (link.new_level == kNone) continue;
+    if (link.new_level == kNone || link.fastest_fixed <= link.new_level * kEqual) continue;
     for (const Member& member : link.flows)
       if (flows_[member.flow].rate > link.new_level * kEqual) add_flow(member.flow);
   }

@@ -71,6 +71,33 @@ class Network {
   std::uint32_t version(FlowIndex flow) const { return flows_[flow].version; }
   std::size_t bytes() const;  // of memory
 
+  // All that a network does from a moment after settle() on depends on: to compare two moments, which are equal
+  // whenever they are, and to go on from one. Flows count by their place in a list of the caller's.
+  struct State {
+    struct Flow {
+      double bytes_left, rate;  // when it got its rate
+      Picoseconds age, left;    // since then; until its end
+      bool operator==(const Flow&) const = default;
+    };
+    struct Link {  // that has flows
+      std::uint32_t link, members;
+      double load, level;
+      bool operator==(const Link&) const = default;
+    };
+    struct Member {
+      std::uint32_t flow, times;
+      bool operator==(const Member&) const = default;
+    };
+    std::vector<Flow> flows;
+    std::vector<Link> links;      // ascending
+    std::vector<Member> members;  // of one link after the other
+    bool operator==(const State&) const = default;
+  };
+  // `flows`: all.
+  State state(std::span<const FlowIndex> flows, Picoseconds now) const;
+  // In a network that has had no flows. `uses`: by place; the flows get these places as indices.
+  void resume(const State& state, std::span<const std::span<const LinkUse>> uses, Picoseconds now);
+
  private:
   struct alignas(64) Flow {
     const LinkUse* uses = nullptr;  // null: ended
@@ -90,16 +117,18 @@ class Network {
   };
   struct alignas(64) LinkState {
     std::vector<Member> flows;
-    double capacity = 0;                     // bytes per picosecond
-    double load = 0;                         // sum of the rates
-    double level = 0;                        // rate of the flows that it limits; infinite when it limits none
+    double capacity = 0;  // bytes per picosecond
+    double load = 0;      // sum of the rates
+    double level = 0;     // rate of the flows that it limits; infinite when it limits none
+    double new_load = 0;
     std::uint32_t reached = 0, checked = 0;  // number of the change
+    double new_level = 0;                    // from here on: another cache line
     std::uint32_t touched = 0, noted = 0;    // turn
-    double new_load = 0, new_level = 0;
-    double left = 0;           // for flows that are not frozen
-    double share = 0;          // left / weight
-    std::uint32_t weight = 0;  // times of the flows that are not frozen
-    std::uint32_t frozen = 0;  // times of the flows that this round froze
+    double fastest_fixed = 0;                // rate of those that keep theirs
+    double left = 0;                         // for flows that are not frozen
+    double share = 0;                        // left / weight
+    std::uint32_t weight = 0;                // times of the flows that are not frozen
+    std::uint32_t frozen = 0;                // times of the flows that this round froze
   };
   struct Bound {
     double rate;

@@ -27,11 +27,66 @@ struct Followers {
   std::span<const TransferIndex> of(TransferIndex t) const { return {list.data() + begin[t], begin[t + 1] - begin[t]}; }
 };
 
+// The links of each route without those that limit no rate: which only routes cross that cross a link that is no
+// faster, as often at least.
+class LimitingLinks {
+ public:
+  LimitingLinks(const TransferGraph& graph, const Topology& topology)
+      : graph_(graph), topology_(topology), crossings_(topology.links.size()) {
+    for (RouteIndex r = 0; r < graph.routes(); ++r)
+      for (const LinkUse& use : graph.links_of_route(r)) crossings_[use.link].push_back({r, use.times});
+    std::vector<bool> limits(crossings_.size());
+    for (std::uint32_t l = 0; l < crossings_.size(); ++l) limits[l] = !crossings_[l].empty() && !is_implied(l);
+    for (RouteIndex r = 0; r < graph.routes(); ++r) {
+      begin_.push_back(static_cast<std::uint32_t>(uses_.size()));
+      for (const LinkUse& use : graph.links_of_route(r))
+        if (limits[use.link]) uses_.push_back(use);
+    }
+    begin_.push_back(static_cast<std::uint32_t>(uses_.size()));
+  }
+
+  std::span<const LinkUse> of(RouteIndex r) const { return {uses_.data() + begin_[r], uses_.data() + begin_[r + 1]}; }
+
+ private:
+  struct Crossing {
+    RouteIndex route;
+    std::uint32_t times;
+    bool operator==(const Crossing&) const = default;
+  };
+
+  // By another link; of equal ones by the first.
+  bool is_implied(std::uint32_t link) const {
+    for (const LinkUse& use : graph_.links_of_route(crossings_[link][0].route)) {
+      double rate = topology_.links[link].bandwidth.rate, other = topology_.links[use.link].bandwidth.rate;
+      if (use.link == link || other > rate || !crosses_too(link, use.link)) continue;
+      if (use.link < link || other < rate || crossings_[use.link] != crossings_[link]) return true;
+    }
+    return false;
+  }
+  bool crosses_too(std::uint32_t link, std::uint32_t other) const {
+    auto at = crossings_[other].begin(), end = crossings_[other].end();
+    for (const Crossing& c : crossings_[link]) {
+      while (at != end && at->route < c.route) ++at;
+      if (at == end || at->route != c.route || at->times < c.times) return false;
+    }
+    return true;
+  }
+
+  const TransferGraph& graph_;
+  const Topology& topology_;
+  std::vector<std::vector<Crossing>> crossings_;  // by link, routes ascending
+  std::vector<std::uint32_t> begin_;              // by route, and the end
+  std::vector<LinkUse> uses_;
+};
+
 class TransferSimulation {
  public:
   TransferSimulation(const TransferGraph& graph, const Topology& topology, LinkRecord* record)
       : graph_(graph), followers_(graph), network_(topology), waits_for_(graph.size()), times_(graph.size()) {
-    if (record) network_.record(*record);
+    if (record)
+      network_.record(*record);
+    else
+      limiting_.emplace(graph, topology);
     for (TransferIndex t = 0; t < graph.size(); ++t) {
       times_[t] = graph.start(t);
       waits_for_[t] = static_cast<std::uint32_t>(graph.after(t).size());
@@ -69,7 +124,7 @@ class TransferSimulation {
   void depart(TransferIndex t) { entering_.push(times_[t] + graph_.latency(t), t); }
 
   void enter(TransferIndex t, Picoseconds now) {
-    std::span<const LinkUse> links = graph_.links(t);
+    std::span<const LinkUse> links = limiting_ ? limiting_->of(graph_.route(t)) : graph_.links(t);
     if (links.empty() || graph_.bytes(t) <= 0) return arrive(t, now);
     FlowIndex flow = network_.start(links, graph_.bytes(t), now);
     if (flow >= transfer_of_.size()) transfer_of_.resize(flow + 1);
@@ -88,6 +143,7 @@ class TransferSimulation {
   const TransferGraph& graph_;
   Followers followers_;
   Network network_;
+  std::optional<LimitingLinks> limiting_;  // none with a record, which is of all links
   // When the latency is over: of transfers that wait for none, in order, so that the queue of the others stays short.
   std::vector<std::pair<Picoseconds, TransferIndex>> known_;
   std::size_t next_known_ = 0;

@@ -30,10 +30,12 @@ class TransferGraph {
   std::size_t dependencies() const { return after_.size(); }
   double bytes(TransferIndex t) const { return transfers_[t].bytes; }
   Picoseconds start(TransferIndex t) const { return transfers_[t].start; }
-  std::span<const LinkUse> links(TransferIndex t) const {
-    const Route& route = routes_[transfers_[t].route];
-    return {uses_.data() + route.begin, route.count};
+  RouteIndex route(TransferIndex t) const { return transfers_[t].route; }
+  std::size_t routes() const { return routes_.size(); }
+  std::span<const LinkUse> links_of_route(RouteIndex r) const {
+    return {uses_.data() + routes_[r].begin, routes_[r].count};
   }
+  std::span<const LinkUse> links(TransferIndex t) const { return links_of_route(transfers_[t].route); }
   Picoseconds latency(TransferIndex t) const { return routes_[transfers_[t].route].latency; }
   std::span<const TransferIndex> after(TransferIndex t) const {
     std::size_t end = t + 1 < transfers_.size() ? transfers_[t + 1].after_begin : after_.size();

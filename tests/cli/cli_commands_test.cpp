@@ -11,61 +11,14 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "tests/support/command.h"
 
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
-// A folder of its own for each test case, removed at its end.
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "unity-cli-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code error;
-    fs::remove_all(path, error);
-  }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name)) << text;
-    return file(name);
-  }
-};
-
-std::string read(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-  std::int64_t error_lines() const { return std::count(err.begin(), err.end(), '\n'); }
-};
-
-Outcome unity(const std::string& arguments) {
-  Folder folder;
-  std::string command = std::string(UNITY_BINARY_DIR) + "/bin/unity " + arguments + " >" + folder.file("out") + " 2>" +
-                        folder.file("err") + " </dev/null";
-  int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, read(folder.file("out")), read(folder.file("err"))};
-}
-
-// Wrong input: exit code 2, one line on standard error that holds all the given texts, nothing on standard output.
-void check_refused(const std::string& arguments, const std::vector<std::string>& said) {
-  INFO("unity " << arguments);
-  Outcome o = unity(arguments);
-  INFO("stderr: " << o.err);
-  CHECK(o.code == 2);
-  CHECK(o.error_lines() == 1);
-  CHECK(o.out.empty());
-  for (const std::string& text : said) CHECK(o.err.find(text) != std::string::npos);
-}
+using namespace command;
 
 }  // namespace
 
@@ -91,6 +44,15 @@ TEST_CASE("a strategy that does not apply gives an entry with its error, and the
   json list = json::parse(o.out);
   CHECK(list[0].contains("error"));
   CHECK(list[1]["iteration_seconds"] > 0);
+}
+
+TEST_CASE("strategies are compared on a scaled machine") {
+  std::string command = "compare bert-tiny --topology laptop --strategies data-parallel --json";
+  json plain = json::parse(unity(command).out), scaled = json::parse(unity(command + " --scale device=2").out);
+  CHECK_FALSE(plain[0].contains("scale"));
+  CHECK(scaled[0]["scale"] == json{"device=2"});
+  CHECK(scaled[0]["iteration_seconds"] < plain[0]["iteration_seconds"]);
+  check_refused(command + " --scale task:matmul=2", {"--scale task:matmul=2", "links or devices"});
 }
 
 TEST_CASE("a plan that does not fit in memory is an entry with an error") {
@@ -170,6 +132,34 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
   check_refused("run " + plan + " --offload weights", {"--offload", "weights", "activations"});
   check_refused("run " + plan + " --weight-versions 3bw", {"--weight-versions", "3bw", "2bw"});
   check_refused("search mlp-tiny --topology laptop --strategy pipeline --stages 3", {"3 stages", "4 devices"});
+}
+
+TEST_CASE("a step of 2BW among others takes less than one by itself, and one with flush as long") {
+  Folder folder;
+  std::string plan = folder.file("p.json");
+  unity(
+      "search bert-tiny --topology laptop --batch-per-gpu 8 --strategy pipeline --stages 4 --micro-batches 8 "
+      "--schedule "
+      "1f1b -o " +
+      plan);
+  auto simulated = [&](const std::string& options) {
+    return json::parse(unity("simulate " + plan + " --json " + options).out);
+  };
+  auto seconds = [](const json& j) { return j.at("iteration_seconds").get<double>(); };
+  json flush = simulated("--iterations 3"), delayed = simulated("--weight-versions 2bw");
+  CHECK(seconds(flush) == Approx(seconds(simulated(""))).epsilon(1e-3));
+  CHECK(seconds(delayed) < seconds(simulated("--weight-versions 2bw --iterations 1")));
+  CHECK(delayed["bubble"] < flush["bubble"]);
+  REQUIRE(delayed["iteration_ends_seconds"].size() == 4);
+  double before = delayed["iteration_ends_seconds"][1], end = delayed["iteration_ends_seconds"][2];
+  CHECK(seconds(delayed) == Approx(end - before));
+  CHECK(delayed["communication_bytes"] == flush["communication_bytes"]);
+  for (const json& d : delayed["devices"])
+    CHECK(d["compute_seconds"].get<double>() * (1 + delayed["bubble"].get<double>()) <= seconds(delayed) * (1 + 1e-9));
+  json explained = json::parse(unity("explain " + plan + " --iterations 3 --json").out);
+  CHECK(seconds(explained["steady"]) == seconds(flush));
+  CHECK_FALSE(json::parse(unity("explain " + plan + " --json").out).contains("steady"));
+  check_refused("simulate " + plan + " --iterations 256", {"--iterations", "256", "255"});
 }
 
 TEST_CASE("run of a model uses data parallelism unless told otherwise") {

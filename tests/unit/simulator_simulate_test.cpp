@@ -119,9 +119,10 @@ TEST_CASE("the memory peak is the largest sum of the buffers in use") {
   CHECK(r.peak_memory == std::vector<Bytes>{{10400}, {0}});
   // weight, gradient, optimizer_state, activation, input
   CHECK(r.memory_by_category[0] == std::array<Bytes, 5>{{{400}, {0}, {0}, {10000}, {0}}});
-  std::vector<std::int64_t> samples;
-  for (const MemorySample& s : r.trace.memory) samples.push_back(s.used.count);
-  CHECK(samples == std::vector<std::int64_t>{4400, 6400, 10400, 400});
+  // The weight once; activations when a task starts or ends, in microseconds: once where both fall together.
+  std::vector<std::array<std::int64_t, 3>> samples;
+  for (const MemorySample& s : r.trace.memory) samples.push_back({s.time.count / 1'000'000, s.category, s.used.count});
+  CHECK(samples == decltype(samples){{0, 0, 400}, {0, 3, 4000}, {1, 3, 6000}, {2, 3, 10000}, {3, 3, 0}});
 }
 
 TEST_CASE("a buffer that another stream still reads keeps its memory") {

@@ -20,7 +20,7 @@ Trace example() {
           0xfedcba9876543210u,
           {100},
           {span(0, 0, 0, 0, 40), span(1, 0, 1, 30, 70), span(1, 1, 1, 30, 70), span(2, 0, 0, 60, 90)},
-          {{DeviceId(0), {0}, {1000}}, {DeviceId(0), {60}, {400}}},
+          {{DeviceId(0), 0, {0}, {100}}, {DeviceId(0), 3, {0}, {900}}, {DeviceId(0), 3, {60}, {300}}},
           {{LinkId(3), "node0.nic -> fabric", {12.5e9}, {500}}},
           {{LinkId(3), {30}, LinkSample::kFull}, {LinkId(3), {70}, 0}}};
 }
@@ -35,20 +35,24 @@ TEST_CASE("a trace is the same after writing and reading") {
   CHECK(t.program == 0xfedcba9876543210u);
   CHECK(t.source == "simulated");
   CHECK(t.spans.size() == 4);
-  CHECK(t.memory[1].used.count == 400);
+  CHECK(t.memory[2].used.count == 300);
+  CHECK(t.memory[2].category == 3);
   CHECK(t.links[0].name == "node0.nic -> fabric");
   CHECK(t.link_use[0].fraction() == 1);
   CHECK(trace_to_json(t) == trace_to_json(example()));
 }
 
-TEST_CASE("a trace of version 1, which had no links, is read") {
+TEST_CASE("a trace of version 1, which had no links and no categories of memory, is read") {
   nlohmann::json old = nlohmann::json::parse(trace_to_json(example()));
   old["version"] = 1;
   old.erase("links");
   old.erase("link_use");
+  old["memory"] = {{0, 60, 400}};  // nor categories
   Trace t = trace_from_json(old.dump(), "t.json");
   CHECK(t.spans.size() == 4);
   CHECK(t.links.empty());
+  CHECK(t.memory.at(0).used.count == 400);
+  CHECK(t.memory.at(0).category == MemorySample::kAll);
 }
 
 TEST_CASE("a damaged trace file is refused with the place") {
@@ -74,8 +78,8 @@ TEST_CASE("a damaged trace file is refused with the place") {
                     Contains("link_use[0]: use 1000000001, expected 0 to 1000000000"));
   CHECK_THROWS_WITH(trace_from_json(with("[3,\"node0.nic", "[3,7,\"node0.nic"), "t.json"),
                     Contains("links[0]: expected [link, name"));
-  CHECK_THROWS_WITH(trace_from_json(with("\"version\":2", "\"version\":3"), "t.json"),
-                    Contains("version: found 3, expected 1 to 2"));
+  CHECK_THROWS_WITH(trace_from_json(with("\"version\":3", "\"version\":4"), "t.json"),
+                    Contains("version: found 4, expected 1 to 3"));
 }
 
 TEST_CASE("the Perfetto export has an event for each span, with picoseconds kept") {
@@ -94,6 +98,8 @@ TEST_CASE("the Perfetto export has an event for each span, with picoseconds kept
   }
   CHECK(complete == 4);
   CHECK(counters == 4);   // two of memory, two of the link
+  CHECK_THAT(text, Contains(R"("ts":0.000000,"args":{"weight":100,"activation":900}})"));
+  CHECK_THAT(text, Contains(R"("ts":0.000060,"args":{"weight":100,"activation":300}})"));
   CHECK(processes == 3);  // two devices, and the links
   CHECK(arrow_ends == 2);
   CHECK_THAT(text, Contains("all_reduce \\\"g\\\""));
