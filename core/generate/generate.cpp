@@ -243,6 +243,8 @@ class Generator {
           PairFate fate = graphs.fate(source, target);
           if (fate == PairFate::open && std::binary_search(tested.begin(), tested.end(), target))
             fate = std::binary_search(reached.begin(), reached.end(), target) ? PairFate::derived : PairFate::waiting;
+          if (fate == PairFate::nonlinear && std::binary_search(reached.begin(), reached.end(), target))
+            ++report.nonlinear_derived;
           ++report.pairs[static_cast<std::size_t>(fate)];
         }
       }

@@ -57,6 +57,7 @@ struct FamilyReport {
   std::string family;
   EnumerationCounts enumeration;
   std::array<std::int64_t, kPairFates> pairs{};  // ordered pairs by PairFate, with the final rules
+  std::int64_t nonlinear_derived = 0;            // of the nonlinear ones
   std::int64_t wrong = 0;                        // results of kept rules that have another value: none, if all is well
 };
 

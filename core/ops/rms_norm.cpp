@@ -73,11 +73,18 @@ std::vector<Example> RmsNorm::examples() const {
 
 std::string_view RmsNorm::axioms() const {
   return R"(
-axiom rms_norm_definition
-  let m = reshape(s, reduce_mean(d, power(2.0, x)))
-  mul(gamma, div(x, sqrt(shift(e, m)))) = rms_norm(x, gamma, epsilon=e)
-  where d == [rank(x) - 1], rank(m) == rank(x), dim(m, rank(x) - 1) == 1, rank(gamma) == 1,
-        dim(gamma, 0) == dim(x, rank(x) - 1)
+axiom rms_norm_definition_1
+  mul(gamma, div(x, sqrt(shift(e, reshape(s, reduce_mean(d, power(2.0, x))))))) = rms_norm(x, gamma, epsilon=e)
+  where rank(x) == 1, d == [0], s == [1], rank(gamma) == 1, dim(gamma, 0) == dim(x, 0)
+axiom rms_norm_definition_2
+  mul(gamma, div(x, sqrt(shift(e, reshape(s, reduce_mean(d, power(2.0, x))))))) = rms_norm(x, gamma, epsilon=e)
+  where rank(x) == 2, d == [1], s == [dim(x, 0), 1], rank(gamma) == 1, dim(gamma, 0) == dim(x, 1)
+axiom rms_norm_definition_3
+  mul(gamma, div(x, sqrt(shift(e, reshape(s, reduce_mean(d, power(2.0, x))))))) = rms_norm(x, gamma, epsilon=e)
+  where rank(x) == 3, d == [2], s == [dim(x, 0), dim(x, 1), 1], rank(gamma) == 1, dim(gamma, 0) == dim(x, 2)
+axiom rms_norm_definition_4
+  mul(gamma, div(x, sqrt(shift(e, reshape(s, reduce_mean(d, power(2.0, x))))))) = rms_norm(x, gamma, epsilon=e)
+  where rank(x) == 4, d == [3], s == [dim(x, 0), dim(x, 1), dim(x, 2), 1], rank(gamma) == 1, dim(gamma, 0) == dim(x, 3)
 )";
 }
 UNITY_DEFINE_OPERATOR(rms_norm, RmsNorm)

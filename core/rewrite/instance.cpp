@@ -60,7 +60,7 @@ class SideBuilder {
                                                  : specs[i].fallback);
     NodeId id = UNITY_TRY(pcg_.try_add(*pattern.op, std::move(attributes), std::move(inputs),
                                        OriginId(static_cast<std::int64_t>(pcg_.size())), {}));
-    if (static_cast<int>(pcg_[id].outputs.size()) < pattern.results)
+    if (static_cast<int>(pcg_[id].outputs.size()) != pattern.results)
       return fail("{} has {} results, expected {}", pattern.op->name(), pcg_[id].outputs.size(), pattern.results);
     return built_[n] = id;
   }

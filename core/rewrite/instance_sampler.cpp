@@ -76,8 +76,8 @@ class Attempt {
     }
     std::vector<ParallelShape> variables;
     for (std::size_t v = 0; v < layouts_.size(); ++v)
-      variables.push_back(
-          layouts_[v] ? *layouts_[v] : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
+      variables.push_back(layouts_[v] ? *layouts_[v]
+                                      : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
     std::vector<AttributeValue> attributes;
     for (auto& attribute : attributes_) attributes.push_back(attribute ? *attribute : std::int64_t{1});
     Instantiation result = instantiate(rule_, variables, attributes);
@@ -246,6 +246,10 @@ class Attempt {
         last = table.error();
         continue;
       }
+      if (static_cast<int>(table->outputs.size()) != node.results) {
+        last = fail("{} has {} results, expected {}", node.op->name(), table->outputs.size(), node.results);
+        continue;
+      }
       sizes_ = std::move(sizes);
       for (std::size_t v = 0; v < of_variable.size(); ++v)
         if (of_variable[v]) add_leaf(v, *of_variable[v]);
@@ -307,7 +311,7 @@ class Attempt {
     for (ParallelDim& dim : shape.dims)
       if (int d = draw_.of(options_.degrees); draw_.chance(50) && d <= dim.size) dim.degree = d;
     if (draw_.chance(40)) shape.copies = draw_.of(options_.degrees);
-    if (draw_.chance(40)) shape.partials = draw_.of(options_.degrees);
+    if (draw_.chance(40) && shape.dtype != DType::i32) shape.partials = draw_.of(options_.degrees);
     return shape;
   }
 
@@ -341,6 +345,7 @@ class Attempt {
 
   // What this operator lacks; false when nothing helps.
   static bool supply(ParallelShape& shape, const std::string& op, const Attributes& attributes) {
+    if (op == "reduce" && shape.dtype == DType::i32) return false;
     if (op == "reduce") return shape.partials *= static_cast<int>(int_attribute(attributes, 0)), shape.partials < 1000;
     if (op == "replicate") return std::exchange(shape.partials, 1) > 1;
     if (attributes.size() < 2 || int_attribute(attributes, 0) < 0 ||

@@ -102,10 +102,8 @@ class Walk {
       }
       case Expression::Kind::variable: {
         auto a = static_cast<std::size_t>(e.variable);
-        if (!signature_.symbolic[a]) {
-          const auto* value = std::get_if<std::int64_t>(&instance_.attributes[a]);
-          return value && *value > 0 ? std::optional(monomial_of(*value)) : std::nullopt;
-        }
+        // The number of a dimension is known in one signature only, and is no degree.
+        if (!signature_.symbolic[a]) return std::nullopt;
         return is_degree(e.variable) ? std::optional(Monomial{{rule_.attributes[a], 1}}) : std::nullopt;
       }
       case Expression::Kind::shape:

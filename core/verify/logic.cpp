@@ -24,7 +24,9 @@ class EqualityProof {
   }
 
   ProofAttempt run() {
-    Reading reading(theory_.language(), rule_, values_, attributes_);
+    std::vector<int> results;
+    for (const Node* node : signature_.nodes) results.push_back(static_cast<int>(node->outputs.size()));
+    Reading reading(theory_.language(), rule_, values_, attributes_, results);
     std::vector<z3::expr> goals;
     for (std::size_t o = 0; o < rule_.source_outputs.size(); ++o) {
       z3::expr left = reading.value(rule_.source_outputs[o]), right = reading.value(rule_.target_outputs[o]);

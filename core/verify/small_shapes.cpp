@@ -23,7 +23,7 @@ std::vector<AttributeValue> domain(const Operator& op, std::size_t attribute, co
     for (double f : {2.0, -3.0}) add(f);
   if (spec.kind == AttributeKind::integer)
     for (std::int64_t i : {0, 1, 2, 3}) add(i);
-  if (spec.kind != AttributeKind::integers || operands.empty()) return values;
+  if (spec.kind != AttributeKind::integers || !spec.required || operands.empty()) return values;
   // Lists made of the sizes and numbers of the dimensions of the first operand: shapes, parts, permutations.
   const Dims& dims = operands[0].dims;
   Dims numbers(dims.size()), longer = dims;
@@ -54,7 +54,7 @@ class Search {
   using Visit = std::function<bool(const std::vector<ParallelShape>&, const std::vector<AttributeValue>&)>;
   Search(const Rule& rule, const std::vector<std::optional<AttributeValue>>& bound, const SmallShapes& limits,
          const Visit& visit)
-      : rule_(rule), limits_(limits), visit_(visit), attributes_(rule.attributes.size()) {
+      : rule_(rule), limits_(limits), visit_(&visit), attributes_(rule.attributes.size()) {
     for (std::size_t a = 0; a < bound.size(); ++a) attributes_[a] = bound[a];
     for (std::size_t n = 0; n < rule.source_nodes; ++n)
       for (PatternValue v : rule.nodes[n].inputs)
@@ -89,14 +89,54 @@ class Search {
           break;
         }
       }
+      many_ = total > 4;
       shapes_.assign(rule_.values.size(), std::nullopt);
-      extend(0);
+      bool all_given = std::all_of(order_.begin(), order_.end(), [&](int v) { return given_rank(v).has_value(); });
+      if (all_given || is_typed_with_equal_sizes()) extend(0);
       return;
     }
-    for (int rank = 0; rank <= limits_.max_rank; ++rank) {
+    auto given = given_rank(order_[i]);
+    for (int rank = given.value_or(0); rank <= given.value_or(limits_.max_rank); ++rank) {
       ranks_[static_cast<std::size_t>(order_[i])] = rank;
       choose_ranks(i + 1, total + rank);
     }
+  }
+
+  // What a condition `rank(x) == 2` says.
+  std::optional<int> given_rank(int variable) const {
+    for (const Condition& c : rule_.conditions)
+      if (c.kind == Condition::Kind::equal && c.left.kind == Expression::Kind::shape &&
+          c.left.query == Expression::Query::rank && c.left.value.variable == variable &&
+          c.right.kind == Expression::Kind::constant)
+        return static_cast<int>(std::get<std::int64_t>(c.right.constant));
+    return std::nullopt;
+  }
+
+  // No condition over what is chosen is known to be false.
+  bool possible() const {
+    for (const Condition& c : rule_.conditions) {
+      if (c.kind != Condition::Kind::equal) continue;
+      auto a = value_of(c.left), b = value_of(c.right);
+      if (a && b && *a != *b) return false;
+    }
+    return true;
+  }
+
+  bool is_typed_with_equal_sizes() {
+    bool found = false;
+    Visit note = [&](const auto&, const auto&) { return found = true, false; };
+    for (std::int64_t size : {2, 1, 3}) {
+      Search equal = *this;
+      equal.visit_ = &note;
+      equal.many_ = false;
+      for (int v : order_)
+        equal.shapes_[static_cast<std::size_t>(v)] =
+            Shape{Dims(static_cast<std::size_t>(ranks_[static_cast<std::size_t>(v)]), size),
+                  dtypes_[static_cast<std::size_t>(v)]};
+      equal.extend(0);
+      if (found) return true;
+    }
+    return false;
   }
 
   // Types node n, after choosing what it needs.
@@ -120,7 +160,10 @@ class Search {
       auto& attribute = attributes_[static_cast<std::size_t>(node.attributes[i]->variable)];
       if (attribute) continue;
       auto given = given_value(node.attributes[i]->variable);
-      for (AttributeValue& value : given ? std::vector{*given} : domain(*node.op, i, operands)) {
+      std::vector<AttributeValue> values = given ? std::vector{*given} : domain(*node.op, i, operands);
+      // Where there are many shapes, one value of an optional attribute for each of them, in turn.
+      if (!specs[i].required && many_ && values.size() > 1) values = {values[mix(turn_++) % values.size()]};
+      for (AttributeValue& value : values) {
         attribute = std::move(value);
         extend(n);
         if (stopped_) return;
@@ -140,7 +183,8 @@ class Search {
       attributes.push_back(std::move(*value));
     }
     auto results = infer_shapes(*node.op, attributes, operands);
-    if (!results.ok() || static_cast<int>(results->size()) < node.results) return;
+    // An axiom names all results of its calls.
+    if (!results.ok() || static_cast<int>(results->size()) != node.results) return;
     results_.resize(n);
     results_.push_back(std::move(*results));
     extend(n + 1);
@@ -152,7 +196,7 @@ class Search {
     for (;;) {
       shapes_[v] = Shape{dims, dtypes_[v]};
       results_ = results;
-      extend(n);
+      if (possible()) extend(n);
       std::size_t d = 0;
       while (d < dims.size() && ++dims[d] > largest_) dims[d++] = 1;
       if (d == dims.size() || stopped_) break;
@@ -244,7 +288,7 @@ class Search {
     for (const auto& shape : shapes_) variables.push_back(serial(*shape));
     std::vector<AttributeValue> attributes;
     for (const auto& a : attributes_) attributes.push_back(*a);
-    stopped_ = !visit_(variables, attributes);
+    stopped_ = !(*visit_)(variables, attributes);
   }
 
   void choose_parameter(std::size_t a) {
@@ -268,11 +312,13 @@ class Search {
 
   const Rule& rule_;
   const SmallShapes& limits_;
-  const Visit& visit_;
+  const Visit* visit_;
   std::vector<int> order_;  // of value variables, as the left side uses them
   std::vector<DType> dtypes_;
   std::vector<int> ranks_;
   std::int64_t largest_ = 2;
+  bool many_ = false;
+  Hash turn_ = 0;
   std::vector<std::optional<Shape>> shapes_;
   std::vector<std::vector<Shape>> results_;
   std::vector<std::optional<AttributeValue>> attributes_;

@@ -1,5 +1,6 @@
 // All small instances of an axiom: every shape with dimensions of at most four elements (fewer where there are too many
-// dimensions), and attributes from small domains, at which its left side is well-typed and its conditions hold.
+// dimensions), and attributes from small domains, at which its left side is well-typed and its conditions hold. Ranks
+// are those at which it is well-typed with equal sizes, all 1, all 2 or all 3.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,7 @@ namespace unity {
 
 struct SmallShapes {
   int max_rank = 4;
-  std::int64_t candidates = 4096;  // shapes of one choice of ranks: what decides the largest dimension, 4, 3 or 2
+  std::int64_t candidates = 1024;  // shapes of one choice of ranks: what decides the largest size, 4, 3 or 2
 };
 
 // Calls `visit(variables, attributes)` for each; stops when that returns false. `bound`: attributes that are given.

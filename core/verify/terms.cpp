@@ -101,8 +101,8 @@ z3::expr Language::arithmetic(Expression::Kind kind, z3::expr a, z3::expr b) {
 }
 
 z3::expr Language::call(const Operator& op, const std::vector<z3::expr>& attributes,
-                        const std::vector<z3::expr>& operands, int result) {
-  std::string name = fmt::format("{}/{}.{}", op.name(), operands.size(), result);
+                        const std::vector<z3::expr>& operands, int result, int results) {
+  std::string name = fmt::format("{}/{}.{}/{}", op.name(), operands.size(), result, results);
   z3::expr_vector arguments(context_);
   for (const z3::expr& a : attributes) arguments.push_back(a);
   for (const z3::expr& x : operands) arguments.push_back(x);
@@ -167,8 +167,15 @@ z3::expr Language::forall(const std::vector<z3::expr>& variables, const std::vec
 }
 
 Reading::Reading(Language& language, const Rule& rule, std::vector<z3::expr> values,
-                 std::vector<std::optional<z3::expr>> attributes)
-    : language_(language), rule_(rule), values_(std::move(values)), attributes_(std::move(attributes)) {}
+                 std::vector<std::optional<z3::expr>> attributes, std::vector<int> results)
+    : language_(language),
+      rule_(rule),
+      values_(std::move(values)),
+      attributes_(std::move(attributes)),
+      results_(std::move(results)) {
+  if (results_.empty())
+    for (const PatternNode& node : rule.nodes) results_.push_back(node.results);
+}
 
 z3::expr Reading::value(PatternValue v) { return build(v, nullptr); }
 z3::expr Reading::pattern(PatternValue v, Abstraction& abstraction) { return build(v, &abstraction); }
@@ -181,7 +188,7 @@ z3::expr Reading::build(PatternValue v, Abstraction* abstraction) {
   if (node.op->category() == OpCategory::parallelization) {
     z3::expr sum = operands[0];
     for (std::size_t i = 1; i < operands.size(); ++i)
-      sum = language_.call(get_operator("add"), {}, {sum, operands[i]}, 0);
+      sum = language_.call(get_operator("add"), {}, {sum, operands[i]}, 0, 1);
     return sum;
   }
   auto specs = node.op->attributes();
@@ -203,7 +210,7 @@ z3::expr Reading::build(PatternValue v, Abstraction* abstraction) {
       attributes.push_back(*term);
     }
   }
-  return language_.call(*node.op, attributes, operands, v.output);
+  return language_.call(*node.op, attributes, operands, v.output, results_[static_cast<std::size_t>(v.node)]);
 }
 
 std::optional<z3::expr> Reading::expression(const Expression& e, AttributeKind kind) {

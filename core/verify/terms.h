@@ -36,8 +36,9 @@ class Language {
   z3::expr list(const z3::expr_vector& elements);
   z3::expr divides(const z3::expr& a, const z3::expr& b);
   z3::expr arithmetic(Expression::Kind kind, z3::expr a, z3::expr b);
+  // Result `result` of `results`.
   z3::expr call(const Operator& op, const std::vector<z3::expr>& attributes, const std::vector<z3::expr>& operands,
-                int result);
+                int result, int results);
 
   // What holds of the symbols that were used so far: operands of well-typed calls are well-typed, lists have their
   // elements, products commute. As (name, formula).
@@ -63,8 +64,9 @@ class Language {
 class Reading {
  public:
   // Absent attributes are those that occur in parallelization operators alone.
+  // `results`: of each node; empty: as many as the rule names.
   Reading(Language& language, const Rule& rule, std::vector<z3::expr> values,
-          std::vector<std::optional<z3::expr>> attributes);
+          std::vector<std::optional<z3::expr>> attributes, std::vector<int> results = {});
 
   z3::expr value(PatternValue v);
   // nullopt: says nothing about logical tensors, or is out of reach.
@@ -84,6 +86,7 @@ class Reading {
   const Rule& rule_;
   std::vector<z3::expr> values_;
   std::vector<std::optional<z3::expr>> attributes_;
+  std::vector<int> results_;
 };
 
 // The kind of each attribute variable, from where it stands alone.

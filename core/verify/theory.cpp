@@ -96,7 +96,8 @@ void Theory::add_shape_facts(const KnownCall& call) {
   for (const auto& [a, b] : facts.aligned) structure.push_back(dim(a) == dim(b));
   for (OperandDim d : facts.ones) structure.push_back(dim(d) == 1);
   for (std::size_t o = 0; o < facts.outputs.size(); ++o) {
-    z3::expr result = language_.call(*call.op, call.terms, variables, static_cast<int>(o));
+    z3::expr result =
+        language_.call(*call.op, call.terms, variables, static_cast<int>(o), static_cast<int>(facts.outputs.size()));
     z3::expr_vector always(context_), here(context_);
     for (const auto& [a, b] : facts.required) always.push_back(dim(a) == dim(b));
     here.push_back(language_.rank(result) == static_cast<int>(facts.outputs[o].size()));

@@ -1,5 +1,5 @@
 #include <filesystem>
-#include <fstream>
+#include <set>
 
 #include <catch2/catch.hpp>
 
