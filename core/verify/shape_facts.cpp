@@ -67,9 +67,11 @@ class Finder {
       return sum;
     }
     for (std::size_t a = 0; a < attributes_.size(); ++a)
-      for (std::size_t index : {j, o})
-        if (is_element(a, index, o, j, index == o && index != j))
+      for (bool by_output : {false, true}) {
+        std::size_t index = by_output ? o : j;
+        if (is_element(a, index, o, j, by_output))
           return {SizeSource::Kind::element, {}, static_cast<int>(a), static_cast<int>(index)};
+      }
     return {};
   }
 
