@@ -10,9 +10,10 @@ namespace {
 
 class EqualityProof {
  public:
+  // `own`: only with axioms of the rule's own operators, besides sums, joins and multiples.
   EqualityProof(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                const ProofLimit& limit)
-      : rule_(rule), instance_(instance), signature_(signature), without_(limit.without), theory_(limit) {
+                const ProofLimit& limit, bool own)
+      : own_(own), rule_(rule), instance_(instance), signature_(signature), without_(limit.without), theory_(limit) {
     Language& language = theory_.language();
     for (std::size_t v = 0; v < rule.values.size(); ++v)
       values_.push_back(theory_.context().constant(rule.values[v].c_str(), language.tensor()));
@@ -92,7 +93,7 @@ class EqualityProof {
     std::set<std::string> operators = {"add", "concat", "scale"};
     for (std::size_t n = 0; n < rule_.nodes.size(); ++n)
       if (computes(n)) operators.insert(rule_.nodes[n].op->name());
-    std::vector<const Rule*> axioms = relevant_axioms(operators);
+    std::vector<const Rule*> axioms = relevant_axioms(operators, own_);
     add_supporting_calls(operators);
     theory_.add_calls(calls_);
     for (const Rule* axiom : axioms)
@@ -123,6 +124,7 @@ class EqualityProof {
     }
   }
 
+  bool own_;
   const Rule& rule_;
   const RuleInstance& instance_;
   const InstanceSignature& signature_;
@@ -135,9 +137,13 @@ class EqualityProof {
 
 }  // namespace
 
+// Most proofs need few axioms, and find them sooner among few.
 ProofAttempt prove_equality(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
                             const ProofLimit& limit) {
-  return EqualityProof(rule, instance, signature, limit).run();
+  ProofLimit short_limit = limit;
+  short_limit.seconds = limit.seconds / 10;
+  ProofAttempt proof = EqualityProof(rule, instance, signature, short_limit, true).run();
+  return proof.proved ? proof : EqualityProof(rule, instance, signature, limit, false).run();
 }
 
 }  // namespace unity

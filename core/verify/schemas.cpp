@@ -212,9 +212,10 @@ class Writer {
       for (std::size_t j = 0; splits && j < inputs_[i].dims.size(); ++j)
         conditions.push_back(fmt::format("dim({}, {}) == dim({}, {})", a, j, b, j));
     }
-    // Sums and multiples are of real numbers.
-    for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (names[i].size() > 1 && inputs_[i].dtype != DType::f32) return;
+    // Sums and multiples are of real numbers: not of an operand that may also hold others.
+    for (const Example& e : op_.examples())
+      for (std::size_t i = 0; i < names.size() && i < e.inputs.size(); ++i)
+        if (names[i].size() > 1 && e.inputs[i].dtype != DType::f32) return;
     std::string which = operand < 0 ? "all" : std::to_string(operand);
     std::string name =
         operand < 0 ? fmt::format("linear({})", op_.name()) : fmt::format("linear({}.{})", op_.name(), operand);
