@@ -59,8 +59,9 @@ class EqualityProof {
     auto specs = node.op->attributes();
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const auto& e = rule_.nodes[n].attributes[i];
-      call.terms.push_back(e ? reading.expression(*e, specs[i].kind).value()
-                             : theory_.language().constant(specs[i].fallback, specs[i].kind));
+      z3::expr term = e ? reading.expression(*e, specs[i].kind).value()
+                        : theory_.language().constant(specs[i].fallback, specs[i].kind);
+      call.terms.push_back(specs[i].kind == AttributeKind::real && term.is_int() ? z3::to_real(term) : term);
     }
     return call;
   }
@@ -72,6 +73,13 @@ class EqualityProof {
       theory_.add("rule", language.typed(values_[v]));
       theory_.add("rule", language.rank(values_[v]) == static_cast<int>(instance_.variables[v].dims.size()));
     }
+    for (std::size_t a = 0; a < attributes_.size(); ++a)
+      if (const auto* list = std::get_if<std::vector<std::int64_t>>(&instance_.attributes[a])) {
+        z3::expr_vector elements(theory_.context());
+        for (std::size_t i = 0; i < list->size(); ++i)
+          elements.push_back(language.element(*attributes_[a], static_cast<int>(i)));
+        theory_.add("rule", *attributes_[a] == language.list(elements));
+      }
     for (std::size_t n = 0; n < rule_.nodes.size(); ++n) {
       if (!computes(n)) continue;
       calls_.push_back(call_of(n, reading));
@@ -139,11 +147,13 @@ class EqualityProof {
 
 // Most proofs need few axioms, and find them sooner among few.
 ProofAttempt prove_equality(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                            const ProofLimit& limit) {
+                            const ProofLimit& limit) try {
   ProofLimit short_limit = limit;
   short_limit.seconds = limit.seconds / 10;
   ProofAttempt proof = EqualityProof(rule, instance, signature, short_limit, true).run();
   return proof.proved ? proof : EqualityProof(rule, instance, signature, limit, false).run();
+} catch (const z3::exception& e) {
+  return {false, fmt::format("Z3: {}", e.msg()), {}};
 }
 
 }  // namespace unity
