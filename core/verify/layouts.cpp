@@ -431,7 +431,13 @@ class Walk {
     auto at = [&](OperandDim d) {
       return inputs[static_cast<std::size_t>(d.operand)].dims[static_cast<std::size_t>(d.dim)].size;
     };
-    if (source.kind == SizeSource::Kind::one) return {};
+    const AxisTable& table = *signature_.nodes[n]->table;
+    if (dim.axes.empty()) return {};
+    if (dim.axes.size() == 1)
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        for (std::size_t j = 0; j < inputs[i].dims.size(); ++j)
+          if (table.inputs[i].dims[j].axes == dim.axes && !table.inputs[i].dims[j].window)
+            return inputs[i].dims[j].size;
     if (source.kind == SizeSource::Kind::operand) return at(source.dims[0]);
     if (source.kind == SizeSource::Kind::sum) {
       std::vector<Monomial> summands;

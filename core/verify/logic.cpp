@@ -10,9 +10,10 @@ namespace {
 
 class EqualityProof {
  public:
+  // `own`: only with axioms of the rule's own operators, besides sums, joins and multiples.
   EqualityProof(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                const ProofLimit& limit)
-      : rule_(rule), instance_(instance), signature_(signature), without_(limit.without), theory_(limit) {
+                const ProofLimit& limit, bool own)
+      : own_(own), rule_(rule), instance_(instance), signature_(signature), without_(limit.without), theory_(limit) {
     Language& language = theory_.language();
     for (std::size_t v = 0; v < rule.values.size(); ++v)
       values_.push_back(theory_.context().constant(rule.values[v].c_str(), language.tensor()));
@@ -58,8 +59,9 @@ class EqualityProof {
     auto specs = node.op->attributes();
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const auto& e = rule_.nodes[n].attributes[i];
-      call.terms.push_back(e ? reading.expression(*e, specs[i].kind).value()
-                             : theory_.language().constant(specs[i].fallback, specs[i].kind));
+      z3::expr term = e ? reading.expression(*e, specs[i].kind).value()
+                        : theory_.language().constant(specs[i].fallback, specs[i].kind);
+      call.terms.push_back(specs[i].kind == AttributeKind::real && term.is_int() ? z3::to_real(term) : term);
     }
     return call;
   }
@@ -71,6 +73,13 @@ class EqualityProof {
       theory_.add("rule", language.typed(values_[v]));
       theory_.add("rule", language.rank(values_[v]) == static_cast<int>(instance_.variables[v].dims.size()));
     }
+    for (std::size_t a = 0; a < attributes_.size(); ++a)
+      if (const auto* list = std::get_if<std::vector<std::int64_t>>(&instance_.attributes[a])) {
+        z3::expr_vector elements(theory_.context());
+        for (std::size_t i = 0; i < list->size(); ++i)
+          elements.push_back(language.element(*attributes_[a], static_cast<int>(i)));
+        theory_.add("rule", *attributes_[a] == language.list(elements));
+      }
     for (std::size_t n = 0; n < rule_.nodes.size(); ++n) {
       if (!computes(n)) continue;
       calls_.push_back(call_of(n, reading));
@@ -92,7 +101,7 @@ class EqualityProof {
     std::set<std::string> operators = {"add", "concat", "scale"};
     for (std::size_t n = 0; n < rule_.nodes.size(); ++n)
       if (computes(n)) operators.insert(rule_.nodes[n].op->name());
-    std::vector<const Rule*> axioms = relevant_axioms(operators);
+    std::vector<const Rule*> axioms = relevant_axioms(operators, own_);
     add_supporting_calls(operators);
     theory_.add_calls(calls_);
     for (const Rule* axiom : axioms)
@@ -123,6 +132,7 @@ class EqualityProof {
     }
   }
 
+  bool own_;
   const Rule& rule_;
   const RuleInstance& instance_;
   const InstanceSignature& signature_;
@@ -135,9 +145,15 @@ class EqualityProof {
 
 }  // namespace
 
+// Most proofs need few axioms, and find them sooner among few.
 ProofAttempt prove_equality(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                            const ProofLimit& limit) {
-  return EqualityProof(rule, instance, signature, limit).run();
+                            const ProofLimit& limit) try {
+  ProofLimit short_limit = limit;
+  short_limit.seconds = limit.seconds / 10;
+  ProofAttempt proof = EqualityProof(rule, instance, signature, short_limit, true).run();
+  return proof.proved ? proof : EqualityProof(rule, instance, signature, limit, false).run();
+} catch (const z3::exception& e) {
+  return {false, fmt::format("Z3: {}", e.msg()), {}};
 }
 
 }  // namespace unity

@@ -212,9 +212,10 @@ class Writer {
       for (std::size_t j = 0; splits && j < inputs_[i].dims.size(); ++j)
         conditions.push_back(fmt::format("dim({}, {}) == dim({}, {})", a, j, b, j));
     }
-    // Sums and multiples are of real numbers.
-    for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (names[i].size() > 1 && inputs_[i].dtype != DType::f32) return;
+    // Sums and multiples are of real numbers: not of an operand that may also hold others.
+    for (const Example& e : op_.examples())
+      for (std::size_t i = 0; i < names.size() && i < e.inputs.size(); ++i)
+        if (names[i].size() > 1 && e.inputs[i].dtype != DType::f32) return;
     std::string which = operand < 0 ? "all" : std::to_string(operand);
     std::string name =
         operand < 0 ? fmt::format("linear({})", op_.name()) : fmt::format("linear({}.{})", op_.name(), operand);
@@ -258,21 +259,25 @@ class Writer {
       shapes[x(i)] = inputs_[i];
     }
     const Dims& dims = inputs_[0].dims;
-    Dims forward(dims.size()), reversed, turned, flat = {element_count(dims)};
+    Dims forward(dims.size()), reversed, turned, starts(dims.size(), 0), sizes(dims.size(), 1);
     for (std::size_t j = 0; j < dims.size(); ++j) forward[j] = static_cast<std::int64_t>(j);
     reversed.assign(forward.rbegin(), forward.rend());
     turned.assign(dims.rbegin(), dims.rend());
-    for (const auto& [mover, attribute, values] : {std::tuple("transpose", "p", std::vector{forward, reversed}),
-                                                   std::tuple("reshape", "s", std::vector{flat, turned})}) {
+    starts[0] = dims[0] - 1;
+    using Values = std::map<std::string, AttributeValue>;
+    const std::vector<std::tuple<std::string, std::string, std::vector<Values>>> movers = {
+        {"transpose", "transpose(p, {})", {{{"p", forward}}, {{"p", reversed}}}},
+        {"reshape", "reshape(s, {})", {{{"s", Dims{element_count(dims)}}}, {{"s", turned}}}},
+        {"slice", "slice(b, s, {})", {{{"b", starts}, {"s", sizes}}, {{"b", Dims(dims.size(), 0)}, {"s", dims}}}}};
+    for (const auto& [mover, form, values] : movers) {
+      auto moved_one = [&, &form = form](const std::string& x) { return fmt::format(fmt::runtime(form), x); };
       std::vector<std::string> moved;
-      for (const std::string& name : plain) moved.push_back(fmt::format("{}({}, {})", mover, attribute, name));
+      for (const std::string& name : plain) moved.push_back(moved_one(name));
       Candidate c{fmt::format("pointwise({})", op_.name()), {}, {}};
       c.text = equation(identifier("pointwise", mover), call(moved), {call(plain)},
-                        [&, m = mover, a = attribute](std::size_t, const std::vector<std::string>& terms) {
-                          return fmt::format("{}({}, {})", m, a, terms[0]);
-                        }) +
+                        [&](std::size_t, const std::vector<std::string>& terms) { return moved_one(terms[0]); }) +
                where(names, {}, true);
-      for (const Dims& value : values) c.trials.push_back({shapes, {{attribute, value}}});
+      for (const Values& value : values) c.trials.push_back({shapes, value});
       candidates_.push_back(std::move(c));
     }
   }

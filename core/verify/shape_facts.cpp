@@ -53,6 +53,13 @@ class Finder {
 
   SizeSource source(std::size_t o, std::size_t j, const std::vector<std::vector<OperandDim>>& walkers) const {
     const DimAxes& dim = table_.outputs[o].dims[j];
+    // First what the attributes say: the same list with other operands (a reshape) walks other axes.
+    for (std::size_t a = 0; a < attributes_.size(); ++a)
+      for (bool by_output : {false, true}) {
+        std::size_t index = by_output ? o : j;
+        if (is_element(a, index, o, j, by_output))
+          return {SizeSource::Kind::element, {}, static_cast<int>(a), static_cast<int>(index)};
+      }
     if (dim.axes.empty()) return {SizeSource::Kind::one};
     if (dim.axes.size() == 1 && !dim.window && !walkers[static_cast<std::size_t>(dim.axes[0])].empty())
       return {SizeSource::Kind::operand, {walkers[static_cast<std::size_t>(dim.axes[0])][0]}};
@@ -66,10 +73,6 @@ class Finder {
       for (std::size_t i = 0; i < inputs_.size(); ++i) sum.dims.push_back({static_cast<int>(i), static_cast<int>(j)});
       return sum;
     }
-    for (std::size_t a = 0; a < attributes_.size(); ++a)
-      for (std::size_t index : {j, o})
-        if (is_element(a, index, o, j, index == o && index != j))
-          return {SizeSource::Kind::element, {}, static_cast<int>(a), static_cast<int>(index)};
     return {};
   }
 

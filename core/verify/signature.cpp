@@ -134,8 +134,12 @@ InstanceSignature signature_of(const Rule& rule, const RuleInstance& instance) {
     s.parallel = combine(s.parallel, shape.partials > 1);
     for (const ParallelDim& dim : shape.dims) s.parallel = combine(s.parallel, dim.micro > 1);
   }
-  for (std::size_t a = 0; a < rule.attributes.size(); ++a)
-    s.logical = combine(s.logical, s.symbolic[a] ? 0 : hash_attributes({instance.attributes[a]}));
+  for (std::size_t a = 0; a < rule.attributes.size(); ++a) {
+    const auto* list = std::get_if<std::vector<std::int64_t>>(&instance.attributes[a]);
+    s.logical = combine(s.logical, !s.symbolic[a] ? hash_attributes({instance.attributes[a]})
+                                   : list         ? list->size()
+                                                  : 0);
+  }
   for (const Node* node : s.nodes) {
     if (node->is_compute()) s.logical = combine(s.logical, hash_structure(*node->table));
     for (const ParallelShape& out : node->outputs) {

@@ -16,9 +16,10 @@ Hash hash_structure(const AxisTable& table);
 struct InstanceSignature {
   std::vector<const Node*> nodes;  // of the instance, by node of the rule
   std::vector<bool> symbolic;      // by attribute variable: its value decides nothing
-  Hash logical = 0;                // of operators' structures, ranks, element types, attributes that decide something
-  Hash parallel = 0;               // also which values are partial, with which monoid, and in micro-batches
-  std::string ranks;               // "x:2 w:2"
+  Hash logical =
+      0;  // of operators' structures, ranks, element types, attributes that decide something, lengths of lists
+  Hash parallel = 0;  // also which values are partial, with which monoid, and in micro-batches
+  std::string ranks;  // "x:2 w:2"
 };
 
 // Of an instance without fault, which must outlive the result.

@@ -200,6 +200,8 @@ z3::expr Reading::build(PatternValue v, Abstraction* abstraction) {
     }
     const Expression& e = *node.attributes[i];
     auto term = expression(e, specs[i].kind);
+    UNITY_CHECK(term, "{}: attribute '{}' is out of reach of proofs", node.op->name(), specs[i].name);
+    if (specs[i].kind == AttributeKind::real && term->is_int()) term = z3::to_real(*term);
     if (abstraction && !is_plain(e)) {
       z3::sort sort = language_.sort_of(specs[i].kind);
       z3::expr variable(language_.context(), Z3_mk_fresh_const(language_.context(), "e", sort));
@@ -234,9 +236,13 @@ std::optional<z3::expr> Reading::expression(const Expression& e, AttributeKind k
     case Expression::Kind::shape: {
       z3::expr of = value(e.value);
       if (e.query == Expression::Query::rank) return language_.rank(of);
-      if (e.query != Expression::Query::dim) return std::nullopt;
-      auto dim = expression(e.arguments[0], AttributeKind::integer);
-      return dim ? std::optional(language_.dim(of, *dim)) : std::nullopt;
+      auto dim = e.arguments.empty() ? std::nullopt : expression(e.arguments[0], AttributeKind::integer);
+      if (e.query == Expression::Query::dim) return dim ? std::optional(language_.dim(of, *dim)) : std::nullopt;
+      // Layouts are no function of logical tensors: a number for each value of the rule.
+      return language_.context().int_const(fmt::format("layout {} of {}.{}.{} {}", static_cast<int>(e.query),
+                                                       e.value.variable, e.value.node, e.value.output,
+                                                       dim ? dim->to_string() : "")
+                                               .c_str());
     }
     default: {
       auto a = number(e.arguments[0]), b = number(e.arguments[1]);

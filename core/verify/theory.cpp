@@ -198,7 +198,7 @@ bool Theory::add_concrete(std::string_view op, Attributes attributes, std::vecto
   return true;
 }
 
-std::vector<const Rule*> relevant_axioms(std::set<std::string>& operators) {
+std::vector<const Rule*> relevant_axioms(std::set<std::string>& operators, bool own) {
   const std::vector<Rule>& all = operator_axioms();
   std::vector<bool> taken(all.size(), false);
   for (bool more = true; more;) {
@@ -211,7 +211,7 @@ std::vector<const Rule*> relevant_axioms(std::set<std::string>& operators) {
       auto within = [&](const std::set<std::string>& side) {
         return std::includes(operators.begin(), operators.end(), side.begin(), side.end());
       };
-      if (!within(left) && (right.empty() || !within(right))) continue;
+      if (own ? !within(left) || !within(right) : !within(left) && (right.empty() || !within(right))) continue;
       taken[i] = more = true;
       operators.insert(left.begin(), left.end());
       operators.insert(right.begin(), right.end());

@@ -52,6 +52,7 @@ class Theory {
 };
 
 // The stated axioms of which one side can occur, with what they bring in, until nothing is added; `operators` grows.
-std::vector<const Rule*> relevant_axioms(std::set<std::string>& operators);
+// With `own`, those that bring in nothing.
+std::vector<const Rule*> relevant_axioms(std::set<std::string>& operators, bool own);
 
 }  // namespace unity

@@ -19,6 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kFewDims = 12;  // of all operands of a rule, of which each two are tried with one element
+
 std::int64_t elements(const RuleInstance& instance) {
   std::int64_t total = 0;
   for (const ParallelShape& v : instance.variables) total += v.shape().elements() * v.parts();
@@ -54,42 +56,80 @@ std::set<int> dimension_variables(const Rule& rule) {
   return variables;
 }
 
-// The instances that were found, with each of their dimensions in the place of each other: few draws miss some.
-void add_other_dimensions(const Rule& rule, Sample& found) {
+// The instances that were found, with each of their dimensions in the place of each other, and with one or two
+// dimensions of one element, which may broadcast: few draws miss some.
+void add_variants(const Rule& rule, Sample& found) {
   std::set<int> variables = dimension_variables(rule);
   std::set<std::string> ranks;
-  for (std::size_t i = 0, n = found.typed.size(); i < n && !variables.empty(); ++i) {
+  for (std::size_t i = 0, n = found.typed.size(); i < n; ++i) {
     RuleInstance at = found.typed[i].instance;
     std::string rank;
     for (const ParallelShape& v : at.variables) rank += fmt::format("{} ", v.dims.size());
     if (!ranks.insert(rank).second) continue;
+    auto add = [&](const std::vector<ParallelShape>& shapes, const std::vector<AttributeValue>& attributes) {
+      Instantiation other = instantiate(rule, shapes, attributes);
+      if (other.fault == InstanceFault::none || other.fault == InstanceFault::shapes)
+        found.typed.push_back(std::move(other));
+    };
     for (int variable : variables)
       for (std::int64_t dim = 0; dim < 4; ++dim) {
         auto attributes = at.attributes;
         if (attributes[static_cast<std::size_t>(variable)] == AttributeValue(dim)) continue;
         attributes[static_cast<std::size_t>(variable)] = dim;
-        Instantiation other = instantiate(rule, at.variables, attributes);
-        if (other.fault == InstanceFault::none || other.fault == InstanceFault::shapes)
-          found.typed.push_back(std::move(other));
+        add(at.variables, attributes);
+      }
+    std::vector<std::pair<std::size_t, std::size_t>> dims;
+    for (std::size_t v = 0; v < at.variables.size(); ++v)
+      for (std::size_t j = 0; j < at.variables[v].dims.size(); ++j) dims.emplace_back(v, j);
+    for (std::size_t one = 0; one < dims.size(); ++one)
+      for (std::size_t other = one; other < dims.size() && dims.size() <= kFewDims; ++other) {
+        std::vector<ParallelShape> shapes = at.variables;
+        for (auto [v, j] : {dims[one], dims[other]}) shapes[v].dims[j] = {1, 1, 1};
+        add(shapes, at.attributes);
       }
   }
 }
 
+// The degrees that no instance has above 1, though it could: a target that is well-typed only without them is none.
+std::optional<std::string> idle_degree(const Rule& rule, const Sample& found) {
+  for (const PatternNode& node : rule.nodes) {
+    if (node.op->category() != OpCategory::parallelization || node.attributes.empty()) continue;
+    const Expression& degree = *node.attributes.back();
+    if (degree.kind != Expression::Kind::variable) continue;
+    auto one = [&](const Instantiation& i) {
+      return i.instance.attributes[static_cast<std::size_t>(degree.variable)] == AttributeValue(std::int64_t{1});
+    };
+    if (std::all_of(found.typed.begin(), found.typed.end(), one) &&
+        !std::all_of(found.untyped.begin(), found.untyped.end(), one))
+      return rule.attributes[static_cast<std::size_t>(degree.variable)];
+  }
+  return std::nullopt;
+}
+
 Sample sample(const Rule& rule, const VerifyOptions& options) {
   Sample found;
+  auto draw = [&](const SampleOptions& sampling) {
+    InstanceSampler sampler(rule, sampling);
+    int typed = 0;
+    for (int i = 0; i < 3 * options.instances && typed < options.instances; ++i) {
+      auto instance = sampler.next();
+      if (!instance) {
+        found.obstacle = sampler.obstacle();
+        break;
+      }
+      bool ill = instance->fault == InstanceFault::target;
+      typed += !ill;
+      (ill ? found.untyped : found.typed).push_back(std::move(*instance));
+    }
+  };
   SampleOptions sampling;
   sampling.seed = options.seed;
-  InstanceSampler sampler(rule, sampling);
-  for (int i = 0; i < 3 * options.instances && static_cast<int>(found.typed.size()) < options.instances; ++i) {
-    auto instance = sampler.next();
-    if (!instance) {
-      found.obstacle = sampler.obstacle();
-      break;
-    }
-    auto& list = instance->fault == InstanceFault::target ? found.untyped : found.typed;
-    list.push_back(std::move(*instance));
+  draw(sampling);
+  if (!found.typed.empty() && idle_degree(rule, found)) {
+    sampling.degrees = {2, 3, 4, 6};
+    draw(sampling);
   }
-  add_other_dimensions(rule, found);
+  add_variants(rule, found);
   auto smaller = [](const Instantiation& a, const Instantiation& b) {
     return elements(a.instance) < elements(b.instance);
   };
@@ -98,9 +138,21 @@ Sample sample(const Rule& rule, const VerifyOptions& options) {
   return found;
 }
 
-Verification ill_typed(const Sample& found) {
+// The verdict on a rule of which no instance says anything.
+std::optional<Verification> ill_typed(const Rule& rule, const Sample& found) {
   Verification v;
   v.verdict = Verdict::ill_typed;
+  if (!found.typed.empty()) {
+    auto idle = idle_degree(rule, found);
+    if (!idle) return std::nullopt;
+    auto shown = std::find_if(found.untyped.begin(), found.untyped.end(), [&](const Instantiation& i) {
+      auto at = std::find(rule.attributes.begin(), rule.attributes.end(), *idle) - rule.attributes.begin();
+      return i.instance.attributes[static_cast<std::size_t>(at)] != AttributeValue(std::int64_t{1});
+    });
+    v.why = fmt::format("no target is well-typed with {} above 1: {}", *idle, shown->why);
+    v.counterexample = shown->instance;
+    return v;
+  }
   v.why = "no instance of the source is well-typed: " + found.obstacle;
   if (found.untyped.empty()) return v;
   v.why = "no target is well-typed: " + found.untyped[0].why;
@@ -206,7 +258,7 @@ std::string prover_version() {
 
 Verification verify(const Rule& rule, const VerifyOptions& options) {
   Sample found = sample(rule, options);
-  if (found.typed.empty()) return ill_typed(found);
+  if (auto none = ill_typed(rule, found)) return std::move(*none);
   if (auto refuted = refute(found.typed)) return std::move(*refuted);
   Verification result = prove_signatures(rule, found, options);
   result.record.instances = static_cast<int>(found.typed.size());
@@ -215,7 +267,8 @@ Verification verify(const Rule& rule, const VerifyOptions& options) {
 
 Verification prove(const Rule& rule, const VerifyOptions& options) {
   Sample found = sample(rule, options);
-  return found.typed.empty() ? ill_typed(found) : prove_signatures(rule, found, options);
+  if (auto none = ill_typed(rule, found)) return std::move(*none);
+  return prove_signatures(rule, found, options);
 }
 
 }  // namespace unity

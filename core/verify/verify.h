@@ -30,7 +30,7 @@ namespace unity {
 enum class Verdict : std::uint8_t {
   proved,
   refuted,    // results differ, or have other parallel shapes: see counterexample
-  ill_typed,  // no instance of the source is well-typed, or no target of one
+  ill_typed,  // no instance of the source is well-typed, or no target of one (with degrees above 1)
   unknown,    // neither: not to be used
 };
 std::string_view to_string(Verdict verdict);

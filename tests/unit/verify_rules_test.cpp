@@ -1,0 +1,147 @@
+// Verdicts on rules by name: those of the literature, and wrong ones.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "core/rewrite/rule_text.h"
+#include "core/verify/verify.h"
+
+namespace unity {
+namespace {
+
+Verification verdict(const std::string& text, const VerifyOptions& options = {}) {
+  return verify(parse_rules("rule r " + text).front(), options);
+}
+
+void check_proved(const std::string& text) {
+  Verification v = verdict(text);
+  INFO(text << ": " << to_string(v.verdict) << ": " << v.why);
+  CHECK(v.verdict == Verdict::proved);
+}
+
+bool uses(const Verification& v, const std::string& axiom) {
+  return std::find(v.record.axioms.begin(), v.record.axioms.end(), axiom) != v.record.axioms.end();
+}
+
+TEST_CASE("the paper's substitutions are proved for every degree") {
+  // Fig. 11a, both ways; 11b; a product's reduction axis; a sum that waits until after the product.
+  check_proved("partition(a, d, relu(x)) => relu(partition(a, d, x))");
+  check_proved("relu(partition(a, d, x)) => partition(a, d, relu(x))");
+  check_proved("reduce(2, stack_partials(x, y)) => add(x, y)");
+  check_proved(
+      "matmul(x, w) => reduce(d, matmul(partition(1, d, x), partition(0, d, w))) where rank(x) == 2, divides(d, dim(x, "
+      "1))");
+  check_proved("matmul(reduce(d, x), w) => reduce(d, matmul(x, replicate(d, w)))");
+  Verification v = verdict("matmul(reduce(d, x), w) => reduce(d, matmul(x, replicate(d, w)))");
+  CHECK(v.record.degrees == "all");
+  CHECK(v.record.instances > 0);
+  CHECK(v.record.axioms == std::vector<std::string>{"typing"});
+}
+
+TEST_CASE("a stored shard that is gathered before use is proved (FSDP)") {
+  check_proved("matmul(x, replicate(d, w)) => matmul(x, replicate(d, combine(0, d, partition(0, d, w))))");
+}
+
+TEST_CASE("layer norm between reduce-scatter and all-gather is proved (sequence parallelism)") {
+  check_proved(
+      "replicate(d, layer_norm(reduce(d, x), g, b)) => "
+      "replicate(d, combine(1, d, layer_norm(partition(1, d, reduce(d, x)), replicate(d, g), replicate(d, b)))) "
+      "where rank(x) == 3");
+}
+
+TEST_CASE("vocabulary-parallel embedding, expert parallelism and convolution with halo are proved") {
+  check_proved("embedding(ids, t) => reduce(d, embedding(replicate(d, ids), partition(0, d, t)))");
+  check_proved(
+      "batch_matmul(combine(1, d, x), w) => "
+      "combine(0, d, batch_matmul(partition(0, d, combine(1, d, x)), partition(0, d, w))) where rank(x) == 3");
+  check_proved(
+      "conv2d(x, w, stride=s, padding=p, dilation=k, groups=g) => "
+      "combine(2, d, conv2d(partition(2, d, x), replicate(d, w), stride=s, padding=p, dilation=k, groups=g))");
+}
+
+TEST_CASE("batch norm folds into the convolution before it, at inference") {
+  const std::string folded =
+      "let s = div(gamma, sqrt(shift(e, v))) "
+      "batch_norm(conv2d(x, w, stride=k, padding=p, dilation=l, groups=n), m, v, gamma, beta, epsilon=e) => "
+      "add(conv2d(x, mul(w, reshape([dim(w, 0), 1, 1, 1], s)), stride=k, padding=p, dilation=l, groups=n), "
+      "reshape([dim(w, 0), 1, 1], sub(beta, mul(m, s))))";
+  Verification v = verdict(folded);
+  INFO(v.why);
+  CHECK(v.verdict == Verdict::proved);
+  CHECK(uses(v, "batch_norm_definition"));
+  CHECK(uses(v, "conv2d_of_scaled_filters"));
+}
+
+TEST_CASE("a sum of depthwise convolutions is one with the sum of their kernels") {
+  check_proved(
+      "add(conv2d(x, w, groups=g), conv2d(x, u, groups=g)) => conv2d(x, add(w, u), groups=g) "
+      "where dim(w, 0) == dim(u, 0), dim(w, 2) == dim(u, 2), dim(w, 3) == dim(u, 3)");
+}
+
+TEST_CASE("products that share an operand merge, also by groups") {
+  Verification v = verdict(
+      "let y1 = matmul(x, w1), y2 = matmul(x, w2) "
+      "(y1, y2) => split(rank(x) - 1, [dim(w1, 1), dim(w2, 1)], matmul(x, concat(1, w1, w2)))");
+  INFO(v.why);
+  CHECK(v.verdict == Verdict::proved);
+  CHECK(uses(v, "shard(matmul.n)"));
+  CHECK(uses(v, "split_of_concat"));
+}
+
+TEST_CASE("a rule is total when every target is well-typed, and says what keeps it from that") {
+  CHECK(verdict("partition(a, d, relu(x)) => relu(partition(a, d, x))").total);
+  Verification v = verdict("relu(x) => combine(0, d, relu(partition(0, d, x)))");
+  CHECK(v.verdict == Verdict::proved);
+  CHECK_FALSE(v.total);  // a dimension of fewer than d elements
+  CHECK(v.partial.find("too large") != std::string::npos);
+  v = verdict("relu(x) => combine(0, d, relu(partition(0, d, x))) where d*degree(x, 0) <= dim(x, 0)");
+  INFO(v.partial);
+  CHECK(v.total);
+}
+
+TEST_CASE("wrong rules are refuted with an instance") {
+  for (const char* text : {
+           "relu(add(x, y)) => add(relu(x), relu(y))",
+           "matmul(x, w) => matmul(w, x)",
+           "matmul(x, w) => reduce(d, matmul(partition(1, d, x), partition(1, d, w))) where rank(x) == 2",
+           "relu(reduce(d, x)) => reduce(d, relu(x))",
+           "partition(a, d, x) => combine(a, d, x)",
+           "sub(x, y) => sub(y, x)",
+           "concat(a, x, y) => concat(a, y, x)",
+           // TASO's axiom 24, which is false where there are several groups.
+           "concat(1, conv2d(x, w, groups=2), conv2d(x, v, groups=2)) => conv2d(x, concat(0, w, v), groups=2)",
+       }) {
+    Verification v = verdict(text);
+    INFO(text << ": " << v.why);
+    CHECK((v.verdict == Verdict::refuted || v.verdict == Verdict::ill_typed));
+    CHECK(v.counterexample.has_value());
+    CHECK(prove(parse_rules(std::string("rule r ") + text).front(), {0.2, 1, 8}).verdict != Verdict::proved);
+  }
+}
+
+TEST_CASE("a rule of which no side can be typed is ill-typed, with the reason") {
+  Verification v = verdict("matmul(x, replicate(2, reduce(2, partition(5, 2, w)))) => matmul(x, w)");
+  CHECK(v.verdict == Verdict::ill_typed);
+  CHECK_FALSE(v.why.empty());
+}
+
+TEST_CASE("a rule that is right but not provable is unknown, and says where") {
+  // The axioms do not know that a hyperbolic tangent is odd.
+  Verification v = verdict("scale(-1.0, tanh(x)) => tanh(scale(-1.0, x))", {0.2, 1, 6});
+  CHECK(v.verdict == Verdict::unknown);
+  CHECK(v.why.find("equality at x:") != std::string::npos);
+}
+
+TEST_CASE("verdicts and axioms do not depend on the run") {
+  Rule rule = parse_rules(
+                  "rule r matmul(add(x, y), w) => add(matmul(x, w), matmul(y, w)) where rank(x) == 2, rank(y) == 2, "
+                  "dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)")
+                  .front();
+  Verification one = verify(rule), two = verify(rule);
+  CHECK(one.verdict == Verdict::proved);
+  CHECK(one.record.axioms == two.record.axioms);
+  CHECK(one.record.shapes == two.record.shapes);
+}
+
+}  // namespace
+}  // namespace unity
