@@ -37,6 +37,11 @@ class Generator {
     parallel_for(families.size(), options_.jobs, [&](std::size_t i) { made[i].emplace(families[i]); });
     for (auto& family : made) families_.push_back(std::move(*family));
     wrong_.assign(families_.size(), 0);
+    for (const Rule& rule : options_.given) {
+      names_.insert(rule.name);
+      bodies_.insert(body(rule));
+      draw(rule, FamilyGraphs::Roads::proved);
+    }
     if (options_.sharding) shard();
     int largest = 0;
     for (const Family& f : families) largest = std::max(largest, f.size);
