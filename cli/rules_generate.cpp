@@ -17,6 +17,7 @@
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/generate/generate.h"
+#include "core/rewrite/library.h"
 #include "core/verify/verify.h"
 
 namespace unity::cli {
@@ -27,7 +28,7 @@ using nlohmann::ordered_json;
 struct Options {
   std::string output, families;
   GenerateOptions generate;
-  VerifyOptions verify;
+  VerifyOptions verify{.seconds = 1};  // most candidates without a proof have none
   bool exhaustive = false, json = false;
 };
 
@@ -112,6 +113,9 @@ void run_generate(Options& o) {
   std::vector<Family> families = default_families(o.exhaustive);
   if (!o.families.empty()) families = select_families(std::move(families), split_list("--families", o.families));
   o.generate.families = std::move(families);
+  for (const RuleFile& file : rule_files())  // written by hand
+    if (file.name == "definitions" || file.name == "named")
+      o.generate.given.insert(o.generate.given.end(), file.rules.begin(), file.rules.end());
   if (!o.output.empty()) {
     std::error_code error;
     std::filesystem::create_directories(o.output, error);

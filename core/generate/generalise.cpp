@@ -20,6 +20,8 @@ struct Form {
   std::set<std::int64_t> named_dims;  // that are not literals any more
 };
 
+constexpr int kFewest = 3;  // instances that make a form plausible
+
 bool is_list(const AttributeValue& v) { return std::holds_alternative<std::vector<std::int64_t>>(v); }
 
 class Generaliser {
@@ -304,7 +306,12 @@ class Generaliser {
       std::string variable = used[attribute]++ ? fmt::format("{}{}", attribute, used[attribute]) : attribute;
       Form changed = form;
       for (auto [n, i] : slots) changed.attributes[n][i] = variable;
-      if (!adopt(form, std::move(changed))) --used[attribute];
+      auto rule = parse(changed);
+      const auto& [node, slot] = slots.front();
+      if (rule && plausible(*rule, options_, nullptr, variable, p_.nodes[node].op.attributes[slot]))
+        form = std::move(changed);
+      else
+        --used[attribute];
     }
   }
 
@@ -395,9 +402,12 @@ static bool equal(const RuleInstance& instance, std::uint64_t seed) {
   }
 }
 
-bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why) {
+bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why, const std::string& varied,
+               const AttributeValue& from) {
   InstanceSampler sampler(rule, {options.seed, 4, {1, 1, 2, 3, 4, 6}, 60, false});
-  int found = 0;
+  auto attribute = static_cast<std::size_t>(std::find(rule.attributes.begin(), rule.attributes.end(), varied) -
+                                            rule.attributes.begin());
+  int found = 0, others = 0;
   for (int i = 0; i < 2 * options.instances && found < options.instances; ++i) {
     auto next = sampler.next();
     if (!next) break;
@@ -411,12 +421,13 @@ bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* 
       return false;
     }
     ++found;
+    if (attribute < rule.attributes.size() && next->instance.attributes[attribute] != from) ++others;
   }
-  if (found < std::min(3, options.instances)) {
+  if (found < std::min(kFewest, options.instances)) {
     if (why) *why = fmt::format("{} instances were found: {}", found, sampler.obstacle());
     return false;
   }
-  return true;
+  return attribute == rule.attributes.size() || others > 0;
 }
 
 Generalised generalise(const PairPattern& pattern, const std::string& name, const GeneraliseOptions& options) {

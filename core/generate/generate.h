@@ -26,6 +26,7 @@ struct ProofOutcome {
 
 struct GenerateOptions {
   std::vector<Family> families;  // none: default_families()
+  std::vector<Rule> given;       // proved rules that are there already, which none of the kept ones repeats
   bool sharding = true;          // how every operator may be split, too (sharding.h)
   int steps = 3;                 // applications of kept rules that make a pair a derived one
   int jobs = 0;                  // threads; 0: one for each core. The result is the same for any number
