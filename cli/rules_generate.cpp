@@ -18,6 +18,7 @@
 #include "core/base/text.h"
 #include "core/generate/generate.h"
 #include "core/rewrite/library.h"
+#include "core/rewrite/rule_text.h"
 #include "core/verify/verify.h"
 
 namespace unity::cli {
@@ -27,6 +28,7 @@ using nlohmann::ordered_json;
 
 struct Options {
   std::string output, families;
+  std::vector<std::string> given;
   GenerateOptions generate;
   VerifyOptions verify{.seconds = 1};  // most candidates without a proof have none
   bool exhaustive = false, json = false;
@@ -109,6 +111,18 @@ void print_tables(const GenerateResult& result, std::int64_t proofs) {
              100 * result.completeness(), result.seconds);
 }
 
+// Rules that are there already: the hand-written ones of the library, unless files are named.
+std::vector<Rule> given_rules(const std::vector<std::string>& paths) {
+  std::vector<Rule> rules;
+  for (const std::string& path : paths)
+    for (Rule& rule : load_rules(path)) rules.push_back(std::move(rule));
+  if (paths.empty())
+    for (const RuleFile& file : rule_files())
+      if (file.name == "definitions" || file.name == "named")
+        rules.insert(rules.end(), file.rules.begin(), file.rules.end());
+  return rules;
+}
+
 void run_generate(Options& o) {
   std::vector<Family> families = default_families(o.exhaustive);
   if (!o.families.empty()) families = select_families(std::move(families), split_list("--families", o.families));
@@ -121,6 +135,7 @@ void run_generate(Options& o) {
     std::filesystem::create_directories(o.output, error);
     if (error) throw_input_error("rules generate: -o {}: {}", o.output, error.message());
   }
+  o.generate.given = given_rules(o.given);
   std::mutex mutex;
   std::map<Hash, ProofRecord> records;  // by the rule's text, whatever its name
   auto key_of = [](Rule rule) {
@@ -169,6 +184,8 @@ void add_rules_generate(CLI::App& rules) {
   command->add_option("-o,--output", o->output,
                       "Write a file of rules, and one of their proofs, for each subject to this folder");
   command->add_option("--families", o->families, "Only these families of operators, comma-separated");
+  command->add_option("--given", o->given,
+                      "Files of rules that need not be generated (default: the library's hand-written ones)");
   command->add_option("--resume", o->generate.resume_directory,
                       "Keep what is finished in this folder, and go on from it");
   command->add_option("--steps", o->generate.steps, "Applications of rules by which a pair counts as derived")
