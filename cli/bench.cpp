@@ -13,7 +13,9 @@
 #include "cli/lowered.h"
 #include "cli/table.h"
 #include "core/base/random.h"
+#include "core/search/mapping_search.h"
 #include "simulator/folding/folded.h"
+#include "simulator/incremental/resimulate.h"
 #include "simulator/network/transfers.h"
 #include "simulator/simulate.h"
 #include "simulator/simulation_bytes.h"
@@ -103,8 +105,89 @@ void bench_program(const std::string& name, const Program& program, const Topolo
   figures.push_back({name + "_devices_simulated", "", static_cast<double>(folded.representatives())});
 }
 
+// A matmul in the middle of the model.
+std::size_t middle_matmul(const Pcg& pcg) {
+  std::vector<std::size_t> found;
+  for (std::size_t n = 0; n < pcg.size(); ++n)
+    if (pcg.nodes()[n].op->name() == "matmul") found.push_back(n);
+  return found.at(found.size() / 2);
+}
+
+// Its tasks on the same devices, in the opposite order.
+Plan with_mapping_turned(Plan plan, std::size_t node) {
+  MachineMapping& mapping = plan.mappings[node];
+  TaskGrid grid = node_grid(plan.pcg, NodeId(static_cast<std::int64_t>(node)));
+  for (std::size_t g = 0; g < grid.size(); ++g) {
+    mapping.start += mapping.strides[g] * (grid[g].degree - 1);
+    mapping.strides[g] = -mapping.strides[g];
+  }
+  return plan;
+}
+
+// Its weight stored in parts, which are gathered for use.
+Plan with_weight_sharded(const Plan& plan, std::size_t node, int parts) {
+  const Pcg& pcg = plan.pcg;
+  NodeId weight = pcg.nodes()[node].inputs[1].node;
+  while (!pcg[weight].is_leaf()) weight = pcg[weight].inputs[0].node;
+  Plan sharded = plan;
+  sharded.pcg = {};
+  sharded.pcg.set_name(pcg.name());
+  sharded.mappings.clear();
+  std::vector<NodeId> renamed;
+  auto add = [&](const Operator& op, const Attributes& attributes, std::vector<ValueRef> inputs, const Node& like) {
+    sharded.mappings.emplace_back();
+    return sharded.pcg.try_add(op, attributes, std::move(inputs), like.origin, like.name).value();
+  };
+  for (std::size_t n = 0; n < pcg.size(); ++n) {
+    const Node& from = pcg.nodes()[n];
+    std::vector<ValueRef> inputs = from.inputs;
+    for (ValueRef& input : inputs) input.node = renamed[input.node.index()];
+    renamed.push_back(add(*from.op, from.attributes, inputs, from));
+    sharded.mappings.back() = plan.mappings[n];
+    if (n != weight.index()) continue;
+    NodeId leaf = renamed.back();
+    Attributes split{std::int64_t{0}, std::int64_t{parts}};
+    NodeId stored = add(*find_operator("partition"), split, {{leaf}}, from);
+    renamed.back() = add(*find_operator("combine"), split, {{stored}}, from);
+    sharded.mappings[leaf.index()] = natural_mapping(node_grid(sharded.pcg, leaf));
+  }
+  std::vector<ValueRef> outputs = pcg.outputs();
+  for (ValueRef& output : outputs) output.node = renamed[output.node.index()];
+  sharded.pcg.set_outputs(outputs);
+  return sharded;
+}
+
+// A changed plan, simulated with what was recorded of the plan and from nothing.
+void bench_change(const std::string& name, const Plan& changed, const Recording& recording, const Topology& topology,
+                  const CollectiveCache& cache, std::vector<Figure>& figures) {
+  Program program = lower(changed.pcg, changed.mappings, topology, {true, changed.optimizer}).value();
+  PreparedProgram prepared = prepare(program, cache, recording.options);
+  Resimulation again = resimulate(prepared, recording, topology);
+  double seconds = median_seconds([&] { resimulate(prepared, recording, topology); });
+  figures.push_back({name + "_resimulate_seconds", "s", seconds});
+  seconds = median_seconds([&] { simulate(prepared, topology, recording.options); });
+  figures.push_back({name + "_simulate_seconds", "s", seconds});
+  figures.push_back({name + "_reused_tasks", "", static_cast<double>(again.reused)});
+  figures.push_back({name + "_simulated_tasks", "", static_cast<double>(again.simulated)});
+}
+
+void bench_changes(const std::string& name, const Plan& plan, const Program& program, const Topology& topology,
+                   std::vector<Figure>& figures) {
+  CollectiveCache cache(topology);
+  SimulationOptions options;
+  options.trace = false;
+  PreparedProgram prepared = prepare(program, cache, options);
+  Recording recording = record(prepared, topology, options);
+  double seconds = median_seconds([&] { record(prepared, topology, options); });
+  figures.push_back({name + "_record_seconds", "s", seconds});
+  std::size_t node = middle_matmul(plan.pcg);
+  bench_change(name + "_mapping", with_mapping_turned(plan, node), recording, topology, cache, figures);
+  bench_change(name + "_layout", with_weight_sharded(plan, node, program.devices), recording, topology, cache, figures);
+}
+
 // BERT-Large, data-parallel.
-void bench_bert_large(const std::string& name, const MachineOptions& machine, std::vector<Figure>& figures) {
+void bench_bert_large(const std::string& name, const MachineOptions& machine, bool with_changes,
+                      std::vector<Figure>& figures) {
   PlanSource source;
   source.model.model = "bert-large";
   source.machine = machine;
@@ -117,6 +200,7 @@ void bench_bert_large(const std::string& name, const MachineOptions& machine, st
                      })});
   figures.push_back({name + "_tasks", "", static_cast<double>(program->tasks.size())});
   bench_program(name, *program, topology, figures);
+  if (with_changes) bench_changes(name, plan, *program, topology, figures);
 }
 
 std::vector<Figure> bench_simulator(const Options& o) {
@@ -143,11 +227,11 @@ std::vector<Figure> bench_simulator(const Options& o) {
   figures.push_back({"ring_96_transfers_per_second", "", ring_96_rate});
   figures.push_back({"ring_192_transfers_per_second", "", ring_192_rate});
 
-  bench_bert_large("bert_large_192", machine, figures);
+  bench_bert_large("bert_large_192", machine, true, figures);
   if (o.large) {
     machine.topology = "dgx-h100";
     machine.nodes = 512;
-    bench_bert_large("bert_large_4096", machine, figures);
+    bench_bert_large("bert_large_4096", machine, false, figures);
   }
   return figures;
 }

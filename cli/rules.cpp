@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/graphviz.h"
 #include "cli/options.h"
+#include "cli/rules_generate.h"
 #include "cli/rules_import.h"
 #include "cli/rules_verify.h"
 #include "cli/table.h"
@@ -134,6 +135,7 @@ void add_rules(CLI::App& app) {
   rules->require_subcommand(1);
   add_list_of_rules(*rules);
   add_show_rule(*rules);
+  add_rules_generate(*rules);
   add_rules_verify(*rules);
   add_rules_import(*rules);
 }

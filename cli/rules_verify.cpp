@@ -19,6 +19,7 @@
 #include "core/graph/text.h"
 #include "core/rewrite/library.h"
 #include "core/rewrite/rule_text.h"
+#include "core/verify/check_axioms.h"
 #include "core/verify/verify.h"
 
 namespace unity::cli {
@@ -30,7 +31,7 @@ struct Options {
   std::vector<std::string> files, names;
   VerifyOptions verify;
   int jobs = 0;
-  bool write = false, json = false;
+  bool write = false, axioms = false, json = false;
 };
 
 struct Subject {
@@ -67,14 +68,57 @@ ordered_json verdict_json(const Subject& s) {
   return entry;
 }
 
-void write_proofs(const std::string& path, const std::vector<const ProofRecord*>& records) {
-  std::string text =
-      "# Written by `unity rules verify --write`: what " + path.substr(path.rfind('/') + 1) + " was proved from.\n";
-  for (const ProofRecord* r : records) text += print(*r);
-  write_file_atomically(proofs_path(path), text);
+ordered_json axioms_json(const std::vector<AxiomCheck>& checks, const std::vector<std::string>& not_axioms,
+                         const std::vector<int>& inconsistent, const std::vector<std::string>& redundant) {
+  ordered_json axioms = ordered_json::array();
+  std::int64_t faults = 0, evaluated = 0;
+  for (const AxiomCheck& c : checks) {
+    faults += !c.fault.empty(), evaluated += c.evaluated;
+    axioms.push_back({{"name", c.name},
+                      {"text", c.text},
+                      {"shapes", c.shapes},
+                      {"typed", c.typed},
+                      {"evaluated", c.evaluated},
+                      {"fault", c.fault.empty() ? ordered_json() : ordered_json(c.fault)}});
+  }
+  return {{"total", checks.size()},
+          {"faults", faults},
+          {"evaluated", evaluated},
+          {"refuted_schemas", not_axioms},
+          {"inconsistent_ranks", inconsistent},
+          {"redundant", redundant},
+          {"axioms", axioms}};
+}
+
+// Each axiom exactly on small tensors, then whether they contradict each other, then which follow from the others.
+void run_axioms(const Options& o) {
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<AxiomCheck> checks = check_axioms();
+  std::vector<std::string> not_axioms = refuted_schemas();
+  std::vector<int> inconsistent = inconsistent_ranks();
+  std::vector<std::string> redundant = redundant_axioms();
+  ordered_json found = axioms_json(checks, not_axioms, inconsistent, redundant);
+  if (o.json) {
+    fmt::print("{}\n", found.dump(2));
+  } else {
+    Table table({"axiom", "shapes", "well-typed", "evaluated", "fault"});
+    table.left(4);
+    for (const AxiomCheck& c : checks)
+      table.add({c.name, grouped(c.shapes), grouped(c.typed), grouped(c.evaluated), c.fault});
+    table.print();
+    fmt::print("\n{} axioms and schemas, {} wrong, evaluated {} times in {:.1f} s\n", checks.size(),
+               found["faults"].get<std::int64_t>(), grouped(found["evaluated"].get<std::int64_t>()),
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    fmt::print("tables suggest, evaluation refutes, and proofs do not use: {}\n", join(not_axioms));
+    fmt::print("two arbitrary tensors are proved equal at: {}\n", inconsistent.empty() ? "no rank" : "some rank");
+    fmt::print("follow from the others: {}\n", redundant.empty() ? "none" : join(redundant));
+  }
+  if (found["faults"] != 0 || !inconsistent.empty())
+    throw std::runtime_error("rules verify: an axiom does not hold, or they contradict each other");
 }
 
 void run_verify(const Options& o) {
+  if (o.axioms) return run_axioms(o);
   if (o.write && o.files.empty())
     throw_input_error("rules verify: --write needs the rule files whose proofs are to be written");
   std::vector<RuleFile> files = files_of(o);
@@ -108,9 +152,9 @@ void run_verify(const Options& o) {
   for (const Subject& s : subjects) ++counts[s.found.verdict];
   if (o.write)
     for (const RuleFile& file : files) {
-      std::vector<const ProofRecord*> records;
+      std::vector<ProofRecord> records;
       for (const Subject& s : subjects)
-        if (s.path == file.name && s.found.verdict == Verdict::proved) records.push_back(&s.found.record);
+        if (s.path == file.name && s.found.verdict == Verdict::proved) records.push_back(s.found.record);
       write_proofs(file.name, records);
     }
   if (o.json) {
@@ -146,6 +190,13 @@ void run_verify(const Options& o) {
 
 }  // namespace
 
+void write_proofs(const std::string& rules_path, const std::vector<ProofRecord>& records) {
+  std::string text = fmt::format("# What {} was proved from; written by `unity rules`.\n",
+                                 rules_path.substr(rules_path.rfind('/') + 1));
+  for (const ProofRecord& r : records) text += print(r);
+  write_file_atomically(proofs_path(rules_path), text);
+}
+
 void add_rules_verify(CLI::App& rules) {
   auto o = std::make_shared<Options>();
   CLI::App* command = add_command(rules, "verify", "Prove rules, or show what is wrong with them",
@@ -159,6 +210,9 @@ void add_rules_verify(CLI::App& rules) {
       ->capture_default_str();
   command->add_option("--seed", o->verify.seed, "Of the instances")->capture_default_str();
   command->add_option("-j,--jobs", o->jobs, "Threads; 0: one for each core")->capture_default_str();
+  command->add_flag(
+      "--axioms", o->axioms,
+      "Check what proofs start from instead: each axiom exactly on small tensors, consistency, redundancy");
   command->add_flag("--write", o->write, "Write the proofs beside each file, as NAME.proofs");
   add_json(*command, o->json);
   command->callback([o] { run_verify(*o); });

@@ -1,11 +1,19 @@
 // The subcommand `unity rules verify`.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "core/rewrite/proof.h"
+
 namespace CLI {
 class App;
 }
 
 namespace unity::cli {
+
+// Beside the file of rules.
+void write_proofs(const std::string& rules_path, const std::vector<ProofRecord>& records);
 
 void add_rules_verify(CLI::App& rules);
 

@@ -132,11 +132,15 @@ std::vector<Family> algebra_families() {
                        op("split", {1, Ints{6, 6}}), op("split", {0, Ints{4, 4}}), op("split", {0, Ints{6, 6}})},
                       3,
                       2});
-  families.push_back(
-      {"matmul_transposes",
-       {leaf("x", {4, 6}), leaf("w", {6, 6}), leaf("v", {6, 6})},
-       {op("matmul"), op("matmul", {std::string("none"), 1}), op("matmul", {std::string("relu")}), op("relu"),
-        op("transpose", {Ints{1, 0}}), op("batch_matmul"), op("batch_matmul", {0, 1}), op("batch_matmul", {1, 0})}});
+  families.push_back({"matmul_transposes",
+                      {leaf("x", {4, 6}), leaf("w", {6, 6}), leaf("v", {6, 6})},
+                      {op("matmul"), op("matmul", {std::string("none"), 1}), op("matmul", {std::string("relu")}),
+                       op("relu"), op("transpose", {Ints{1, 0}})}});
+  families.push_back({"matmul_as_batch_matmul",
+                      {leaf("x", {4, 6}), leaf("w", {6, 6})},
+                      {op("matmul"), op("matmul", {std::string("none"), 1}), op("batch_matmul"),
+                       op("batch_matmul", {0, 1}), op("batch_matmul", {1, 0}), op("transpose", {Ints{1, 0}})},
+                      2});
   families.push_back({"batch_matmul",
                       {leaf("x", {2, 4, 6}), leaf("y", {2, 4, 6}), leaf("w", {2, 6, 6})},
                       {op("batch_matmul"), op("batch_matmul", {0, 1}), op("add"), op("scale", {3.0}),
@@ -163,10 +167,10 @@ std::vector<Family> algebra_families() {
                        op("split", {1, Ints{6, 6}}), op("transpose", {Ints{1, 0}}), op("relu")},
                       3,
                       2});
-  families.push_back(
-      {"movement_three",
-       {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
-       {op("concat", {0}, 2), op("concat", {1}, 2), op("concat", {0}, 3), op("concat", {1}, 3), op("relu")}});
+  families.push_back({"movement_three",
+                      {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
+                      {op("concat", {0}, 2), op("concat", {1}, 2), op("concat", {0}, 3), op("concat", {1}, 3)},
+                      2});
   families.push_back(
       {"movement_arithmetic",
        {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},

@@ -30,8 +30,8 @@ Kinds kind_of(const Operator* op) {
 
 std::string_view to_string(PairFate fate) {
   constexpr std::array<std::string_view, kPairFates> kNames = {
-      "leaf source",     "constant",      "disconnected", "renamed", "unbound",
-      "common operator", "common result", "derived",      "waiting", "open"};
+      "leaf source",   "constant",  "disconnected", "renamed", "unbound", "common operator",
+      "common result", "nonlinear", "derived",      "waiting", "open"};
   return kNames[static_cast<std::size_t>(fate)];
 }
 
@@ -82,6 +82,7 @@ FamilyGraphs::FamilyGraphs(Family family) : family_(std::move(family)), graphs_(
     else if (!canonical_leaves(g))
       fate = PairFate::renamed;
     alone_.push_back(fate);
+    nonlinear_.push_back(uses_twice(g));
   }
 }
 
@@ -123,10 +124,21 @@ bool FamilyGraphs::canonical_leaves(int g) const {
   return true;
 }
 
+bool FamilyGraphs::uses_twice(int g) const {
+  std::vector<std::int32_t> used;
+  for (std::int32_t v : {graph(g).first, graph(g).second})
+    if (v >= 0) used.push_back(v);
+  for (std::int32_t n : nodes_of(graphs_.terms, graph(g)))
+    for (std::int32_t v : graphs_.terms.inputs(n)) used.push_back(v);
+  std::sort(used.begin(), used.end());
+  return std::adjacent_find(used.begin(), used.end()) != used.end();
+}
+
 PairFate FamilyGraphs::fate(int source, int target) const {
   auto s = static_cast<std::size_t>(source), t = static_cast<std::size_t>(target);
   if (alone_[s] != PairFate::open) return alone_[s];
   if (leaves_[t] & ~leaves_[s]) return PairFate::unbound;
+  if (nonlinear_[s] && nonlinear_[t]) return PairFate::nonlinear;
   TermGraph a = flat_[s], b = flat_[t];
   if (a.second >= 0) {
     if (a.first == b.first || a.second == b.second) return PairFate::common_result;
@@ -154,6 +166,12 @@ std::int64_t FamilyGraphs::add_rule(const Rule& rule, Roads kind) {
     Kinds k = kind_of(rule.nodes[n].op);
     needed[0] |= k[0], needed[1] |= k[1];
   }
+  bool removes = std::all_of(rule.target_outputs.begin(), rule.target_outputs.end(),
+                             [](PatternValue v) { return v.variable >= 0; });
+  auto add = [&](std::size_t from, int to) {
+    std::vector<std::int32_t>& roads = roads_[static_cast<std::size_t>(kind)][from];
+    if (std::find(roads.begin(), roads.end(), to) == roads.end()) roads.push_back(to);
+  };
   std::int64_t wrong = 0;
   for (std::size_t g = 0; g < flat_.size(); ++g) {
     if ((needed[0] & ~kinds_[g][0]) || (needed[1] & ~kinds_[g][1])) continue;
@@ -164,8 +182,8 @@ std::int64_t FamilyGraphs::add_rule(const Rule& rule, Roads kind) {
       if (!same(made.first, flat_[g].first) || !same(made.second, flat_[g].second)) ++wrong;
       auto found = index_.find(key_of(made));
       if (found == index_.end() || class_of_[static_cast<std::size_t>(found->second)] != class_of_[g]) continue;
-      std::vector<std::int32_t>& roads = roads_[static_cast<std::size_t>(kind)][g];
-      if (std::find(roads.begin(), roads.end(), found->second) == roads.end()) roads.push_back(found->second);
+      add(g, found->second);
+      if (removes) add(static_cast<std::size_t>(found->second), static_cast<int>(g));
     }
   }
   return wrong;

@@ -22,11 +22,12 @@ enum class PairFate : std::uint8_t {
   unbound,          // the target has a leaf that the source has not
   common_operator,  // both end in the same operator on equal operands: a pair of smaller graphs says it
   common_result,    // one of two results is the same value
+  nonlinear,        // both sides use some value twice: a case of a pair of more leaves, or of rules that overlap
   derived,          // the rules at hand lead from one to the other
   waiting,          // only with rules that stood their tests but are not proved
   open,
 };
-inline constexpr std::size_t kPairFates = 10;
+inline constexpr std::size_t kPairFates = 11;
 std::string_view to_string(PairFate fate);
 
 class FamilyGraphs {
@@ -52,8 +53,9 @@ class FamilyGraphs {
   // Which rules a road needs: proved ones, or any that hold on instances.
   enum class Roads : std::uint8_t { proved, tested };
 
-  // Draws the rule's roads. Returns the number of results of another value than the graph's, which a sound rule never
-  // gives.
+  // Draws the rule's roads. Those of a rule that only removes operators, `combine(a, d, partition(a, d, x)) => x`, lead
+  // both ways: backward it introduces them at some value, which no rule can say, since sources are operators. Returns
+  // the number of results of another value than the graph's, which a sound rule never gives.
   std::int64_t add_rule(const Rule& rule, Roads roads);
   // A tested road between these two graphs alone.
   void add_road(int source, int target) { roads_[1][static_cast<std::size_t>(source)].push_back(target); }
@@ -63,6 +65,7 @@ class FamilyGraphs {
 
  private:
   bool canonical_leaves(int g) const;
+  bool uses_twice(int g) const;
   std::uint64_t leaf_set(std::int32_t value) const;
 
   Family family_;
@@ -74,6 +77,7 @@ class FamilyGraphs {
   std::vector<std::pair<int, int>> class_range_;
   std::vector<std::uint64_t> leaves_;                // by graph
   std::vector<std::array<std::uint64_t, 2>> kinds_;  // by graph: which operators occur
+  std::vector<bool> nonlinear_;                      // by graph: some value has several uses
   std::vector<PairFate> alone_;                      // by graph: why it is no source; open: it may be
   std::unordered_map<std::uint64_t, int> index_;
   std::array<std::vector<std::vector<std::int32_t>>, 2> roads_;  // [Roads][graph]

@@ -20,6 +20,8 @@ struct Form {
   std::set<std::int64_t> named_dims;  // that are not literals any more
 };
 
+constexpr int kFewest = 3;  // instances that make a form plausible
+
 bool is_list(const AttributeValue& v) { return std::holds_alternative<std::vector<std::int64_t>>(v); }
 
 class Generaliser {
@@ -27,6 +29,7 @@ class Generaliser {
   Generaliser(const PairPattern& pattern, std::string name, const GeneraliseOptions& options)
       : p_(pattern), name_(std::move(name)), options_(options) {
     for (const PairPattern::Node& node : p_.nodes) specs_.push_back(node.op.op->attributes());
+    linearise();
     for (const ParallelShape& layout : p_.layouts) variables_.push_back(layout.shape());
   }
 
@@ -37,6 +40,10 @@ class Generaliser {
     target_reals(form);
     if (!start(form, result.why)) return result;
     Form literal = form;
+    Form plain = form;  // its attributes stay
+    generalise_dims(plain);
+    last_dims(plain);
+    drop_conditions(plain);
     generalise_attributes(form);
     generalise_dims(form);
     last_dims(form);
@@ -45,7 +52,7 @@ class Generaliser {
     for (Form* f : {&at_ranks, &literal})
       for (std::size_t v = 0; v < p_.values.size(); ++v)
         add(*f, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
-    for (const Form& f : {form, at_ranks, literal}) {
+    for (const Form& f : {form, at_ranks, plain, literal}) {
       auto rule = parse(f);
       if (rule && (result.forms.empty() || print(result.forms.back()) != print(*rule)))
         result.forms.push_back(std::move(*rule));
@@ -82,6 +89,58 @@ class Generaliser {
   static void add(Form& form, std::string condition) {
     if (std::find(form.conditions.begin(), form.conditions.end(), condition) == form.conditions.end())
       form.conditions.push_back(std::move(condition));
+  }
+
+  // ---- Variables that stand in several places
+
+  // A pair may have one leaf in several places only because there was no other: then each place is a variable of its
+  // own.
+  void linearise() {
+    for (std::size_t v = 0; v < p_.values.size(); ++v) {
+      std::vector<PatternValue*> source = places(p_, v, true), target = places(p_, v, false);
+      if (source.size() < 2 || source.size() > 3 || target.size() > 3) continue;
+      std::vector<std::size_t> to(target.size(), 0);  // which place of the source each place of the target is
+      for (bool more = true; more;) {
+        PairPattern split = p_;
+        std::vector<int> variables = {static_cast<int>(v)};
+        while (variables.size() < source.size()) {
+          variables.push_back(static_cast<int>(split.values.size()));
+          split.values.push_back(unused(split, p_.values[v]));
+          split.layouts.push_back(split.layouts[v]);
+        }
+        std::vector<PatternValue*> from = places(split, v, true), into = places(split, v, false);
+        for (std::size_t k = 0; k < from.size(); ++k) from[k]->variable = variables[k];
+        for (std::size_t k = 0; k < into.size(); ++k) into[k]->variable = variables[to[k]];
+        AttributeTexts literals = literal_attributes(split);
+        name_degrees(split, literals);
+        if (plausible(parse_rules(rule_text(split, name_, literals, {}), "generated").front(), options_)) {
+          p_ = std::move(split);
+          break;
+        }
+        std::size_t k = 0;
+        while (k < to.size() && ++to[k] == source.size()) to[k++] = 0;
+        more = k < to.size();
+      }
+    }
+  }
+
+  static std::vector<PatternValue*> places(PairPattern& p, std::size_t variable, bool source) {
+    std::vector<PatternValue*> found;
+    auto visit = [&](PatternValue& v) {
+      if (v.variable == static_cast<int>(variable)) found.push_back(&v);
+    };
+    for (std::size_t n = source ? 0 : p.source_nodes; n < (source ? p.source_nodes : p.nodes.size()); ++n)
+      for (PatternValue& v : p.nodes[n].inputs) visit(v);
+    if (!source)
+      for (PatternValue& v : p.target_outputs) visit(v);
+    return found;
+  }
+
+  static std::string unused(const PairPattern& p, const std::string& name) {
+    std::string unused = name;
+    for (int i = 2; std::find(p.values.begin(), p.values.end(), unused) != p.values.end(); ++i)
+      unused = fmt::format("{}{}", name, i);
+    return unused;
   }
 
   // ---- The first form that stands: without conditions; at these ranks; with operands of one shape; of serial ones
@@ -247,7 +306,12 @@ class Generaliser {
       std::string variable = used[attribute]++ ? fmt::format("{}{}", attribute, used[attribute]) : attribute;
       Form changed = form;
       for (auto [n, i] : slots) changed.attributes[n][i] = variable;
-      if (!adopt(form, std::move(changed))) --used[attribute];
+      auto rule = parse(changed);
+      const auto& [node, slot] = slots.front();
+      if (rule && plausible(*rule, options_, nullptr, variable, p_.nodes[node].op.attributes[slot]))
+        form = std::move(changed);
+      else
+        --used[attribute];
     }
   }
 
@@ -321,7 +385,7 @@ class Generaliser {
     }
   }
 
-  const PairPattern& p_;
+  PairPattern p_;
   std::string name_;
   GeneraliseOptions options_;
   std::vector<std::vector<AttributeSpec>> specs_;
@@ -338,9 +402,12 @@ static bool equal(const RuleInstance& instance, std::uint64_t seed) {
   }
 }
 
-bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why) {
+bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why, const std::string& varied,
+               const AttributeValue& from) {
   InstanceSampler sampler(rule, {options.seed, 4, {1, 1, 2, 3, 4, 6}, 60, false});
-  int found = 0;
+  auto attribute = static_cast<std::size_t>(std::find(rule.attributes.begin(), rule.attributes.end(), varied) -
+                                            rule.attributes.begin());
+  int found = 0, others = 0;
   for (int i = 0; i < 2 * options.instances && found < options.instances; ++i) {
     auto next = sampler.next();
     if (!next) break;
@@ -354,12 +421,13 @@ bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* 
       return false;
     }
     ++found;
+    if (attribute < rule.attributes.size() && next->instance.attributes[attribute] != from) ++others;
   }
-  if (found < std::min(3, options.instances)) {
+  if (found < std::min(kFewest, options.instances)) {
     if (why) *why = fmt::format("{} instances were found: {}", found, sampler.obstacle());
     return false;
   }
-  return true;
+  return attribute == rule.attributes.size() || others > 0;
 }
 
 Generalised generalise(const PairPattern& pattern, const std::string& name, const GeneraliseOptions& options) {

@@ -23,7 +23,9 @@ struct Generalised {
 
 Generalised generalise(const PairPattern& pattern, const std::string& name, const GeneraliseOptions& options = {});
 
-// No instance contradicts the rule, and there are some. `why` gets the reason otherwise.
-bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why = nullptr);
+// No instance contradicts the rule, and there are some. `why` gets the reason otherwise. With `varied`, the name of an
+// attribute of the rule, some instance must have another value of it than `from`.
+bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* why = nullptr,
+               const std::string& varied = {}, const AttributeValue& from = {});
 
 }  // namespace unity

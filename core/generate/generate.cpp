@@ -15,8 +15,9 @@
 namespace unity {
 namespace {
 
-constexpr std::size_t kRound = 16;           // candidates that are worked on at once
-constexpr std::size_t kMostOccurrences = 8;  // pairs of one candidate that are looked at
+constexpr std::string_view kSharding = "sharding";  // the family of sharding.h
+constexpr std::size_t kRound = 16;                  // candidates that are worked on at once
+constexpr std::size_t kMostOccurrences = 8;         // pairs of one candidate that are looked at
 
 struct Candidate {
   std::string text;  // the pair as a rule with its literal attributes: what makes candidates the same
@@ -37,6 +38,11 @@ class Generator {
     parallel_for(families.size(), options_.jobs, [&](std::size_t i) { made[i].emplace(families[i]); });
     for (auto& family : made) families_.push_back(std::move(*family));
     wrong_.assign(families_.size(), 0);
+    for (const Rule& rule : options_.given) {
+      names_.insert(rule.name);
+      bodies_.insert(body(rule));
+      draw(rule, FamilyGraphs::Roads::proved);
+    }
     if (options_.sharding) shard();
     int largest = 0;
     for (const Family& f : families) largest = std::max(largest, f.size);
@@ -111,7 +117,7 @@ class Generator {
       parallel_for(round.size(), options_.jobs, [&](std::size_t i) {
         const Candidate& c = *round[i];
         PairPattern pattern = families_[c.family].pattern(c.pairs[0].first, c.pairs[0].second);
-        entries[i] = examine(c.text, pattern, pattern_name(pattern));
+        entries[i] = examine(c.text, pattern, "candidate");
       });
       for (std::size_t i = 0; i < round.size(); ++i) {
         journal_.write(round[i]->text, entries[i]);
@@ -139,9 +145,9 @@ class Generator {
         journal_.write(texts[i], entries[i]);
         const JournalEntry& e = entries[i];
         if (e.verdict == JournalEntry::Verdict::contradicted)
-          result_.contradicted.push_back({texts[i], "sharding", e.why});
+          result_.contradicted.push_back({texts[i], std::string(kSharding), e.why});
         else
-          settle(e, "sharding", static_cast<int>(patterns[first + i].pattern.nodes.size()));
+          settle(e, std::string(kSharding), static_cast<int>(patterns[first + i].pattern.nodes.size()));
       }
       say(fmt::format("shardings: {} of {}, {} rules kept", first + count, patterns.size(), result_.kept.size()));
     }
@@ -197,6 +203,7 @@ class Generator {
   // Keeps what is proved, and draws the rule's roads. False when it is there already.
   bool settle(const JournalEntry& entry, const std::string& family, int size) {
     Rule rule = journal_.parse(entry);
+    if (family != kSharding) rule.name = rule_name(rule);
     if (!bodies_.insert(body(rule)).second) return false;
     if (entry.verdict == JournalEntry::Verdict::unproved) {
       result_.unproved.push_back({entry.rule, family, entry.why});
@@ -243,6 +250,8 @@ class Generator {
           PairFate fate = graphs.fate(source, target);
           if (fate == PairFate::open && std::binary_search(tested.begin(), tested.end(), target))
             fate = std::binary_search(reached.begin(), reached.end(), target) ? PairFate::derived : PairFate::waiting;
+          if (fate == PairFate::nonlinear && std::binary_search(reached.begin(), reached.end(), target))
+            ++report.nonlinear_derived;
           ++report.pairs[static_cast<std::size_t>(fate)];
         }
       }

@@ -26,6 +26,7 @@ struct ProofOutcome {
 
 struct GenerateOptions {
   std::vector<Family> families;  // none: default_families()
+  std::vector<Rule> given;       // proved rules that are there already, which none of the kept ones repeats
   bool sharding = true;          // how every operator may be split, too (sharding.h)
   int steps = 3;                 // applications of kept rules that make a pair a derived one
   int jobs = 0;                  // threads; 0: one for each core. The result is the same for any number
@@ -57,6 +58,7 @@ struct FamilyReport {
   std::string family;
   EnumerationCounts enumeration;
   std::array<std::int64_t, kPairFates> pairs{};  // ordered pairs by PairFate, with the final rules
+  std::int64_t nonlinear_derived = 0;            // of the nonlinear ones
   std::int64_t wrong = 0;                        // results of kept rules that have another value: none, if all is well
 };
 

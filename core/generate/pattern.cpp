@@ -151,26 +151,38 @@ std::string rule_text(const PairPattern& pattern, const std::string& name, const
   return PatternPrinter(pattern, attributes).run(name, conditions);
 }
 
-std::string pattern_name(const PairPattern& pattern) {
-  auto describe = [&](const std::vector<PatternValue>& outputs) {
-    // From the results down, each node once.
-    std::vector<bool> seen(pattern.nodes.size(), false);
-    std::string text;
+std::string rule_name(const Rule& rule) {
+  // Operators from the results down, each once; a dimension that is a literal with them.
+  auto operators = [&](const std::vector<PatternValue>& outputs) {
+    std::vector<bool> seen(rule.nodes.size(), false);
+    std::vector<std::string> names;
     std::vector<PatternValue> stack(outputs.rbegin(), outputs.rend());
     while (!stack.empty()) {
       PatternValue v = stack.back();
       stack.pop_back();
       if (v.node < 0 || seen[static_cast<std::size_t>(v.node)]) continue;
       seen[static_cast<std::size_t>(v.node)] = true;
-      const PairPattern::Node& node = pattern.nodes[static_cast<std::size_t>(v.node)];
-      text += (text.empty() ? "" : "_of_") + node.op.op->name();
-      auto specs = node.op.op->attributes();
-      if (!specs.empty() && specs[0].name == "dim") text += fmt::format("_{}", int_attribute(node.op.attributes, 0));
-      for (std::size_t i = node.inputs.size(); i-- > 0;) stack.push_back(node.inputs[i]);
+      const PatternNode& node = rule.nodes[static_cast<std::size_t>(v.node)];
+      names.push_back(node.op->name());
+      auto specs = node.op->attributes();
+      if (!specs.empty() && specs[0].name == "dim" && node.attributes[0]->kind == Expression::Kind::constant)
+        names.back() += "_" + to_string(node.attributes[0]->constant);
+      stack.insert(stack.end(), node.inputs.rbegin(), node.inputs.rend());
     }
-    return text.empty() ? std::string("operands") : text;
+    return names;
   };
-  return describe(pattern.source_outputs) + "_to_" + describe(pattern.target_outputs);
+  std::vector<std::string> source = operators(rule.source_outputs), target = operators(rule.target_outputs);
+  auto of = [](const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "_of_")); };
+  if (target.empty()) return of(source);
+  if (source.size() == 2 && target.size() == 2 && source[0] == target[1] && source[1] == target[0])
+    return source[0] == source[1] ? fmt::format("commute_{}s", source[0])
+                                  : fmt::format("commute_{}_{}", source[0], source[1]);
+  if (source.size() == 2 && source[0] == source[1] && target.size() == 1 && target[0] == source[0])
+    return fmt::format("merge_{}s", source[0]);
+  std::string name = of(source) + "_to_" + of(target);
+  if (name == "add_to_reduce_of_stack_partials") return "add_as_reduction";
+  if (name == "reduce_of_stack_partials_to_add") return "reduction_as_add";
+  return name;
 }
 
 std::string pattern_subject(const Rule& rule) {

@@ -37,8 +37,8 @@ AttributeTexts literal_attributes(const PairPattern& pattern);
 std::string rule_text(const PairPattern& pattern, const std::string& name, const AttributeTexts& attributes,
                       const std::vector<std::string>& conditions);
 
-// A name that says what becomes what: "partition_0_of_relu_to_relu_of_partition_0".
-std::string pattern_name(const PairPattern& pattern);
+// A name that says what becomes what: "commute_partition_relu", "concat_of_concat_to_concat".
+std::string rule_name(const Rule& rule);
 
 // The subject that a rule on these operators belongs to: "matmul", "parallelization", ..
 std::string pattern_subject(const Rule& rule);

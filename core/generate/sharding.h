@@ -7,7 +7,7 @@
 //   replicate(op(x)) => op(replicate(x)) reduce_<op>          op(reduce(x), u) => reduce(op(x, replicate(u))) linear in
 //   x; jointly linear: in all
 //
-// and each the other way round: unshard, unspread, ..
+// and, but for gradients, each the other way round: unshard, unspread, ..
 #pragma once
 
 #include <string>

@@ -56,7 +56,8 @@ class Rewriter {
       }
       if (!bind(match, n, value.node)) return;
       const PatternNode& pattern = rule_.nodes[n];
-      auto inputs = terms_.inputs(value.node);
+      auto pooled = terms_.inputs(value.node);  // moves when the target makes new terms
+      const std::vector<std::int32_t> inputs(pooled.begin(), pooled.end());
       if (inputs.size() == 2 && pattern.op->commutative()) {
         std::vector<Goal> swapped = goals;
         swapped.push_back({pattern.inputs[1], inputs[0]});

@@ -5,214 +5,12 @@
 #include <optional>
 #include <set>
 
-#include "core/rewrite/directed_rule.h"
-#include "core/rewrite/shared_terms.h"
+#include "core/rewrite/term_rewrites.h"
 
 namespace unity {
+
 namespace {
-
 using Values = std::vector<ValueRef>;
-
-struct Binding {
-  std::vector<NodeId> nodes;                              // by source node
-  std::vector<ValueRef> values;                           // by value variable
-  std::vector<std::optional<AttributeValue>> attributes;  // by attribute variable
-};
-
-// What a rule makes of a place: the images of its source's outputs.
-struct Rewrite {
-  std::size_t rule = 0;  // index into the directed rules
-  std::map<ValueRef, ValueRef> replaced;
-  std::vector<std::optional<AttributeValue>> attributes;
-};
-
-struct Candidates {
-  std::vector<std::int64_t> degrees, dimensions, numbers;
-  auto operator<=>(const Candidates&) const = default;
-};
-
-// Matches a rule's source against terms and builds its target.
-class Rewriter {
- public:
-  Rewriter(SharedTerms& terms, const std::vector<DirectedRule>& rules) : terms_(terms), rules_(rules) {}
-
-  // With the first output of the source at `root`; further outputs lie at nodes of `others`.
-  std::vector<Rewrite> at(std::size_t rule, NodeId root, const std::vector<NodeId>& others,
-                          const Candidates& candidates) {
-    begin(rule, others, candidates);
-    Binding start = empty();
-    PatternValue output = rule_->source_outputs[0];
-    solve(std::move(start), {{output, {root, output.output}}});
-    return std::move(found_);
-  }
-
-  // A rule `x => ..` at a value.
-  std::vector<Rewrite> introduced(std::size_t rule, ValueRef value, const Candidates& candidates) {
-    begin(rule, {}, candidates);
-    Binding start = empty();
-    start.values[static_cast<std::size_t>(rule_->source_outputs[0].variable)] = value;
-    finish(std::move(start));
-    return std::move(found_);
-  }
-
- private:
-  struct Goal {
-    PatternValue pattern;
-    ValueRef value;
-  };
-
-  void begin(std::size_t rule, std::vector<NodeId> others, const Candidates& candidates) {
-    index_ = rule;
-    rule_ = &rules_[rule].rule;
-    others_ = std::move(others);
-    candidates_ = &candidates;
-    found_.clear();
-  }
-
-  Binding empty() const {
-    Binding binding;
-    binding.nodes.resize(rule_->source_nodes);
-    binding.values.resize(rule_->values.size());
-    binding.attributes.resize(rule_->attributes.size());
-    return binding;
-  }
-
-  // Solves the goals, last first; then looks for the next output of the source.
-  void solve(Binding binding, std::vector<Goal> goals) {
-    while (!goals.empty()) {
-      Goal goal = goals.back();
-      goals.pop_back();
-      if (goal.pattern.variable >= 0) {
-        ValueRef& bound = binding.values[static_cast<std::size_t>(goal.pattern.variable)];
-        if (bound.node.valid() && bound != goal.value) return;
-        bound = goal.value;
-        continue;
-      }
-      auto n = static_cast<std::size_t>(goal.pattern.node);
-      if (goal.value.output != goal.pattern.output) return;
-      if (binding.nodes[n].valid()) {
-        if (binding.nodes[n] != goal.value.node) return;
-        continue;
-      }
-      if (!bind_node(binding, n, goal.value.node)) return;
-      const PatternNode& pattern = rule_->nodes[n];
-      const Values inputs = terms_.pcg()[goal.value.node].inputs;  // building targets moves the nodes
-      if (inputs.size() == 2 && pattern.op->commutative()) {
-        std::vector<Goal> swapped = goals;
-        swapped.push_back({pattern.inputs[1], inputs[0]});
-        swapped.push_back({pattern.inputs[0], inputs[1]});
-        solve(binding, std::move(swapped));
-      }
-      for (std::size_t i = inputs.size(); i-- > 0;) goals.push_back({pattern.inputs[i], inputs[i]});
-    }
-    for (PatternValue output : rule_->source_outputs) {
-      if (output.node < 0 || binding.nodes[static_cast<std::size_t>(output.node)].valid()) continue;
-      for (NodeId id : others_) solve(binding, {{output, {id, output.output}}});
-      return;
-    }
-    finish(std::move(binding));
-  }
-
-  // Operator, number of results, attributes; binds attribute variables.
-  bool bind_node(Binding& binding, std::size_t n, NodeId id) const {
-    const PatternNode& pattern = rule_->nodes[n];
-    const Node& node = terms_.pcg()[id];
-    if (node.op != pattern.op || terms_.opaque(id) || node.inputs.size() != pattern.inputs.size() ||
-        static_cast<int>(node.outputs.size()) != pattern.results)
-      return false;
-    for (std::size_t i = 0; i < pattern.attributes.size(); ++i) {
-      const AttributeValue& value = node.attributes[i];
-      if (!pattern.attributes[i]) {
-        if (value != pattern.op->attributes()[i].fallback) return false;
-        continue;
-      }
-      const Expression& expression = *pattern.attributes[i];
-      if (expression.kind == Expression::Kind::constant) {
-        if (value != expression.constant) return false;
-        continue;
-      }
-      auto& bound = binding.attributes[static_cast<std::size_t>(expression.variable)];
-      if (bound && *bound != value) return false;
-      bound = value;
-    }
-    binding.nodes[n] = id;
-    return true;
-  }
-
-  Bindings bindings(const Binding& b) const { return {terms_.pcg(), b.nodes, b.values, b.attributes}; }
-
-  void finish(Binding binding) {
-    const DirectedRule& directed = rules_[index_];
-    for (const DirectedRule::Solved& solved : directed.solved) {
-      const Condition& c = rule_->conditions[static_cast<std::size_t>(solved.condition)];
-      const Expression& expression = solved.left ? c.right : c.left;
-      auto value = evaluate(expression, *rule_, bindings(binding));
-      if (!value.ok()) return;
-      binding.attributes[static_cast<std::size_t>(solved.variable)] = *value;
-    }
-    choose(std::move(binding), 0);
-  }
-
-  void choose(Binding binding, std::size_t next) {
-    for (const Condition& condition : rule_->conditions)
-      if (!has_unbound(condition, bindings(binding)) && !check(condition, *rule_, bindings(binding)).ok()) return;
-    const std::vector<DirectedRule::Chosen>& chosen = rules_[index_].chosen;
-    if (next == chosen.size()) return build(std::move(binding));
-    const auto& values = chosen[next].role == DirectedRule::Role::degree      ? candidates_->degrees
-                         : chosen[next].role == DirectedRule::Role::dimension ? candidates_->dimensions
-                                                                              : candidates_->numbers;
-    for (std::int64_t value : values) {
-      binding.attributes[static_cast<std::size_t>(chosen[next].variable)] = value;
-      choose(binding, next + 1);
-    }
-  }
-
-  void build(Binding binding) {
-    Rewrite rewrite;
-    rewrite.rule = index_;
-    std::vector<NodeId> built(rule_->nodes.size());
-    std::copy(binding.nodes.begin(), binding.nodes.end(), built.begin());
-    auto value = [&](PatternValue v) {
-      return v.variable >= 0 ? binding.values[static_cast<std::size_t>(v.variable)]
-                             : ValueRef{built[static_cast<std::size_t>(v.node)], v.output};
-    };
-    for (std::size_t n = rule_->source_nodes; n < rule_->nodes.size(); ++n) {
-      const PatternNode& pattern = rule_->nodes[n];
-      Attributes attributes;
-      for (std::size_t i = 0; i < pattern.attributes.size(); ++i) {
-        if (!pattern.attributes[i]) {
-          attributes.push_back(pattern.op->attributes()[i].fallback);
-          continue;
-        }
-        auto attribute = evaluate(*pattern.attributes[i], *rule_, bindings(binding));
-        if (!attribute.ok()) return;
-        attributes.push_back(std::move(*attribute));
-      }
-      Values inputs;
-      for (PatternValue v : pattern.inputs) inputs.push_back(value(v));
-      auto added = terms_.add(*pattern.op, attributes, std::move(inputs));
-      if (!added.ok() || static_cast<int>(terms_.pcg()[*added].outputs.size()) < pattern.results) return;
-      built[n] = *added;
-    }
-    for (std::size_t o = 0; o < rule_->source_outputs.size(); ++o) {
-      ValueRef from = value(rule_->source_outputs[o]), to = value(rule_->target_outputs[o]);
-      if (terms_.shape(from) != terms_.shape(to)) return;
-      if (from != to && !rewrite.replaced.emplace(from, to).second) return;
-    }
-    if (rewrite.replaced.empty()) return;
-    rewrite.attributes = std::move(binding.attributes);
-    found_.push_back(std::move(rewrite));
-  }
-
-  SharedTerms& terms_;
-  const std::vector<DirectedRule>& rules_;
-  std::size_t index_ = 0;
-  const Rule* rule_ = nullptr;
-  std::vector<NodeId> others_;
-  const Candidates* candidates_ = nullptr;
-  std::vector<Rewrite> found_;
-};
-
 }  // namespace
 
 class DerivationSearch::Impl {
@@ -286,7 +84,7 @@ class DerivationSearch::Impl {
     std::vector<Neighbour> result;
     std::set<int> seen = {state};
     for (const Edge& edge : edges(state, candidates_of(values, values), false)) {
-      const DirectedRule& rule = directed_[edge.rewrite->rule];
+      const DirectedRule& rule = *edge.rewrite->rule;
       if (seen.insert(edge.to).second) result.push_back({edge.to, rule.index, rule.backward});
     }
     return result;
@@ -430,14 +228,14 @@ class DerivationSearch::Impl {
   }
 
   // The rewrites of rules whose source has its outputs at one node, once for each node and choice of candidates.
-  const std::vector<RewriteRef>& rewrites_at(NodeId id, const Candidates& candidates) {
+  const std::vector<RewriteRef>& rewrites_of(NodeId id, const Candidates& candidates) {
     auto [found, added] = rewrites_[candidates].emplace(id, std::vector<RewriteRef>{});
     if (!added) return found->second;
     std::vector<RewriteRef> all;
     auto rules = alone_.find(terms_.pcg()[id].op);
     if (rules != alone_.end())
       for (std::size_t rule : rules->second)
-        for (Rewrite& rewrite : Rewriter(terms_, directed_).at(rule, id, {}, candidates))
+        for (Rewrite& rewrite : unity::rewrites_at(terms_, directed_[rule], id, {}, candidates))
           all.push_back(std::make_shared<const Rewrite>(std::move(rewrite)));
     return found->second = std::move(all);
   }
@@ -448,19 +246,19 @@ class DerivationSearch::Impl {
     std::vector<ParallelShape> wanted = shapes(values);
     std::vector<Edge> result;
     auto follow = [&](const RewriteRef& rewrite) {
-      if (one_way && !one_way_.contains(directed_[rewrite->rule].index)) return;
+      if (one_way && !one_way_.contains(rewrite->rule->index)) return;
       auto replaced = terms_.replace(values, rewrite->replaced);
       if (!replaced.ok() || *replaced == values || shapes(*replaced) != wanted) return;
       if (terms_.reach(*replaced).size() > limit_) return;
       result.push_back({number(*replaced), rewrite});
     };
     for (NodeId id : nodes) {
-      for (const RewriteRef& rewrite : std::vector<RewriteRef>(rewrites_at(id, candidates))) follow(rewrite);
+      for (const RewriteRef& rewrite : std::vector<RewriteRef>(rewrites_of(id, candidates))) follow(rewrite);
       auto rules = together_.find(terms_.pcg()[id].op);
       if (rules != together_.end())
         for (std::size_t rule : rules->second) {
           if (one_way && !one_way_.contains(directed_[rule].index)) continue;
-          for (Rewrite& rewrite : Rewriter(terms_, directed_).at(rule, id, nodes, candidates))
+          for (Rewrite& rewrite : unity::rewrites_at(terms_, directed_[rule], id, nodes, candidates))
             follow(std::make_shared<const Rewrite>(std::move(rewrite)));
         }
     }
@@ -469,14 +267,14 @@ class DerivationSearch::Impl {
       for (NodeId id : nodes) places.insert(terms_.pcg()[id].inputs.begin(), terms_.pcg()[id].inputs.end());
       for (ValueRef place : places)
         for (std::size_t rule : introducing_)
-          for (Rewrite& rewrite : Rewriter(terms_, directed_).introduced(rule, place, candidates))
+          for (Rewrite& rewrite : introductions_at(terms_, directed_[rule], place, candidates))
             follow(std::make_shared<const Rewrite>(std::move(rewrite)));
     }
     return result;
   }
 
   AppliedRule step_of(const RewriteRef& rewrite, int result, bool turned) const {
-    const DirectedRule& directed = directed_[rewrite->rule];
+    const DirectedRule& directed = *rewrite->rule;
     AppliedRule step;
     step.rule = directed.index;
     step.backward = directed.backward != turned;

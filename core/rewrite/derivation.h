@@ -38,8 +38,8 @@ struct AppliedRule {
 struct Derivation {
   enum class Outcome : std::uint8_t { found, none, gave_up } outcome = Outcome::none;
   std::vector<AppliedRule> steps;  // of `found`: as few as possible
-  std::size_t states = 0;             // graphs that were looked at
-  std::string why;                    // of `gave_up`: what ran out
+  std::size_t states = 0;          // graphs that were looked at
+  std::string why;                 // of `gave_up`: what ran out
   explicit operator bool() const { return outcome == Outcome::found; }
 };
 std::string_view to_string(Derivation::Outcome outcome);

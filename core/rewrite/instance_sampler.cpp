@@ -70,14 +70,16 @@ class Attempt {
       PatternValue stack{-1, static_cast<int>(n), 0};
       if (UNITY_TRY(layout(stack))) continue;
       ParallelShape shape = random_layout(pcg_.shape(known(stack).value()));
+      for (PatternValue in : rule_.nodes[n].inputs)
+        if (auto is = UNITY_TRY(layout(in))) shape = *is;
       shape.partials = static_cast<int>(rule_.nodes[n].inputs.size());
       auto done = lay_out(stack, shape);
       if (!done.ok()) return done.error();
     }
     std::vector<ParallelShape> variables;
     for (std::size_t v = 0; v < layouts_.size(); ++v)
-      variables.push_back(
-          layouts_[v] ? *layouts_[v] : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
+      variables.push_back(layouts_[v] ? *layouts_[v]
+                                      : facts_.pinned(v, supplied(v, random_layout(pcg_.shape(leaves_[v])))));
     std::vector<AttributeValue> attributes;
     for (auto& attribute : attributes_) attributes.push_back(attribute ? *attribute : std::int64_t{1});
     Instantiation result = instantiate(rule_, variables, attributes);
@@ -142,8 +144,8 @@ class Attempt {
     std::vector<std::size_t> variables;
     variables_of({-1, static_cast<int>(stack), 0}, variables);
     Shape shape{random_dims(rank()), DType::f32};
-    for (std::size_t v : variables)
-      if (leaves_[v].node.valid()) shape = pcg_.shape(leaves_[v]).shape();
+    for (PatternValue in : rule_.nodes[stack].inputs)
+      if (auto ref = known(in)) shape = pcg_.shape(*ref).shape();
     for (std::size_t v : variables)
       if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, shape.dims, sizes_), shape.dtype});
   }
@@ -311,7 +313,7 @@ class Attempt {
     for (ParallelDim& dim : shape.dims)
       if (int d = draw_.of(options_.degrees); draw_.chance(50) && d <= dim.size) dim.degree = d;
     if (draw_.chance(40)) shape.copies = draw_.of(options_.degrees);
-    if (draw_.chance(40)) shape.partials = draw_.of(options_.degrees);
+    if (draw_.chance(40) && shape.dtype != DType::i32) shape.partials = draw_.of(options_.degrees);
     return shape;
   }
 
@@ -345,6 +347,7 @@ class Attempt {
 
   // What this operator lacks; false when nothing helps.
   static bool supply(ParallelShape& shape, const std::string& op, const Attributes& attributes) {
+    if (op == "reduce" && shape.dtype == DType::i32) return false;
     if (op == "reduce") return shape.partials *= static_cast<int>(int_attribute(attributes, 0)), shape.partials < 1000;
     if (op == "replicate") return std::exchange(shape.partials, 1) > 1;
     if (attributes.size() < 2 || int_attribute(attributes, 0) < 0 ||
@@ -388,7 +391,11 @@ class Attempt {
     auto n = static_cast<std::size_t>(v.node);
     const PatternNode& node = rule_.nodes[n];
     const std::string& op = node.op->name();
-    if (computes(n)) return fail("{} is computed, so that its layout can't be chosen", op);
+    if (computes(n)) {
+      auto is = UNITY_TRY(layout(v));
+      if (is && *is == shape) return {};
+      return fail("{} is computed: its layout is {}, expected {}", op, is ? to_string(*is) : "open", to_string(shape));
+    }
     Attributes attributes = UNITY_TRY(choose_attributes(n, nullptr));
     auto undo = [&](int& degree, std::int64_t d, bool multiplied) -> Result<void> {
       if (d < 1 || (multiplied && degree % d != 0)) return fail("{}: degree {} does not lead to {}", op, d, degree);

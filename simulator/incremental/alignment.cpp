@@ -1,7 +1,7 @@
 #include "simulator/incremental/alignment.h"
 
 #include <algorithm>
-#include <numeric>
+#include <string>
 #include <unordered_map>
 
 namespace unity {
@@ -49,10 +49,9 @@ class Resynchronisation {
   std::size_t work_left_;
 };
 
-bool same_choice(const std::shared_ptr<const CollectiveChoice>& a, const std::shared_ptr<const CollectiveChoice>& b) {
-  if (a == b) return true;
-  if (!a || !b || a->bytes != b->bytes || !a->shape != !b->shape) return false;
-  if (!a->shape) return true;
+bool same_choice(const CollectiveChoice& a, const CollectiveChoice& b) {
+  if (a.bytes != b.bytes || !a.shape != !b.shape) return false;
+  if (!a.shape) return true;
   auto same_phase = [](const CollectivePhase& x, const CollectivePhase& y) {
     return x.stage == y.stage && x.share == y.share && x.drain == y.drain && x.wait == y.wait &&
            x.latency == y.latency && x.pattern->hops == y.pattern->hops && x.pattern->uses == y.pattern->uses;
@@ -60,9 +59,9 @@ bool same_choice(const std::shared_ptr<const CollectiveChoice>& a, const std::sh
   auto same_stage = [](const CollectiveStage& x, const CollectiveStage& y) {
     return x.first == y.first && x.end == y.end;
   };
-  return std::equal(a->shape->phases.begin(), a->shape->phases.end(), b->shape->phases.begin(), b->shape->phases.end(),
+  return std::equal(a.shape->phases.begin(), a.shape->phases.end(), b.shape->phases.begin(), b.shape->phases.end(),
                     same_phase) &&
-         std::equal(a->shape->stages.begin(), a->shape->stages.end(), b->shape->stages.begin(), b->shape->stages.end(),
+         std::equal(a.shape->stages.begin(), a.shape->stages.end(), b.shape->stages.begin(), b.shape->stages.end(),
                     same_stage);
 }
 
@@ -78,7 +77,11 @@ bool same_task(const PreparedProgram& a, std::size_t i, const PreparedProgram& b
   if (a.times[i].alone != b.times[j].alone || a.times[i].measured != b.times[j].measured) return false;
   bool crosses = a.flows[i] != PreparedProgram::kNoFlow;
   if (crosses != (b.flows[j] != PreparedProgram::kNoFlow)) return false;
-  if (crosses && !same_choice(a.choices[a.flows[i]], b.choices[b.flows[j]])) return false;
+  if (crosses) {
+    const auto &x = a.choices[a.flows[i]], &y = b.choices[b.flows[j]];
+    if (x == y) return true;  // made once for a group of devices
+    if (!same_choice(*x, *y)) return false;
+  }
   return !communicates || same_participants(*a.program, a.program->tasks[i], *b.program, b.program->tasks[j]);
 }
 
@@ -91,9 +94,10 @@ TaskKind kind_of(Hash key) { return static_cast<TaskKind>(key % (1 << kKindBits)
 std::vector<Hash> task_keys(const Program& program) {
   UNITY_CHECK(program.devices <= 1 << kDeviceBits, "{} devices", program.devices);
   std::vector<Hash> ops, tensors, communications, keys;
-  for (const ProgramOp& op : program.ops) ops.push_back(hash_text(op.name));
-  for (const ProgramTensor& tensor : program.tensors) tensors.push_back(hash_text(tensor.name));
-  for (const Communication& c : program.communications) communications.push_back(hash_text(c.name));
+  auto hash = [](const std::string& name) { return hash_bytes(std::as_bytes(std::span(name))); };
+  for (const ProgramOp& op : program.ops) ops.push_back(hash(op.name));
+  for (const ProgramTensor& tensor : program.tensors) tensors.push_back(hash(tensor.name));
+  for (const Communication& c : program.communications) communications.push_back(hash(c.name));
   keys.reserve(program.tasks.size());
   for (const Task& task : program.tasks) {
     Hash name = 0;

@@ -131,7 +131,8 @@ class Resimulator final : public SimulationObserver {
     const Recording::Moment& here = recording_.moments[from];
     Simulation::State state = here.state;
     if (!translate(state) || state != simulation.state()) return false;
-    Picoseconds stop = next_influence(here.now);
+    if (from + 1 == recording_.moments.size()) return false;
+    Picoseconds stop = next_influence(here.now, recording_.moments[from + 1].now);
     auto after =
         std::partition_point(recording_.moments.begin() + static_cast<std::ptrdiff_t>(from), recording_.moments.end(),
                              [&](const Recording::Moment& m) { return m.now < stop; });
@@ -163,21 +164,23 @@ class Resimulator final : public SimulationObserver {
   }
 
   // When something may become ready that is not common to both runs, at the earliest: where all that it waits for has
-  // ended. What waits for another such thing comes later than that. In the old run's time; both are at `now`.
-  Picoseconds next_influence(Picoseconds now) const {
+  // ended. What waits for another such thing comes later than that. In the old run's time; both are at `now`. Any time
+  // up to `enough` says as much as another.
+  Picoseconds next_influence(Picoseconds now, Picoseconds enough) {
     Picoseconds next = kNever;
     const Alignment::Changed &before = alignment_.changed_before(), &after = alignment_.changed_after();
-    auto left_before = [&](std::size_t i) {  // what it still waits for, by tasks of the new Program
-      std::vector<std::uint32_t> left;
+    // What a task still waits for, by tasks of the new Program.
+    auto left_before = [&](std::size_t i) -> const std::vector<std::uint32_t>& {
+      left_before_.clear();
       for (std::uint32_t t : before.waits_for(i))
-        if (recording_.tasks[t].end > now) left.push_back(alignment_.to_after()[t]);
-      return left;
+        if (recording_.tasks[t].end > now) left_before_.push_back(alignment_.to_after()[t]);
+      return left_before_;
     };
-    auto left_after = [&](std::size_t i) {
-      std::vector<std::uint32_t> left;
-      for (std::uint32_t t : after.waits_for(i))
-        if (done_.tasks[t].end == kNotYet) left.push_back(t);
-      return left;
+    auto left_after = [&](std::size_t j) -> const std::vector<std::uint32_t>& {
+      left_after_.clear();
+      for (std::uint32_t t : after.waits_for(j))
+        if (done_.tasks[t].end == kNotYet) left_after_.push_back(t);
+      return left_after_;
     };
     auto consider = [&](const std::vector<std::uint32_t>& left) {
       Picoseconds ready = now;
@@ -191,7 +194,7 @@ class Resimulator final : public SimulationObserver {
     auto is_open = [&](std::size_t j) { return done_.tasks[after.task(j)].start == kNotYet; };
     // Both lists have the aligned tasks in the same order.
     std::size_t j = 0;
-    for (std::size_t i = 0; i < before.count(); ++i) {
+    for (std::size_t i = 0; i < before.count() && next > enough; ++i) {
       std::uint32_t partner = alignment_.to_after()[before.task(i)];
       if (partner == kNone) {
         if (recording_.tasks[before.task(i)].start > now) consider(left_before(i));
@@ -200,14 +203,14 @@ class Resimulator final : public SimulationObserver {
       for (; after.task(j) != partner; ++j)
         if (is_open(j)) consider(left_after(j));
       if (is_open(j)) {
-        std::vector<std::uint32_t> then = left_before(i), left = left_after(j);
-        std::sort(then.begin(), then.end());
-        std::sort(left.begin(), left.end());
-        if (then != left) consider(then), consider(left);
+        left_before(i), left_after(j);
+        std::sort(left_before_.begin(), left_before_.end());
+        std::sort(left_after_.begin(), left_after_.end());
+        if (left_before_ != left_after_) consider(left_before_), consider(left_after_);
       }
       ++j;
     }
-    for (; j < after.count(); ++j)
+    for (; j < after.count() && next > enough; ++j)
       if (is_open(j)) consider(left_after(j));
     return next;
   }
@@ -217,6 +220,7 @@ class Resimulator final : public SimulationObserver {
   std::vector<Hash> common_;           // by moment: what has happened of aligned tasks
   std::vector<CommonMoment> moments_;  // by that
   Hash happened_ = 0;                  // in the new run, of aligned tasks
+  std::vector<std::uint32_t> left_before_, left_after_;
   Resimulation done_;
 };
 

@@ -10,11 +10,14 @@
 // first influence of the change is copied. Equal sets of tasks are told by 64-bit hashes; a collision would fail a
 // check, not give wrong times.
 //
-// When to use what: folding (folding/symmetry.h) does not need a recording and is a hundred times faster where the
-// machine and the plan are symmetric, but no change that breaks the symmetry keeps it; this one needs no symmetry, and
-// gains where the change delays all streams alike, or none. Where it delays some (such as computation that waits for
-// a communication, while the other communications are later by something else), nothing can be copied until they have
-// caught up. Not for transfers by steps (SimulationOptions::steps).
+// When to use what: folding (folding/symmetry.h) needs no recording and is a hundred times faster where machine and
+// plan are symmetric, but a change that breaks the symmetry ends that; this one needs no symmetry. What it reuses is
+// most of a run where the change delays all streams alike, or none; where it delays some (computation that waits for a
+// communication behind which others have piled up), nothing can be copied until they have caught up. What it saves is
+// the engine's and the network's work: aligning a task, copying its times and accounting for its memory cost about as
+// much as the engine takes for a task that crosses no contended link. So it pays where many communications share links,
+// and not for large programs of computation and a few collectives, which simulate() takes as quickly. Not for transfers
+// by steps (SimulationOptions::steps).
 #pragma once
 
 #include <cstdint>

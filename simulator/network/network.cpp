@@ -173,15 +173,16 @@ void Network::finish(FlowIndex index) {
   Flow& flow = flows_[index];
   for (const LinkUse& use : flow.links()) {
     LinkState& link = links_[use.link];
-    auto at = link.flows.begin();
-    while (at->flow != index) ++at;
-    *at = link.flows.back();
-    link.flows.pop_back();
-    if (link.flows.empty()) {
+    if (link.flows.size() == 1) {
+      link.flows.clear();
       link.load = 0;
       link.level = kNone;
       continue;
     }
+    auto at = link.flows.begin();
+    while (at->flow != index) ++at;
+    *at = link.flows.back();
+    link.flows.pop_back();
     link.load -= flow.rate * use.times;
     if (link.level == kNone || link.touched == turn_) continue;
     link.touched = turn_;

@@ -117,17 +117,18 @@ class Network {
   };
   struct alignas(64) LinkState {
     std::vector<Member> flows;
-    double capacity = 0;                     // bytes per picosecond
-    double load = 0;                         // sum of the rates
-    double level = 0;                        // rate of the flows that it limits; infinite when it limits none
+    double capacity = 0;  // bytes per picosecond
+    double load = 0;      // sum of the rates
+    double level = 0;     // rate of the flows that it limits; infinite when it limits none
+    double new_load = 0;
     std::uint32_t reached = 0, checked = 0;  // number of the change
+    double new_level = 0;                    // from here on: another cache line
     std::uint32_t touched = 0, noted = 0;    // turn
-    double new_load = 0, new_level = 0;
-    double fastest_fixed = 0;  // rate of those that keep theirs
-    double left = 0;           // for flows that are not frozen
-    double share = 0;          // left / weight
-    std::uint32_t weight = 0;  // times of the flows that are not frozen
-    std::uint32_t frozen = 0;  // times of the flows that this round froze
+    double fastest_fixed = 0;                // rate of those that keep theirs
+    double left = 0;                         // for flows that are not frozen
+    double share = 0;                        // left / weight
+    std::uint32_t weight = 0;                // times of the flows that are not frozen
+    std::uint32_t frozen = 0;                // times of the flows that this round froze
   };
   struct Bound {
     double rate;

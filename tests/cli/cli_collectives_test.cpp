@@ -1,39 +1,22 @@
 // `unity simulate` of collectives: alone, and how they are chosen.
 
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
+
+#include "tests/support/command.h"
 
 namespace {
 
 using nlohmann::json;
 
-struct Outcome {
-  int code = -1;
-  std::string out;  // of both streams
-};
+using namespace command;
 
-Outcome simulate(const std::string& arguments) {
-  std::string command = std::string(UNITY_BINARY_DIR) + "/bin/unity simulate " + arguments + " 2>&1 </dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Outcome outcome;
-  std::array<char, 4096> part;
-  while (std::size_t n = fread(part.data(), 1, part.size(), pipe)) outcome.out.append(part.data(), n);
-  int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  return outcome;
-}
+Outcome simulate(const std::string& arguments) { return unity("simulate " + arguments); }
 
-void check_refused(const std::string& arguments, const std::string& said) {
-  INFO("unity simulate " << arguments);
-  Outcome outcome = simulate(arguments);
-  CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.out, Catch::Contains(said));
+void check_simulate_refused(const std::string& arguments, const std::string& said) {
+  check_refused("simulate " + arguments, {said});
 }
 
 }  // namespace
@@ -55,13 +38,13 @@ TEST_CASE("one collective alone gives its time, bus bandwidth and alternatives")
 }
 
 TEST_CASE("what is asked of collectives and can not be is refused") {
-  check_refused("--collective all_redue --bytes 8 --topology summit", "all_reduce");
-  check_refused("--collective all_reduce --topology summit", "--bytes");
-  check_refused("--collective all_reduce --bytes 8", "--topology");
-  check_refused("--collective all_reduce --bytes '-1 GB' --topology summit", "'-1 GB'");
-  check_refused("--collective all_reduce --bytes 8 --topology summit --devices 1", "at least 2");
-  check_refused("--collective send --bytes 8 --topology summit", "--devices 2");
-  check_refused("--collective all_reduce --bytes 8 --topology summit --collective-algorithm rign", "'ring'");
-  check_refused("--collective all_reduce --bytes 8 --topology dgx-h100 --collective-protocol LL12", "'LL128'");
-  check_refused("plan.json --collective all_reduce --bytes 8", "without PLAN");
+  check_simulate_refused("--collective all_redue --bytes 8 --topology summit", "all_reduce");
+  check_simulate_refused("--collective all_reduce --topology summit", "--bytes");
+  check_simulate_refused("--collective all_reduce --bytes 8", "--topology");
+  check_simulate_refused("--collective all_reduce --bytes '-1 GB' --topology summit", "'-1 GB'");
+  check_simulate_refused("--collective all_reduce --bytes 8 --topology summit --devices 1", "at least 2");
+  check_simulate_refused("--collective send --bytes 8 --topology summit", "--devices 2");
+  check_simulate_refused("--collective all_reduce --bytes 8 --topology summit --collective-algorithm rign", "'ring'");
+  check_simulate_refused("--collective all_reduce --bytes 8 --topology dgx-h100 --collective-protocol LL12", "'LL128'");
+  check_simulate_refused("plan.json --collective all_reduce --bytes 8", "without PLAN");
 }

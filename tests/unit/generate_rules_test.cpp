@@ -1,5 +1,5 @@
 #include <filesystem>
-#include <fstream>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -133,6 +133,17 @@ TEST_CASE("shardings are those of the axis tables, both ways") {
     if (!p.name.starts_with("un")) forward.insert(p.name);
   for (const Rule& rule : derived_rules()) derived.insert(rule.name);
   CHECK(forward == derived);
+}
+
+TEST_CASE("the splits that the literature names are there") {
+  std::set<std::string> names;
+  for (const NamedPattern& p : sharding_patterns()) names.insert(p.name);
+  for (const char* name : {"shard_matmul_n", "shard_matmul_k", "reduce_matmul_0", "replicate_gelu", "shard_conv2d_oh",
+                           "spread_layer_norm_d0", "spread_mul_d0", "shard_embedding_v", "shard_batch_matmul_b0",
+                           "shard_top1_dispatch_b"}) {
+    INFO(name);
+    CHECK(names.contains(name));
+  }
 }
 
 TEST_CASE("splitting the sum of a matrix product gives partial sums") {

@@ -1,9 +1,13 @@
 // Reading rule files of TASO and FlexFlow.
+#include <random>
+
 #include <catch2/catch.hpp>
 #include <zlib.h>
 
 #include "core/base/text.h"
+#include "core/rewrite/import/translate.h"
 #include "tests/support/peer_files.h"
+#include "tests/support/seed.h"
 
 namespace unity {
 namespace {
@@ -132,6 +136,32 @@ TEST_CASE("operands that are not computed before, and results that do not exist,
         "f: rule 1: target of mapped output 0: found result 1 of operator 2, which has 1");
   rule.outputs.clear();
   CHECK(error_of(wire({rule})) == "f: rule 0: found no mapped output, expected at least one");
+}
+
+TEST_CASE("files with random errors are refused, or read as rules that are judged") {
+  std::uint64_t seed = seed_of_run();
+  INFO("UNITY_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  PeerRule convolutions = peer_rule({conv2d({-1}, {-2}), conv2d({-1}, {-3}), concat(1, 4, {0}, {1}), relu({2})},
+                                    {concat(0, 4, {-2}, {-3}), conv2d({-1}, {0}), relu({1})});
+  const std::string files[] = {wire({kColumns, convolutions}), sample()};
+  int refused = 0, read = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes = files[i % 2];
+    for (int errors = 1 + static_cast<int>(random() % 3); errors > 0; --errors)
+      bytes[random() % bytes.size()] = static_cast<char>(random() % (i % 2 ? 128 : 256));
+    try {
+      PeerFile file = parse_peer_rules(bytes, "f");
+      for (const PeerRule& rule : file.rules)
+        for (PeerNumbering numbering : {PeerNumbering::taso, PeerNumbering::flexflow}) translate(rule, numbering, "r");
+      ++read;
+    } catch (const InputError& error) {
+      CHECK(std::string_view(error.what()).starts_with("f:"));
+      ++refused;
+    }
+  }
+  CHECK(refused > 300);
+  CHECK(read > 100);
 }
 
 }  // namespace

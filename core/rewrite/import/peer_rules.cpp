@@ -9,6 +9,8 @@
 namespace unity {
 namespace {
 
+constexpr std::size_t kMostOperators = 100;  // hostile files must not exhaust the stack; rules have fewer than ten
+
 // Error says what inflating met; bytes after the end of the stream are left alone.
 std::string gunzip(std::string_view content, const std::string& file) {
   z_stream stream{};
@@ -39,7 +41,10 @@ std::int64_t results_of(const PeerOperator& op) {
 
 void check_value(const PeerTensor& v, const std::vector<PeerOperator>& side, std::int64_t end,
                  const std::string& what) {
-  if (v.op < 0) return;
+  if (v.op < 0) {
+    if (v.output < 0) throw_input_error("{}: found result {} of a variable", what, v.output);
+    return;
+  }
   if (v.op >= end) throw_input_error("{}: found operator {}, expected one of the {} before it", what, v.op, end);
   std::int64_t results = results_of(side[static_cast<std::size_t>(v.op)]);
   if (v.output < 0 || v.output >= results)
@@ -49,6 +54,8 @@ void check_value(const PeerTensor& v, const std::vector<PeerOperator>& side, std
 void check_rule(const PeerRule& rule, const std::string& where) {
   for (bool source : {true, false}) {
     const std::vector<PeerOperator>& side = source ? rule.source : rule.target;
+    if (side.size() > kMostOperators)
+      throw_input_error("{}: found {} operators on one side, expected at most {}", where, side.size(), kMostOperators);
     for (std::size_t i = 0; i < side.size(); ++i)
       for (std::size_t k = 0; k < side[i].inputs.size(); ++k)
         check_value(

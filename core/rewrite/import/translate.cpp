@@ -184,7 +184,8 @@ class Translator {
   const Value& variable(PeerTensor v) {
     auto known = variables_.find(v);
     if (known != variables_.end()) return known->second;
-    std::string name = v.output == 0 ? fmt::format("v{}", -v.op) : fmt::format("v{}_{}", -v.op, v.output);
+    std::uint64_t id = 0 - static_cast<std::uint64_t>(v.op);
+    std::string name = v.output == 0 ? fmt::format("v{}", id) : fmt::format("v{}_{}", id, v.output);
     if (!in_source_) throw IllTyped{fmt::format("the target uses {}, which the source does not bind", name)};
     Value value{name, {}};
     int rank = scalars_.contains(v) ? 0 : rank_;
@@ -540,7 +541,12 @@ Translation translate(const PeerRule& rule, PeerNumbering numbering, const std::
       result.why = why.why;
     }
     if (result.kind == Translation::Kind::rule) {
-      result.rule = parse_rules(result.text, name).front();
+      try {
+        result.rule = parse_rules(result.text, name).front();
+      } catch (const InputError& why) {
+        result.kind = Translation::Kind::unsupported;
+        result.why = why.what();
+      }
       return result;
     }
     if (!first) first = std::move(result);

@@ -1,0 +1,185 @@
+// unity rules generate: enumerates graphs, pairs equal ones, and writes down the rules that are proved.
+#include "cli/rules_generate.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/rules_verify.h"
+#include "cli/search_options.h"
+#include "cli/table.h"
+#include "core/base/text.h"
+#include "core/generate/generate.h"
+#include "core/rewrite/library.h"
+#include "core/verify/verify.h"
+
+namespace unity::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string output, families;
+  GenerateOptions generate;
+  VerifyOptions verify{.seconds = 1};  // most candidates without a proof have none
+  bool exhaustive = false, json = false;
+};
+
+ordered_json fates_json(const FamilyReport& family) {
+  ordered_json fates;
+  for (std::size_t f = 0; f < kPairFates; ++f)
+    fates[std::string(to_string(static_cast<PairFate>(f)))] = family.pairs[f];
+  return fates;
+}
+
+ordered_json rejected_json(const std::vector<RejectedCandidate>& rejected) {
+  ordered_json all = ordered_json::array();
+  for (const RejectedCandidate& r : rejected) all.push_back({{"family", r.family}, {"text", r.text}, {"why", r.why}});
+  return all;
+}
+
+ordered_json family_json(const FamilyReport& f) {
+  const EnumerationCounts& e = f.enumeration;
+  return {{"family", f.family},       {"applications", e.applications},
+          {"ill_typed", e.ill_typed}, {"duplicates", e.duplicates},
+          {"terms", e.terms},         {"graphs_by_operators", e.graphs},
+          {"classes", e.classes},     {"graphs_in_classes", e.class_graphs},
+          {"pairs", fates_json(f)},   {"wrong", f.wrong}};
+}
+
+void print_json(const GenerateResult& result, std::int64_t proofs, const std::string& output) {
+  ordered_json families = ordered_json::array(), kept = ordered_json::array();
+  for (const FamilyReport& f : result.families) families.push_back(family_json(f));
+  for (const GeneratedRule& r : result.kept)
+    kept.push_back({{"name", r.rule.name}, {"subject", r.subject}, {"family", r.family}, {"size", r.size}});
+  fmt::print("{}\n", ordered_json({{"seconds", result.seconds},
+                                   {"completeness", result.completeness()},
+                                   {"shardings", result.shardings},
+                                   {"candidates", result.candidates},
+                                   {"derived_later", result.derived_later},
+                                   {"same_rule", result.same_rule},
+                                   {"proofs", proofs},
+                                   {"kept", kept},
+                                   {"contradicted", rejected_json(result.contradicted)},
+                                   {"unproved", rejected_json(result.unproved)},
+                                   {"families", families},
+                                   {"directory", output}})
+                         .dump(2));
+}
+
+std::int64_t sum_of(const std::vector<std::int64_t>& counts) {
+  std::int64_t sum = 0;
+  for (std::int64_t n : counts) sum += n;
+  return sum;
+}
+
+void print_tables(const GenerateResult& result, std::int64_t proofs) {
+  Table table({"family", "applications", "ill-typed", "duplicates", "graphs", "classes", "in classes", "pairs",
+               "derived", "open"});
+  for (const FamilyReport& f : result.families) {
+    const EnumerationCounts& e = f.enumeration;
+    std::int64_t pairs = 0;
+    for (std::int64_t n : f.pairs) pairs += n;
+    auto fate = [&](PairFate p) { return grouped(f.pairs[static_cast<std::size_t>(p)]); };
+    table.add({f.family, grouped(e.applications), grouped(e.ill_typed), grouped(e.duplicates),
+               grouped(sum_of(e.graphs)), grouped(e.classes), grouped(e.class_graphs), grouped(pairs),
+               fate(PairFate::derived), fate(PairFate::open)});
+  }
+  table.print();
+  std::map<std::string, std::int64_t> subjects;
+  for (const GeneratedRule& r : result.kept) ++subjects[r.subject];
+  fmt::print("\n");
+  Table kept({"subject", "rules"});
+  for (const auto& [subject, n] : subjects) kept.add({subject, grouped(n)});
+  kept.print();
+  fmt::print(
+      "\n{} rules kept of {} candidates and {} shardings ({} derived later, {} the same rule, {} contradicted, {} "
+      "unproved); {} proofs\n",
+      grouped(static_cast<std::int64_t>(result.kept.size())), grouped(result.candidates), grouped(result.shardings),
+      grouped(result.derived_later), grouped(result.same_rule), result.contradicted.size(), result.unproved.size(),
+      grouped(proofs));
+  fmt::print("{:.2f}% of all pairs that could be rules are derived in at most 3 steps; {:.1f} s\n",
+             100 * result.completeness(), result.seconds);
+}
+
+void run_generate(Options& o) {
+  std::vector<Family> families = default_families(o.exhaustive);
+  if (!o.families.empty()) families = select_families(std::move(families), split_list("--families", o.families));
+  o.generate.families = std::move(families);
+  for (const RuleFile& file : rule_files())  // written by hand
+    if (file.name == "definitions" || file.name == "named")
+      o.generate.given.insert(o.generate.given.end(), file.rules.begin(), file.rules.end());
+  if (!o.output.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(o.output, error);
+    if (error) throw_input_error("rules generate: -o {}: {}", o.output, error.message());
+  }
+  std::mutex mutex;
+  std::map<Hash, ProofRecord> records;  // by the rule's text, whatever its name
+  auto key_of = [](Rule rule) {
+    rule.name = "rule";
+    return hash_rule(rule);
+  };
+  std::int64_t proofs = 0;
+  o.generate.prove = [&](const Rule& rule) {
+    Verification found = verify(rule, o.verify);
+    std::lock_guard lock(mutex);
+    ++proofs;
+    if (found.verdict == Verdict::proved) records[key_of(rule)] = found.record;
+    return ProofOutcome{found.verdict == Verdict::proved, found.why, found.verdict == Verdict::refuted};
+  };
+  Progress progress("generate");
+  o.generate.progress = [&](const std::string& what) { progress.update(0, 0, what); };
+  GenerateResult result = generate(o.generate);
+  progress.clear();
+  if (!o.output.empty()) {
+    write_rules(result, o.output);
+    std::map<std::string, std::vector<ProofRecord>> by_subject;
+    for (const GeneratedRule& r : result.kept) {
+      auto found = records.find(key_of(r.rule));
+      if (found == records.end())  // proved by an earlier run, which this one resumes
+        found = records.emplace(key_of(r.rule), verify(r.rule, o.verify).record).first;
+      ProofRecord record = found->second;
+      record.rule = r.rule.name, record.rule_hash = hash_rule(r.rule);
+      by_subject[r.subject].push_back(std::move(record));
+    }
+    for (const auto& [subject, proved] : by_subject) write_proofs(o.output + "/" + subject + ".rules", proved);
+  }
+  if (o.json)
+    print_json(result, proofs, o.output);
+  else
+    print_tables(result, proofs);
+}
+
+}  // namespace
+
+void add_rules_generate(CLI::App& rules) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(rules, "generate", "Enumerate graphs, pair equal ones, and prove the rules they give",
+                                  "  unity rules generate -o core/rewrite/rules\n"
+                                  "  unity rules generate --families parallelization --json\n"
+                                  "  unity rules generate --exhaustive --resume work -o rules");
+  command->add_option("-o,--output", o->output,
+                      "Write a file of rules, and one of their proofs, for each subject to this folder");
+  command->add_option("--families", o->families, "Only these families of operators, comma-separated");
+  command->add_option("--resume", o->generate.resume_directory,
+                      "Keep what is finished in this folder, and go on from it");
+  command->add_option("--steps", o->generate.steps, "Applications of rules by which a pair counts as derived")
+      ->capture_default_str();
+  command->add_option("--seed", o->generate.seed, "Of random instances")->capture_default_str();
+  command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
+  command->add_option("-j,--jobs", o->generate.jobs, "Threads; 0: one for each core");
+  command->add_flag("--exhaustive", o->exhaustive,
+                    "One operator more in each family, and all layouts of operands: takes hours");
+  add_json(*command, o->json);
+  command->callback([o] { run_generate(*o); });
+}
+
+}  // namespace unity::cli
