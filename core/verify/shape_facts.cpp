@@ -5,6 +5,13 @@
 namespace unity {
 namespace {
 
+// The axis that a dimension walks alone, but for axes of one element; -1: none, or several.
+int sole_axis(const AxisTable& table, const DimAxes& dim) {
+  auto larger = [&](int axis) { return table.axes[static_cast<std::size_t>(axis)].size > 1; };
+  bool sole = !dim.window && (dim.axes.size() == 1 || std::count_if(dim.axes.begin(), dim.axes.end(), larger) <= 1);
+  return sole ? split_axis(table, dim) : -1;
+}
+
 class Finder {
  public:
   Finder(const Operator& op, const Attributes& attributes, std::span<const Shape> inputs, const AxisTable& table)
@@ -18,7 +25,7 @@ class Finder {
         const DimAxes& dim = table_.inputs[i].dims[j];
         OperandDim at{static_cast<int>(i), static_cast<int>(j)};
         if (dim.axes.empty()) facts.ones.push_back(at);
-        if (dim.axes.size() == 1 && !dim.window) walkers[static_cast<std::size_t>(dim.axes[0])].push_back(at);
+        if (int axis = sole_axis(table_, dim); axis >= 0) walkers[static_cast<std::size_t>(axis)].push_back(at);
       }
     for (const auto& dims : walkers)
       for (std::size_t k = 1; k < dims.size(); ++k)
@@ -61,8 +68,8 @@ class Finder {
           return {SizeSource::Kind::element, {}, static_cast<int>(a), static_cast<int>(index)};
       }
     if (dim.axes.empty()) return {SizeSource::Kind::one};
-    if (dim.axes.size() == 1 && !dim.window && !walkers[static_cast<std::size_t>(dim.axes[0])].empty())
-      return {SizeSource::Kind::operand, {walkers[static_cast<std::size_t>(dim.axes[0])][0]}};
+    if (int axis = sole_axis(table_, dim); axis >= 0 && !walkers[static_cast<std::size_t>(axis)].empty())
+      return {SizeSource::Kind::operand, {walkers[static_cast<std::size_t>(axis)][0]}};
     // A dimension of the same axes as one of an operand.
     for (std::size_t i = 0; i < table_.inputs.size(); ++i)
       for (std::size_t k = 0; k < table_.inputs[i].dims.size(); ++k)

@@ -59,16 +59,16 @@ TEST_CASE("derived rules of the matrix product read as in textbooks") {
       text ==
       "rule shard_matmul_m\n"
       "  matmul(x1, x2) => combine(0, d, matmul(partition(0, d, x1), replicate(d, x2)))\n"
-      "  where rank(x1) == 2, divides(d, dim(x1, 0))\n"
+      "  where rank(x1) == 2, rank(x2) == 2, divides(d, dim(x1, 0))\n"
       "rule shard_matmul_n\n"
       "  matmul(x1, x2) => combine(1, d, matmul(replicate(d, x1), partition(1, d, x2)))\n"
-      "  where rank(x2) == 2, divides(d, dim(x2, 1))\n"
+      "  where rank(x1) == 2, rank(x2) == 2, divides(d, dim(x2, 1))\n"
       "rule shard_matmul_k\n"
       "  matmul(x1, x2) => reduce(d, matmul(partition(1, d, x1), partition(0, d, x2)))\n"
-      "  where rank(x1) == 2, divides(d, dim(x1, 1))\n"
+      "  where rank(x1) == 2, rank(x2) == 2, divides(d, dim(x1, 1))\n"
       "rule shard_matmul_b0\n"
       "  matmul(x1, x2, transpose_w=1) => combine(0, d, matmul(partition(0, d, x1), replicate(d, x2), transpose_w=1))\n"
-      "  where rank(x1) == 3, divides(d, dim(x1, 0))\n");
+      "  where rank(x1) == 3, rank(x2) == 2, divides(d, dim(x1, 0))\n");
 }
 
 TEST_CASE("a rule knows its parameters") {

@@ -88,6 +88,22 @@ TEST_CASE("products that share an operand merge, also by groups") {
   CHECK(uses(v, "split_of_concat"));
 }
 
+TEST_CASE("sums and joins move through linear and pointwise operators") {
+  for (const char* text : {
+           "add(conv2d(x, w, padding=p), conv2d(y, v, padding=p)) => conv2d(concat(1, x, y), concat(1, w, v), "
+           "padding=p)",
+           "add(matmul(x, y), matmul(z, v)) => matmul(concat(1, x, z), concat(0, y, v))",
+           "transpose([1, 0], concat(0, x, y)) => concat(1, transpose([1, 0], x), transpose([1, 0], y))",
+           "concat(1, max_pool2d(k, x), max_pool2d(k, y)) => max_pool2d(k, concat(1, x, y))",
+           "slice(b, s, relu(x)) => relu(slice(b, s, x))",
+           "let (a, b) = split(i, s, relu(x)), (p, q) = split(i, s, x) (a, b) => (relu(p), relu(q))",
+           "concat(0, softmax(x), softmax(y)) => softmax(concat(0, x, y)) where rank(x) > 1",
+       })
+    check_proved(text);
+  CHECK(verdict("concat(0, softmax(x), softmax(y)) => softmax(concat(0, x, y)) where rank(x) == 1").verdict ==
+        Verdict::refuted);
+}
+
 TEST_CASE("a rule is total when every target is well-typed, and says what keeps it from that") {
   CHECK(verdict("partition(a, d, relu(x)) => relu(partition(a, d, x))").total);
   Verification v = verdict("relu(x) => combine(0, d, relu(partition(0, d, x)))");
