@@ -37,7 +37,6 @@ class Generator {
     std::vector<std::optional<FamilyGraphs>> made(families.size());
     parallel_for(families.size(), options_.jobs, [&](std::size_t i) { made[i].emplace(families[i]); });
     for (auto& family : made) families_.push_back(std::move(*family));
-    wrong_.assign(families_.size(), 0);
     for (const Rule& rule : options_.given) {
       names_.insert(rule.name);
       bodies_.insert(body(rule));
@@ -210,7 +209,11 @@ class Generator {
       if (!entry.wrong) draw(rule, FamilyGraphs::Roads::tested);
       return true;
     }
-    draw(rule, FamilyGraphs::Roads::proved);
+    // A second opinion on the proof: the rule applied to every graph of every family.
+    if (std::int64_t wrong = draw(rule, FamilyGraphs::Roads::proved); wrong > 0) {
+      result_.disproved.push_back({entry.rule, family, fmt::format("{} graphs get another value", wrong)});
+      return true;
+    }
     if (options_.prove) rule.proof = Proof::proved;
     std::string name = rule.name;
     for (int i = 2; !names_.insert(rule.name).second; ++i) rule.name = fmt::format("{}_{}", name, i);
@@ -226,11 +229,14 @@ class Generator {
     return print(rule);
   }
 
-  void draw(const Rule& rule, FamilyGraphs::Roads roads) {
-    parallel_for(families_.size(), options_.jobs, [&](std::size_t f) {
-      std::int64_t wrong = families_[f].add_rule(rule, roads);
-      if (roads == FamilyGraphs::Roads::proved) wrong_[f] += wrong;
-    });
+  // Draws the rule's roads in all families, unless it is wrong somewhere; returns how often.
+  std::int64_t draw(const Rule& rule, FamilyGraphs::Roads kind) {
+    std::vector<FamilyGraphs::RuleRoads> found(families_.size());
+    parallel_for(families_.size(), options_.jobs, [&](std::size_t f) { found[f] = families_[f].roads_of(rule); });
+    std::int64_t wrong = 0;
+    for (std::size_t f = 0; f < families_.size(); ++f) wrong += found[f].wrong;
+    for (std::size_t f = 0; wrong == 0 && f < families_.size(); ++f) families_[f].add(found[f], kind);
+    return wrong;
   }
 
   void report() {
@@ -240,7 +246,6 @@ class Generator {
       FamilyReport& report = result_.families[f];
       report.family = graphs.family().name;
       report.enumeration = graphs.enumeration().counts;
-      report.wrong = wrong_[f];
       for (int source = 0; source < graphs.size(); ++source) {
         std::vector<int> reached = graphs.reach(source, options_.steps, FamilyGraphs::Roads::proved);
         std::vector<int> tested = graphs.reach(source, options_.steps, FamilyGraphs::Roads::tested);
@@ -261,7 +266,6 @@ class Generator {
   const GenerateOptions& options_;
   Journal journal_;
   std::vector<FamilyGraphs> families_;
-  std::vector<std::int64_t> wrong_;
   std::set<std::string> names_, bodies_;
   GenerateResult result_;
 };
