@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::string_view kSharding = "sharding";  // the family of sharding.h
 constexpr std::size_t kRound = 16;                  // candidates that are worked on at once
-constexpr std::size_t kMostOccurrences = 8;         // pairs of one candidate that are looked at
+constexpr std::uint64_t kSecondSeed = 1000;
+constexpr int kInstancesOfProof = 5;         // times as many instances as a form stood while it was made
+constexpr std::size_t kMostOccurrences = 8;  // pairs of one candidate that are looked at
 
 struct Candidate {
   std::string text;  // the pair as a rule with its literal attributes: what makes candidates the same
@@ -159,7 +161,10 @@ class Generator {
     JournalEntry entry;
     if (general.forms.empty()) return {JournalEntry::Verdict::contradicted, {}, general.why, true};
     for (const Rule& form : general.forms) {
-      ProofOutcome outcome = prove(form);
+      // Proofs are for the signatures that a few instances show: many more instances come first.
+      std::string why;
+      GeneraliseOptions many{options_.seed + kSecondSeed, kInstancesOfProof * options_.instances};
+      ProofOutcome outcome = plausible(form, many, &why) ? prove(form) : ProofOutcome{false, why, true};
       if (outcome.proved) return {JournalEntry::Verdict::kept, print(form), {}, false};
       if (entry.rule.empty() || (entry.wrong && !outcome.wrong))
         entry = {JournalEntry::Verdict::unproved, print(form), outcome.why, outcome.wrong};
