@@ -53,7 +53,7 @@ ordered_json family_json(const FamilyReport& f) {
           {"ill_typed", e.ill_typed}, {"duplicates", e.duplicates},
           {"terms", e.terms},         {"graphs_by_operators", e.graphs},
           {"classes", e.classes},     {"graphs_in_classes", e.class_graphs},
-          {"pairs", fates_json(f)},   {"wrong", f.wrong}};
+          {"pairs", fates_json(f)},   {"nonlinear_derived", f.nonlinear_derived}};
 }
 
 void print_json(const GenerateResult& result, std::int64_t proofs, const std::string& output) {
@@ -71,6 +71,7 @@ void print_json(const GenerateResult& result, std::int64_t proofs, const std::st
                                    {"kept", kept},
                                    {"contradicted", rejected_json(result.contradicted)},
                                    {"unproved", rejected_json(result.unproved)},
+                                   {"disproved", rejected_json(result.disproved)},
                                    {"families", families},
                                    {"directory", output}})
                          .dump(2));

@@ -160,7 +160,7 @@ PairPattern FamilyGraphs::pattern(int source, int target) const {
   return std::move(*pattern);
 }
 
-std::int64_t FamilyGraphs::add_rule(const Rule& rule, Roads kind) {
+FamilyGraphs::RuleRoads FamilyGraphs::roads_of(const Rule& rule) {
   Kinds needed{};
   for (std::size_t n = 0; n < rule.source_nodes; ++n) {
     Kinds k = kind_of(rule.nodes[n].op);
@@ -168,25 +168,29 @@ std::int64_t FamilyGraphs::add_rule(const Rule& rule, Roads kind) {
   }
   bool removes = std::all_of(rule.target_outputs.begin(), rule.target_outputs.end(),
                              [](PatternValue v) { return v.variable >= 0; });
-  auto add = [&](std::size_t from, int to) {
-    std::vector<std::int32_t>& roads = roads_[static_cast<std::size_t>(kind)][from];
-    if (std::find(roads.begin(), roads.end(), to) == roads.end()) roads.push_back(to);
-  };
-  std::int64_t wrong = 0;
+  RuleRoads result;
   for (std::size_t g = 0; g < flat_.size(); ++g) {
     if ((needed[0] & ~kinds_[g][0]) || (needed[1] & ~kinds_[g][1])) continue;
     for (TermGraph made : rewrite_term(graphs_.terms, rule, flat_[g], degrees_)) {
       auto same = [&](std::int32_t a, std::int32_t b) {
         return a < 0 || graphs_.terms.value(a).logical == graphs_.terms.value(b).logical;
       };
-      if (!same(made.first, flat_[g].first) || !same(made.second, flat_[g].second)) ++wrong;
+      if (!same(made.first, flat_[g].first) || !same(made.second, flat_[g].second)) ++result.wrong;
       auto found = index_.find(key_of(made));
       if (found == index_.end() || class_of_[static_cast<std::size_t>(found->second)] != class_of_[g]) continue;
-      add(g, found->second);
-      if (removes) add(static_cast<std::size_t>(found->second), static_cast<int>(g));
+      auto from = static_cast<std::int32_t>(g);
+      result.roads.emplace_back(from, found->second);
+      if (removes) result.roads.emplace_back(found->second, from);
     }
   }
-  return wrong;
+  return result;
+}
+
+void FamilyGraphs::add(const RuleRoads& found, Roads kind) {
+  for (auto [from, to] : found.roads) {
+    std::vector<std::int32_t>& roads = roads_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(from)];
+    if (std::find(roads.begin(), roads.end(), to) == roads.end()) roads.push_back(to);
+  }
 }
 
 std::vector<int> FamilyGraphs::reach(int from, int steps, Roads kind) const {

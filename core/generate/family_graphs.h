@@ -53,10 +53,14 @@ class FamilyGraphs {
   // Which rules a road needs: proved ones, or any that hold on instances.
   enum class Roads : std::uint8_t { proved, tested };
 
-  // Draws the rule's roads. Those of a rule that only removes operators, `combine(a, d, partition(a, d, x)) => x`, lead
-  // both ways: backward it introduces them at some value, which no rule can say, since sources are operators. Returns
-  // the number of results of another value than the graph's, which a sound rule never gives.
-  std::int64_t add_rule(const Rule& rule, Roads roads);
+  // Where the rule leads. Roads of a rule that only removes operators, `combine(a, d, partition(a, d, x)) => x`, lead
+  // both ways: backward it introduces them at some value, which no rule can say, since sources are operators.
+  struct RuleRoads {
+    std::vector<std::pair<std::int32_t, std::int32_t>> roads;
+    std::int64_t wrong = 0;  // results of another value than the graph's, which a sound rule never gives
+  };
+  RuleRoads roads_of(const Rule& rule);
+  void add(const RuleRoads& found, Roads kind);
   // A tested road between these two graphs alone.
   void add_road(int source, int target) { roads_[1][static_cast<std::size_t>(source)].push_back(target); }
 

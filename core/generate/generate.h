@@ -59,12 +59,12 @@ struct FamilyReport {
   EnumerationCounts enumeration;
   std::array<std::int64_t, kPairFates> pairs{};  // ordered pairs by PairFate, with the final rules
   std::int64_t nonlinear_derived = 0;            // of the nonlinear ones
-  std::int64_t wrong = 0;                        // results of kept rules that have another value: none, if all is well
 };
 
 struct GenerateResult {
   std::vector<GeneratedRule> kept;
   std::vector<RejectedCandidate> contradicted;  // no general form stood its instances
+  std::vector<RejectedCandidate> disproved;     // proved, and yet wrong on some graph: the prover has a fault
   std::vector<RejectedCandidate> unproved;      // stood them, but no proof was found
   std::vector<FamilyReport> families;
   std::int64_t shardings = 0;      // pairs of sharding.h

@@ -91,6 +91,14 @@ TEST_CASE("what a prover rejects is reported and not kept") {
   CHECK(result.completeness() < 1);
 }
 
+TEST_CASE("a proof does not make a wrong rule right") {
+  GenerateOptions options = of({relu_family()});
+  options.given = parse_rules("rule none relu(relu(x)) => relu(x)");  // wrong for the stand-in of relu: no road
+  GenerateResult result = generate(options);
+  CHECK(!texts(result).contains("  relu(relu(x)) => relu(x)\n"));
+  CHECK(result.completeness() >= 0.99);
+}
+
 TEST_CASE("rules and counts are the same with any number of threads") {
   GenerateOptions options = of(select_families(default_families(), {"relu", "transpose", "degrees"}));
   GenerateResult one = generate(options);
@@ -124,7 +132,7 @@ TEST_CASE("a generation that was cut off goes on to the same end") {
 TEST_CASE("every equal pair of the relu family is derived in three steps") {
   GenerateResult result = generate(of({relu_family()}));
   CHECK(result.completeness() >= 0.99);
-  for (const FamilyReport& f : result.families) CHECK(f.wrong == 0);
+  CHECK(result.disproved.empty());
 }
 
 TEST_CASE("shardings are those of the axis tables, both ways") {
