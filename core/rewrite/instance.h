@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,7 @@ struct SampleOptions {
   std::vector<int> degrees = {1, 1, 2, 3, 4, 6};  // that layouts and parameters are drawn from
   int tries = 400;                                // for each sample
   bool serial = false;                            // variables are not parallel
+  std::map<int, AttributeValue> attributes;       // given values, by attribute variable
 };
 
 // Random instances whose source is well-typed and whose conditions hold (the fault may be target or shapes). Operands

@@ -38,6 +38,7 @@ class Attempt {
         sizes_(facts.sizes()),
         options_(options),
         draw_(seed),
+        equal_size_(draw_.chance(25) ? draw_.of(kSizes) : 0),
         leaves_(rule.values.size()),
         nodes_(rule.source_nodes),
         attributes_(rule.attributes.size()),
@@ -45,6 +46,8 @@ class Attempt {
         results_(rule.source_nodes) {}
 
   Result<Instantiation> run() {
+    for (const auto& [variable, value] : options_.attributes)
+      attributes_.at(static_cast<std::size_t>(variable)) = value;
     for (std::size_t n = 0; n < rule_.source_nodes; ++n) {
       if (!computes(n)) continue;
       auto chosen = choose_logical(n);
@@ -90,17 +93,19 @@ class Attempt {
 
  private:
   bool computes(std::size_t n) const { return rule_.nodes[n].op->category() == OpCategory::compute; }
+  // In some attempts all sizes are equal: then transpositions and permutations of dimensions are well-typed anywhere.
+  std::int64_t size() { return equal_size_ ? equal_size_ : draw_.of(kSizes); }
   std::int64_t rank() { return 1 + draw_.below(options_.max_rank); }
   Dims random_dims(std::int64_t rank) {
     Dims dims;
-    for (std::int64_t i = 0; i < rank; ++i) dims.push_back(draw_.of(kSizes));
+    for (std::int64_t i = 0; i < rank; ++i) dims.push_back(size());
     return dims;
   }
 
   // ---- Logical shapes, in a graph without parallelism
 
   Dims fit(std::size_t v, Dims dims, ConditionFacts::Sizes& sizes) {
-    return facts_.fit(v, std::move(dims), sizes, [this] { return draw_.of(kSizes); });
+    return facts_.fit(v, std::move(dims), sizes, [this] { return size(); });
   }
 
   void add_leaf(std::size_t v, const Shape& shape) {
@@ -169,7 +174,15 @@ class Attempt {
                                   std::optional<AttributeValue> of_example) {
     if (node.op->category() == OpCategory::parallelization)
       return spec.name == "dim" ? draw_.below(2 + draw_.below(2)) : std::int64_t{draw_.of(options_.degrees)};
-    if (of_example && draw_.chance(80)) return *of_example;
+    // Flags are as often set as not, and lists of dimensions in any order: what an attribute decides must be seen.
+    if (spec.kind == AttributeKind::integer && spec.name.starts_with("transpose")) return draw_.below(2);
+    if (of_example && draw_.chance(80)) {
+      auto* list = std::get_if<std::vector<std::int64_t>>(&*of_example);
+      if (list && draw_.chance(40))
+        for (std::size_t i = list->size(); i > 1; --i)
+          std::swap((*list)[i - 1], (*list)[static_cast<std::size_t>(draw_.below(static_cast<std::int64_t>(i)))]);
+      return *of_example;
+    }
     switch (spec.kind) {
       case AttributeKind::integer:
         return draw_.below(4);
@@ -270,7 +283,7 @@ class Attempt {
     std::vector<Shape> shapes = example.inputs;
     if (table.ok()) {
       for (Axis& axis : table->axes)
-        if (axis.size > 1 && axis.role != AxisRole::window && draw_.chance(40)) axis.size = draw_.of(kSizes);
+        if (axis.size > 1 && axis.role != AxisRole::window && (equal_size_ || draw_.chance(40))) axis.size = size();
       for (std::size_t i = 0; i < operands.size(); ++i) {
         if (!operands[i] || operands[i]->dims.size() != table->inputs[i].dims.size()) continue;
         for (std::size_t j = 0; j < operands[i]->dims.size(); ++j) {
@@ -296,7 +309,7 @@ class Attempt {
       shapes[i] = operands[i] ? *operands[i] : like;
       if (operands[i]) continue;
       for (std::int64_t& size : shapes[i].dims)
-        if (draw_.chance(15)) size = draw_.of(kSizes);
+        if (draw_.chance(15)) size = this->size();
       if (draw_.chance(20) && shapes[i].dims.size() > 1)
         shapes[i].dims.erase(
             shapes[i].dims.begin(),
@@ -558,6 +571,7 @@ class Attempt {
   ConditionFacts::Sizes sizes_;
   const SampleOptions& options_;
   Draw draw_;
+  std::int64_t equal_size_;                                // 0: sizes differ
   Pcg pcg_;                                                // logical
   std::vector<ValueRef> leaves_;                           // by value variable
   std::vector<NodeId> nodes_;                              // by source node

@@ -38,7 +38,7 @@ const std::vector<Rule>& rule_library() {
     std::vector<Rule> all;
     for (const RuleFile& file : rule_files()) {
       std::vector<Rule> proved = file.rules;
-      if (!file.proofs.empty()) require_proofs(proved, file.proofs, fmt::format("rules/{}.rules", file.name));
+      require_proofs(proved, file.proofs, fmt::format("rules/{}.rules", file.name));
       std::move(proved.begin(), proved.end(), std::back_inserter(all));
     }
     return all;

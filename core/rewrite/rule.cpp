@@ -160,8 +160,13 @@ std::string_view to_string(Proof proof) {
 
 bool Rule::algebraic() const {
   auto computes = [](const PatternNode& node) { return node.op->category() == OpCategory::compute; };
+  auto lays_out = [](const PatternNode& node) {
+    return node.op->category() == OpCategory::parallelization && node.op->name() != "reduce" &&
+           node.op->name() != "stack_partials";
+  };
   auto end = nodes.begin() + static_cast<std::ptrdiff_t>(source_nodes);
-  return parameters.empty() && std::any_of(nodes.begin(), end, computes);
+  return parameters.empty() && std::any_of(nodes.begin(), end, computes) &&
+         std::none_of(nodes.begin(), nodes.end(), lays_out);
 }
 
 std::string print(const Rule& rule) { return RulePrinter(rule).run(); }

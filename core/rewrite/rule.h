@@ -73,7 +73,7 @@ struct Rule {
   std::vector<int> parameters;          // attribute variables that the source does not bind: chosen at application
   Proof proof = Proof::unproved;
 
-  // Rewrites computations and leaves nothing to choose: what substitution search applies as it stands.
+  // Rewrites computations, not their layouts, and leaves nothing to choose: what search applies as it stands.
   bool algebraic() const;
 };
 

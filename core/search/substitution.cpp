@@ -24,7 +24,8 @@ struct Open {
   bool operator<(const Open& other) const { return cost != other.cost ? cost < other.cost : hash < other.hash; }
 };
 
-constexpr std::size_t kRewritingsKept = 24;  // of one state: those with the least work
+constexpr std::size_t kRewritingsKept = 8;  // of one state: those with the least work
+constexpr int kRewritingShare = 4;          // of the budget, one in so many may go to rewritings
 
 std::vector<Move> layout_moves(const Pcg& pcg, const SubstitutionOptions& options) {
   std::vector<Move> moves;
@@ -145,7 +146,7 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
   std::set<Open> open;
   std::set<Hash> seen;
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
-  int scored = 0;
+  int scored = 0, rewritten = 0;
   // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that
   // order: the same with any number of threads.
   auto consider = [&](std::vector<std::optional<State>> states) {
@@ -188,9 +189,12 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
       auto moved = apply_move(next.found.state, moves[i]);
       if (moved.ok() && most_tasks(moved->pcg) <= options.devices) states[i] = std::move(*moved);
     });
-    auto rewritten = rewritings(next.found.state, options, evaluator.cost().topology().specs.at(0));
-    std::move(rewritten.begin(), rewritten.end(), std::back_inserter(states));
     consider(std::move(states));
+    if (rewritten < options.budget / kRewritingShare) {
+      int before = scored;
+      consider(rewritings(next.found.state, options, evaluator.cost().topology().specs.at(0)));
+      rewritten += scored - before;
+    }
     if (scored >= options.budget) {
       result.stopped_because = fmt::format("budget of {} candidates", options.budget);
       break;

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include <z3.h>
@@ -106,12 +107,37 @@ std::optional<std::string> idle_degree(const Rule& rule, const Sample& found) {
   return std::nullopt;
 }
 
+// Values that an attribute variable of computations may well have and that decide what they compute: flags and numbers
+// of groups, orders of dimensions. Chance alone finds some of them rarely, where only special shapes are well-typed.
+std::vector<std::pair<int, AttributeValue>> deciding_values(const Rule& rule) {
+  std::vector<std::pair<int, AttributeValue>> values;
+  std::set<int> seen;
+  for (const PatternNode& node : rule.nodes) {
+    auto specs = node.op->attributes();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (node.op->category() != OpCategory::compute || !node.attributes[i]) continue;
+      const Expression& e = *node.attributes[i];
+      if (e.kind != Expression::Kind::variable || !seen.insert(e.variable).second) continue;
+      if (specs[i].kind == AttributeKind::integer && !specs[i].required)
+        for (std::int64_t v : {0, 1, 2}) values.emplace_back(e.variable, v);
+      if (specs[i].kind == AttributeKind::integers && node.op->name() == "transpose")
+        for (std::int64_t rank : {2, 3, 4}) {
+          std::vector<std::int64_t> order(static_cast<std::size_t>(rank));
+          std::iota(order.begin(), order.end(), 0);
+          do values.emplace_back(e.variable, order);
+          while (std::next_permutation(order.begin(), order.end()));
+        }
+    }
+  }
+  return values;
+}
+
 Sample sample(const Rule& rule, const VerifyOptions& options) {
   Sample found;
-  auto draw = [&](const SampleOptions& sampling) {
+  auto draw = [&](const SampleOptions& sampling, int instances) {
     InstanceSampler sampler(rule, sampling);
     int typed = 0;
-    for (int i = 0; i < 3 * options.instances && typed < options.instances; ++i) {
+    for (int i = 0; i < 3 * instances && typed < instances; ++i) {
       auto instance = sampler.next();
       if (!instance) {
         found.obstacle = sampler.obstacle();
@@ -124,10 +150,15 @@ Sample sample(const Rule& rule, const VerifyOptions& options) {
   };
   SampleOptions sampling;
   sampling.seed = options.seed;
-  draw(sampling);
+  draw(sampling, options.instances);
   if (!found.typed.empty() && idle_degree(rule, found)) {
     sampling.degrees = {2, 3, 4, 6};
-    draw(sampling);
+    draw(sampling, options.instances);
+  }
+  auto deciding = deciding_values(rule);
+  for (const auto& value : deciding) {
+    sampling.attributes = {value};
+    draw(sampling, std::max(options.instances / 4, 4));
   }
   add_variants(rule, found);
   auto smaller = [](const Instantiation& a, const Instantiation& b) {
