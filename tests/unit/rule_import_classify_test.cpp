@@ -5,6 +5,7 @@
 #include "core/graph/evaluate.h"
 #include "core/graph/text.h"
 #include "core/rewrite/import/classify.h"
+#include "core/rewrite/library.h"
 #include "core/rewrite/rule_text.h"
 #include "core/verify/verify.h"
 #include "tests/support/peer_files.h"
@@ -109,22 +110,11 @@ TEST_CASE("what can not be rewritten is ill-typed or unsupported, with the reaso
   CHECK(classified(peer_rule({replicate(1, {-1})}, {replicate(1, {-1})})).verdict == ImportVerdict::unsupported);
 }
 
-// A small library from which the rules of peers follow.
-std::vector<Rule> covering_rules() { return load_rules(UNITY_SOURCE_DIR "/tests/data/rules/covering.rules"); }
-
-TEST_CASE("the rules from which those of peers follow are proved themselves") {
-  for (const Rule& rule : covering_rules()) {
-    Verification found = verify(rule);
-    INFO(rule.name << ": " << found.why);
-    CHECK(found.verdict == Verdict::proved);
-  }
-}
-
-// How many rules of a file have each verdict. What is proved follows from the small library, and is evaluated once
+// How many rules of a file have each verdict. What is proved follows from the library, and is evaluated once
 // more, at instances of another seed.
 std::map<ImportVerdict, int> checked_counts(const PeerFile& file) {
   std::map<ImportVerdict, int> counts;
-  for (const ImportedRule& rule : classify(file, prover, covering_rules())) {
+  for (const ImportedRule& rule : classify(file, prover, rule_library())) {
     ++counts[rule.verdict];
     if (rule.verdict != ImportVerdict::proved) continue;
     INFO(rule.text);
