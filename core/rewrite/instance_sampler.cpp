@@ -540,7 +540,7 @@ class Attempt {
     }
     bool fresh_partial = random && sharding.passing == 1 && table.linearity != Linearity::none && draw_.chance(20);
     if (fresh_partial) sharding.passing = draw_.of(options_.degrees);
-    sharding.copies = random && draw_.chance(25) ? draw_.of(options_.degrees) : draw_.chance(50) ? copies : 1;
+    sharding.copies = random && draw_.chance(50) ? draw_.of(options_.degrees) : draw_.chance(50) ? copies : 1;
     for (std::size_t i = 0; i < known.size(); ++i) {
       if (!known[i] || table.inputs[i].shape_only) continue;
       Sharding once = sharding;
