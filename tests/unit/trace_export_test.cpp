@@ -97,7 +97,7 @@ TEST_CASE("the Perfetto export has an event for each span, with picoseconds kept
     arrow_ends += e["ph"] == "s" || e["ph"] == "f";
   }
   CHECK(complete == 4);
-  CHECK(counters == 4);   // two of memory, two of the link
+  CHECK(counters == 4);  // two of memory, two of the link
   CHECK_THAT(text, Contains(R"("ts":0.000000,"args":{"weight":100,"activation":900}})"));
   CHECK_THAT(text, Contains(R"("ts":0.000060,"args":{"weight":100,"activation":300}})"));
   CHECK(processes == 3);  // two devices, and the links
