@@ -78,11 +78,22 @@ std::map<std::string, LogicalTensor> gradients(const Pcg& serial, const LeafValu
   return result;
 }
 
+// A variance is never negative, and batch norm takes a negative one for zero in real arithmetic.
+void make_variances_positive(const Pcg& pcg, LeafValues& leaves) {
+  for (const Node& node : pcg.nodes()) {
+    if (node.op->name() != "batch_norm" || !pcg[node.inputs[2].node].is_leaf()) continue;
+    LogicalTensor& variance = leaves.at(pcg[node.inputs[2].node].name);
+    for (std::int64_t i = 0; i < variance.elements(); ++i)
+      variance.as<double>()[i] = std::abs(variance.as<double>()[i]);
+  }
+}
+
 // A graph, with what its rewritings must keep.
 struct Original {
   explicit Original(Pcg graph, bool is_instance) : pcg(std::move(graph)), instance(is_instance) {
     Pcg serial = test::erased(pcg, instance).value();
     leaves = random_leaves(serial, {});
+    make_variances_positive(serial, leaves);
     gradient = gradients(serial, leaves);
     EvaluateOptions exact{DType::mod, 7, 0};
     exact_leaves = random_leaves(pcg, exact);
