@@ -13,7 +13,12 @@
 #include "cli/lowered.h"
 #include "cli/table.h"
 #include "core/base/random.h"
+#include "core/generate/enumerate.h"
+#include "core/models/models.h"
+#include "core/rewrite/library.h"
+#include "core/rewrite/match.h"
 #include "core/search/mapping_search.h"
+#include "core/verify/verify.h"
 #include "simulator/folding/folded.h"
 #include "simulator/incremental/resimulate.h"
 #include "simulator/network/transfers.h"
@@ -236,8 +241,48 @@ std::vector<Figure> bench_simulator(const Options& o) {
   return figures;
 }
 
+// Of the library: its proofs; of the generator: all its graphs; of the matcher: all rules on BERT-Large.
+std::vector<Figure> bench_rules() {
+  std::vector<Figure> figures;
+  auto seconds_of = [](const std::function<void()>& run) {
+    std::clock_t begin = std::clock();
+    run();
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  std::vector<double> proofs;
+  double all = 0;
+  for (const Rule& rule : rule_library()) {
+    proofs.push_back(seconds_of([&] { verify(rule); }));
+    all += proofs.back();
+  }
+  std::sort(proofs.begin(), proofs.end());
+  figures.push_back({"library_rules", "", static_cast<double>(proofs.size())});
+  figures.push_back({"proofs_seconds", "s", all});
+  figures.push_back({"proof_median_seconds", "s", proofs[proofs.size() / 2]});
+  figures.push_back({"proof_longest_seconds", "s", proofs.back()});
+
+  std::int64_t graphs = 0;
+  double enumeration = seconds_of([&] {
+    for (Family& family : default_families())
+      for (std::int64_t n : enumerate(family).counts.graphs) graphs += n;
+  });
+  figures.push_back({"enumerated_graphs", "", static_cast<double>(graphs)});
+  figures.push_back({"enumerated_graphs_per_second", "", static_cast<double>(graphs) / enumeration});
+
+  Pcg model = build_model({"bert-large", {}});
+  std::int64_t matches = 0;
+  double matching = median_seconds([&] {
+    MatchIndex index(model);
+    matches = 0;
+    for (const Rule& rule : rule_library()) matches += static_cast<std::int64_t>(find_matches(index, rule).size());
+  });
+  figures.push_back({"bert_large_matches", "", static_cast<double>(matches)});
+  figures.push_back({"bert_large_matching_seconds", "s", matching});
+  return figures;
+}
+
 void bench(const Options& o) {
-  std::vector<Figure> figures = bench_simulator(o);
+  std::vector<Figure> figures = o.what == "rules" ? bench_rules() : bench_simulator(o);
   if (o.json) {
     nlohmann::ordered_json out;
     for (const Figure& f : figures) out[f.key] = f.value;
@@ -256,10 +301,14 @@ void add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* command = add_command(app, "bench", "Measure Unity's own speed on this machine",
                                   "  unity bench simulator\n"
+                                  "  unity bench rules\n"
                                   "  unity bench simulator --json");
-  command->add_option("WHAT", o->what, "simulator: events and transfers per second, and BERT-Large on 192 GPUs")
+  command
+      ->add_option("WHAT", o->what,
+                   "simulator: events and transfers per second, and BERT-Large on 192 GPUs; rules: proofs, "
+                   "enumeration, matching")
       ->required()
-      ->check(CLI::IsMember({"simulator"}));
+      ->check(CLI::IsMember({"simulator", "rules"}));
   command->add_flag("--large", o->large, "BERT-Large on 4,096 GPUs, too: takes minutes and 16 GB of memory");
   add_json(*command, o->json);
   command->callback([o] { bench(*o); });
