@@ -180,7 +180,7 @@ void add_rules_generate(CLI::App& rules) {
   auto o = std::make_shared<Options>();
   o->verify.seconds = 1;  // what takes longer is seldom proved at all
   CLI::App* command = add_command(rules, "generate", "Enumerate graphs, pair equal ones, and prove the rules they give",
-                                  "  unity rules generate -o core/rewrite/rules\n"
+                                  "  unity rules generate -o rules\n"
                                   "  unity rules generate --families parallelization --json\n"
                                   "  unity rules generate --exhaustive --resume work -o rules");
   command->add_option("-o,--output", o->output,

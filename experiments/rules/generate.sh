@@ -3,7 +3,7 @@
 set -euo pipefail
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 unity="${UNITY:-$root/build/release/bin/unity}"
-output="$root/core/rewrite/rules"
+output="$root/out/rules"
 for argument in "$@"; do
   [[ "$argument" == --exhaustive ]] && output="$root/out/exhaustive-rules"
 done
