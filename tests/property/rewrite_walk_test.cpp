@@ -7,20 +7,13 @@
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/library.h"
 #include "core/rewrite/normalize.h"
+#include "tests/support/dice.h"
 #include "tests/support/rewrite_check.h"
 
 namespace unity {
 namespace {
 
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : key_(RandomKey(seed)) {}
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_below(key_, next_++, n)); }
-
- private:
-  RandomKey key_;
-  std::uint64_t next_ = 0;
-};
+using test::Dice;
 
 // One random rewriting; an error when it does not apply.
 Result<Pcg> step(const Pcg& pcg, Dice& dice) {

@@ -15,6 +15,7 @@
 #include "core/rewrite/derive.h"
 #include "core/rewrite/instance.h"
 #include "core/rewrite/library.h"
+#include "tests/support/dice.h"
 #include "tests/support/erased.h"
 #include "tests/support/rewrite_check.h"
 #include "tests/support/seed.h"
@@ -53,15 +54,7 @@ std::vector<ModelSpec> models() {
           {"xdl", {{"batch", 6}, {"rows", 12}, {"width", 12}, {"hidden", 12}}}};
 }
 
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : key_(RandomKey(seed)) {}
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_below(key_, next_++, n)); }
-
- private:
-  RandomKey key_;
-  std::uint64_t next_ = 0;
-};
+using test::Dice;
 
 // The gradient of every weight, by name. None where an operator has no gradient.
 std::map<std::string, LogicalTensor> gradients(const Pcg& serial, const LeafValues& leaves) {
