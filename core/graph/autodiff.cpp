@@ -120,7 +120,7 @@ std::vector<bool> needs_gradient(const Pcg& pcg) {
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& node = pcg.nodes()[i];
     from_weight[i] = node.op->trainable();
-    for (ValueRef v : node.op->detached() ? std::vector<ValueRef>() : node.inputs)
+    for (ValueRef v : node.op->detached(node.attributes) ? std::vector<ValueRef>() : node.inputs)
       from_weight[i] = from_weight[i] || (from_weight[v.node.index()] && differentiable(pcg, v));
   }
   if (!pcg.outputs().empty()) to_loss[pcg.outputs()[0].node.index()] = true;

@@ -60,11 +60,25 @@ void CrossEntropy::reference(const OpCall& call) const {
     std::vector<T> e(static_cast<std::size_t>(c));
     for (std::int64_t r = 0; r < row_count(logits); ++r) {
       const T* x = logits.as<T>() + r * c;
-      auto [sum, shift] = exponentials(x, c, e.data());
+      auto [sum, shift] = exponentials(x, c, e.data(), true);
       loss += num::apply(num::Function::log, sum) + shift - x[checked_label(call.inputs[1], r, c)];
     }
     *call.outputs[0].as<T>() = loss * constant<T>(1.0 / static_cast<double>(global_rows(logits)));
   });
+}
+
+std::string_view CrossEntropy::axioms() const {
+  return R"(
+axiom cross_entropy_definition_of_rows
+  let m = reduce_max([1], x, detached=1)
+  cross_entropy(x, y) = reduce_mean([0], sub(add(log(reduce_sum([1], exp(sub(x, reshape([dim(x, 0), 1], m))))), m), pick(x, y)))
+  where rank(x) == 2
+
+axiom cross_entropy_definition_of_sequences
+  let m = reduce_max([2], x, detached=1)
+  cross_entropy(x, y) = reduce_mean([0, 1], sub(add(log(reduce_sum([2], exp(sub(x, reshape([dim(x, 0), dim(x, 1), 1], m))))), m), pick(x, y)))
+  where rank(x) == 3
+)";
 }
 
 std::vector<Example> CrossEntropy::examples() const {

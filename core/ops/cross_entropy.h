@@ -16,6 +16,7 @@ class CrossEntropy final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
+  std::string_view axioms() const override;
   std::vector<Example> examples() const override;
   std::optional<std::int64_t> index_bound(const Attributes& attributes, std::span<const Shape> inputs,
                                           std::size_t operand) const override;

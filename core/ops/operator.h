@@ -177,8 +177,8 @@ class Operator {
   virtual bool stored() const { return false; }
   virtual bool trainable() const { return false; }
 
-  // No gradient flows through it, though it has real results (a routing decision).
-  virtual bool detached() const { return false; }
+  // No gradient flows through it, though it has real results (a routing decision, the shift of an exponential).
+  virtual bool detached(const Attributes& /*attributes*/) const { return false; }
 
   // Result `output` is the next value of the state that operand i holds: written back after each iteration of training.
   virtual std::optional<int> new_state(int /*output*/) const { return std::nullopt; }

@@ -35,18 +35,25 @@ Result<Walks> walks_of(std::string_view op, const Dims& dims, const Shape& x) {
 
 }  // namespace
 
-std::vector<AttributeSpec> ReduceMax::attributes() const { return kDims; }
+std::vector<AttributeSpec> ReduceMax::attributes() const {
+  return {kDims[0], {"detached", AttributeKind::integer, false, std::int64_t{0}}};
+}
 
 Result<AxisTable> ReduceMax::axes(const Attributes& a, std::span<const Shape> in) const {
   UNITY_TRY(expect_real(name(), in));
+  if (std::int64_t flag = int_attribute(a, 1); flag != 0 && flag != 1)
+    return fail("{}: detached is {}, expected 0 or 1", name(), flag);
   Walks w = UNITY_TRY(walks_of(name(), ints_attribute(a, 0), in[0]));
+  for (Axis& axis : w.table.axes)
+    if (detached(a) && axis.role == AxisRole::whole) axis.role = AxisRole::reduction, axis.monoid = Monoid::max;
   w.table.inputs = {w.x};
   w.table.outputs = {w.y};
   return w.table;
 }
 
 void ReduceMax::gradient(const Attributes& a, GradientBuilder& g) const {
-  g.set_input_gradient(0, g.apply("reduce_max_gradient", a, {g.input(0), g.output(), g.output_gradient()}));
+  if (detached(a)) return;
+  g.set_input_gradient(0, g.apply("reduce_max_gradient", {a[0]}, {g.input(0), g.output(), g.output_gradient()}));
 }
 
 void ReduceMax::reference(const OpCall& call) const {
@@ -63,7 +70,10 @@ void ReduceMax::reference(const OpCall& call) const {
 }
 
 std::vector<Example> ReduceMax::examples() const {
-  return {{{Dims{1}}, {{{4, 6}, DType::f32}}}, {{Dims{0, 2}}, {{{2, 4, 6}, DType::f32}}}};
+  return {{{Dims{1}}, {{{4, 6}, DType::f32}}},
+          {{Dims{0, 2}}, {{{2, 4, 6}, DType::f32}}},
+          {{Dims{1}, std::int64_t{1}}, {{{4, 6}, DType::f32}}},
+          {{Dims{0, 2}, std::int64_t{1}}, {{{2, 4, 6}, DType::f32}}}};
 }
 UNITY_DEFINE_OPERATOR(reduce_max, ReduceMax)
 

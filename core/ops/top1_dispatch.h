@@ -17,7 +17,7 @@ class Top1Dispatch final : public Operator {
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
-  bool detached() const override { return true; }
+  bool detached(const Attributes&) const override { return true; }
 };
 
 }  // namespace unity

@@ -49,6 +49,7 @@ class Lowering {
 
   void find_needs();
   Result<void> check_mappings() const;
+  Result<void> check_outputs() const;
   void lower_leaf(NodeId id);
   void lower_parallelization(NodeId id);
   void lower_compute(NodeId id);
@@ -102,7 +103,7 @@ void Lowering::find_needs() {
     const Node& n = pcg_.nodes()[i];
     if (n.is_leaf()) {
       needs_[i] = n.op->trainable();
-    } else if (!n.op->detached()) {
+    } else if (!n.op->detached(n.attributes)) {
       for (ValueRef v : n.inputs)
         needs_[i] = needs_[i] || (needs_[v.node.index()] && pcg_.shape(v).dtype != DType::i32);
     }
@@ -146,6 +147,15 @@ void Lowering::find_used() {
   }
 }
 
+// Who reads an output adds up the summands that it is held in.
+Result<void> Lowering::check_outputs() const {
+  for (ValueRef v : pcg_.outputs())
+    if (const ParallelShape& shape = pcg_.shape(v); shape.partials > 1 && shape.monoid != Monoid::sum)
+      return fail("output {} is {}, expected it reduced: its parts are no summands", pcg_[v.node].name,
+                  to_string(shape));
+  return {};
+}
+
 Result<void> Lowering::check_mappings() const {
   if (mappings_.size() != pcg_.size())
     return fail("plan has {} mappings, expected one for each of {} nodes", mappings_.size(), pcg_.size());
@@ -162,6 +172,7 @@ Result<void> Lowering::check_mappings() const {
 
 Result<Program> Lowering::run() {
   UNITY_TRY_VOID(check_mappings());
+  UNITY_TRY_VOID(check_outputs());
   program_.name = pcg_.name();
   program_.devices = static_cast<int>(topology_.device_count());
   program_.optimizer = options_.optimizer;
@@ -385,8 +396,13 @@ void Lowering::lower_compute(NodeId id) {
     Shape shape = n.outputs[o].shape();
     std::string name = table.outputs.size() > 1 ? fmt::format("{}.{}", n.name, o) : n.name;
     std::int32_t tensor = emitter_.tensor({name, shape.dims, shape.dtype, n.origin, -1});
-    views.push_back(
-        {movements_.add_placement({name, shape.dims, shape.dtype, tensor, -1, needs_[id.index()], {}}), 1, false});
+    // What is reduced is of one kind: an operator's reduction axes all add up, or all take the largest.
+    bool largest = std::any_of(table.axes.begin(), table.axes.end(), [](const Axis& axis) {
+      return axis.role == AxisRole::reduction && axis.monoid == Monoid::max;
+    });
+    Placement value{name, shape.dims, shape.dtype, tensor, -1, needs_[id.index()], {}};
+    if (largest) value.monoid = Monoid::max;
+    views.push_back({movements_.add_placement(std::move(value)), 1, false});
   }
   std::int32_t op = program_op(*n.op, n.attributes, table, n.origin, n.name);
   for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -445,8 +461,16 @@ void Lowering::collect_outputs() {
     const View& view = views_[v.node.index()][static_cast<std::size_t>(v.output)];
     const Placement& value = movements_.placement(view.placement);
     ProgramOutput out{value.name, value.dims, {}};
-    for (const PieceRef& ref : value.pieces) {
-      if (ref.copy == 0) out.buffers.push_back(movements_.piece(ref.piece).buffer);
+    if (value.monoid == Monoid::max && view.sum > 1) {
+      // Who reads an output adds up its summands; the largest of them is found here.
+      std::vector<Requirement> whole;
+      for (const PieceRef& ref : value.pieces)
+        if (ref.copy == 0 && ref.partial == 0)
+          whole.push_back({movements_.piece(ref.piece).device, movements_.piece(ref.piece).box, 0});
+      for (PieceIndex p : provide(view, whole)) out.buffers.push_back(movements_.piece(p).buffer);
+    } else {
+      for (const PieceRef& ref : value.pieces)
+        if (ref.copy == 0) out.buffers.push_back(movements_.piece(ref.piece).buffer);
     }
     program_.outputs.push_back(std::move(out));
   }

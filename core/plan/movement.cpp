@@ -78,6 +78,7 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
   struct Group {
     std::map<int, std::vector<PieceIndex>> by_copy;
   };
+  const Monoid monoid = placement(value).monoid;
   std::map<std::pair<int, Box>, Group, decltype([](const auto& a, const auto& b) {
              return a.first != b.first ? a.first < b.first : BoxLess()(a.second, b.second);
            })>
@@ -104,14 +105,7 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
           continue;
         }
         PieceIndex target = new_piece(value, device, box, partial, copy);
-        for (std::size_t i = 0; i < local.size(); ++i) {
-          TaskList after = piece(local[i]).writers;
-          append(after, piece(target).writers);
-          piece(target).writers = {i == 0
-                                       ? emitter_.copy(piece(local[i]).buffer, piece(target).buffer, box, after)
-                                       : emitter_.accumulate(piece(local[i]).buffer, piece(target).buffer, box, after)};
-        }
-        movements_.push_back({Movement::Kind::add_up, {}, local, {target}, {box}, {}, value});
+        add_up_here(value, local, target);
         members.push_back(target);
       }
       members_of_copy.push_back(std::move(members));
@@ -156,23 +150,55 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
           pieces[i] = inside[piece(members[i]).device][0];
           targets[i] = new_piece(value, piece(members[i]).device, pieces[i], partial, copy);
         }
-        emit_collective(value, CollectiveKind::reduce_scatter, members, targets, pieces);
+        emit_collective(value, CollectiveKind::reduce_scatter, members, targets, pieces, {}, monoid);
       } else if (inside.size() >= 2) {
         for (std::size_t i = 0; i < members.size(); ++i)
           targets[i] = new_piece(value, piece(members[i]).device, box, partial, copy);
-        emit_collective(value, CollectiveKind::all_reduce, members, targets, pieces);
+        emit_collective(value, CollectiveKind::all_reduce, members, targets, pieces, {}, monoid);
       } else {
         std::vector<PieceIndex> ordered = members;  // the root comes first
         if (!inside.empty())
           std::stable_partition(ordered.begin(), ordered.end(),
                                 [&](PieceIndex m) { return piece(m).device == inside.begin()->first; });
         targets[0] = new_piece(value, piece(ordered[0]).device, box, partial, copy);
-        emit_collective(value, CollectiveKind::reduce, ordered, targets, pieces);
+        emit_collective(value, CollectiveKind::reduce, ordered, targets, pieces, {}, monoid);
       }
       for (PieceIndex t : targets)
         if (t >= 0) summed.push_back({t, partial, copy});
     }
   }
+}
+
+// Summands of one box on one device: target = their sum, or their maximum.
+void Movements::add_up_here(PlacementIndex value, const std::vector<PieceIndex>& summands, PieceIndex target) {
+  const Box box = piece(target).box;
+  if (placement(value).monoid == Monoid::sum) {
+    for (PieceIndex s : summands) {
+      TaskList after = piece(s).writers;
+      append(after, piece(target).writers);
+      piece(target).writers = {s == summands[0]
+                                   ? emitter_.copy(piece(s).buffer, piece(target).buffer, box, after)
+                                   : emitter_.accumulate(piece(s).buffer, piece(target).buffer, box, after)};
+    }
+  } else {
+    if (maximum_ < 0) {
+      maximum_ = static_cast<std::int32_t>(emitter_.program().ops.size());
+      emitter_.program().ops.push_back({&get_operator("maximum"), {}, {}, "largest", 2, {false, false}});
+    }
+    BufferId largest = piece(summands[0]).buffer;
+    TaskList after = piece(summands[0]).writers;
+    for (std::size_t i = 1; i < summands.size(); ++i) {
+      append(after, piece(summands[i]).writers);
+      BufferId next = i + 1 == summands.size() ? piece(target).buffer
+                                               : emitter_.buffer(placement(value).tensor, piece(target).device, box,
+                                                                 BufferCategory::activation, piece(target).partial);
+      after = {emitter_.compute(maximum_, piece(target).device, {largest, piece(summands[i]).buffer}, {next}, after,
+                                static_cast<double>(box.elements()))};
+      largest = next;
+    }
+    piece(target).writers = after;
+  }
+  movements_.push_back({Movement::Kind::add_up, {}, summands, {target}, {box}, {}, value});
 }
 
 void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& sources,
@@ -308,8 +334,12 @@ void Movements::emit_local(PlacementIndex value, PieceIndex source, PieceIndex t
 
 void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
                                 std::vector<PieceIndex> targets, std::vector<Box> pieces,
-                                std::vector<Exchange> exchanges) {
-  Communication c{.kind = kind, .exchanges = exchanges, .dtype = placement(value).dtype, .name = placement(value).name};
+                                std::vector<Exchange> exchanges, Monoid monoid) {
+  Communication c{.kind = kind,
+                  .monoid = monoid,
+                  .exchanges = exchanges,
+                  .dtype = placement(value).dtype,
+                  .name = placement(value).name};
   TaskList after;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     Participant p;
@@ -388,6 +418,8 @@ Movements::Gradient Movements::gradient_or_zero(PlacementIndex value, PieceIndex
 void Movements::emit_adjoint(std::size_t index) {
   const Movement& m = movements_[index];
   if (!placement(m.placement).needs_gradient) return;
+  UNITY_CHECK(placement(m.placement).monoid == Monoid::sum, "{}: a gradient of partial maxima",
+              placement(m.placement).name);
   // Reading a gradient consumes it: a target's gradient is complete when its adjoint movement is emitted.
   bool any = std::any_of(m.targets.begin(), m.targets.end(),
                          [&](PieceIndex t) { return t >= 0 && !piece(t).contributions.empty(); });

@@ -47,7 +47,7 @@ struct PieceRef {
   int copy = 0;
 };
 
-// A value of the PCG and where it is held.
+// A value of the PCG and where it is held. Partial maxima (monoid) are of values through which no gradient flows.
 struct Placement {
   std::string name;
   Dims dims;
@@ -56,6 +56,7 @@ struct Placement {
   std::int32_t gradient_tensor = -1;  // made when first needed
   bool needs_gradient = false;
   std::vector<PieceRef> pieces;
+  Monoid monoid = Monoid::sum;  // of summands
 };
 using PlacementIndex = std::int32_t;
 
@@ -129,13 +130,15 @@ class Movements {
   PieceIndex new_piece(PlacementIndex value, DeviceId device, const Box& box, int partial, int copy);
   void add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open,
                        std::vector<PieceRef>& summed);
+  void add_up_here(PlacementIndex value, const std::vector<PieceIndex>& summands, PieceIndex target);
   void redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
                     std::vector<PieceIndex>& result);
   void emit_component(PlacementIndex value, const std::vector<Requirement>& open,
                       const std::vector<PieceIndex>& targets, const std::vector<Transfer>& transfers);
   void emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box);
   void emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
-                       std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges = {});
+                       std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges = {},
+                       Monoid monoid = Monoid::sum);
 
   Emitter& emitter_;
   const Topology& topology_;
@@ -143,6 +146,7 @@ class Movements {
   std::deque<Piece> pieces_;
   std::deque<Movement> movements_;
   std::unordered_map<std::int64_t, Met> met_;
+  std::int32_t maximum_ = -1;  // of Program::ops, once made
 };
 
 }  // namespace unity

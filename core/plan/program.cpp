@@ -238,7 +238,7 @@ Hash program_hash(const Program& p) {
                                                  static_cast<Hash>(b.category));
   for (const ProgramOp& op : p.ops) h = combine(combine(h, hash_text(op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
-    h = combine(h, static_cast<Hash>(c.kind));
+    h = combine(h, static_cast<Hash>(c.monoid) << 8 | static_cast<Hash>(c.kind));
     for (std::size_t part = 0; part < c.part_count(); ++part)
       for (const Participant& q : c.part(part))
         h = combine(combine(h, hash_box(q.piece)),
@@ -292,6 +292,7 @@ std::string program_to_json(const Program& p) {
                           {"piece", box_json(q.piece)}});
         return list;
       };
+      if (c.monoid == Monoid::max) task["reduces"] = "max";
       task["participants"] = participants(c.participants);
       for (const std::vector<Participant>& part : c.joined) task["joined"].push_back(participants(part));
       for (const Exchange& e : c.exchanges)

@@ -11,10 +11,18 @@ namespace {
 
 constexpr double kRounding = 1e-9;  // of sums of a few dozen numbers of about 1
 
-// A leaf laid out as the shape says.
+// A leaf laid out as the shape says. Partial maxima are those of a leaf with a dimension more, of which each part has
+// one element.
 Result<ValueRef> add_variable(Pcg& pcg, const std::string& name, const ParallelShape& shape) {
-  if (shape.partials > 1 && shape.monoid != Monoid::sum)
-    return fail("{}: found partial maxima, expected partial sums", name);
+  if (shape.partials > 1 && shape.monoid == Monoid::max) {
+    ParallelShape of = shape;
+    of.dims.insert(of.dims.begin(), {shape.partials, shape.partials, 1});
+    of.partials = 1, of.monoid = Monoid::sum;
+    ValueRef leaf = UNITY_TRY(add_variable(pcg, name, of));
+    NodeId largest = UNITY_TRY(pcg.try_add(get_operator("reduce_max"), {Dims{0}, std::int64_t{1}}, {leaf},
+                                           OriginId(static_cast<std::int64_t>(pcg.size())), {}));
+    return ValueRef{largest, 0};
+  }
   auto layout = [&](const std::string& leaf) -> Result<ValueRef> {
     auto origin = OriginId(static_cast<std::int64_t>(pcg.size()));
     NodeId node = UNITY_TRY(pcg.try_add(get_operator("input"),

@@ -36,7 +36,7 @@ struct Instantiation {
   RuleInstance instance;
 };
 
-// A value for each variable. A partial variable holds sums (monoid sum) and its copies are whole tensors.
+// A value for each variable, partial or not; its copies are whole tensors.
 Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& variables,
                           const std::vector<AttributeValue>& attributes);
 

@@ -4,6 +4,7 @@
 #include "core/ops/embedding.h"
 #include "core/ops/embedding_bag.h"
 #include "core/ops/gather.h"
+#include "core/ops/pick.h"
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
@@ -71,6 +72,28 @@ void gather_gradient_kernel(const OpCall& call) {
         T* __restrict to = dx.as<T>() + (o * l.n + row) * l.inner;
         for (std::int64_t k = 0; row >= 0 && k < l.inner; ++k) to[k] += from[k];
       }
+    });
+  });
+}
+
+void pick_kernel(const OpCall& call) {
+  const Operand& x = call.inputs[0];
+  dispatch(call, [&]<class T>() {
+    for_each_row(call.outputs[0].elements(), 1, [&](std::int64_t r) {
+      std::int64_t at = picked_position(x, call.inputs[1], r);
+      call.outputs[0].as<T>()[r] = at < 0 ? T(0) : x.as<T>()[at];
+    });
+  });
+}
+
+void pick_gradient_kernel(const OpCall& call) {
+  const Operand& dx = call.outputs[0];
+  std::int64_t c = dx.extent.back();
+  dispatch(call, [&]<class T>() {
+    for_each_row(call.inputs[1].elements(), c, [&](std::int64_t r) {
+      std::fill_n(dx.as<T>() + r * c, c, T(0));
+      std::int64_t at = picked_position(dx, call.inputs[0], r);
+      if (at >= 0) dx.as<T>()[at] = call.inputs[1].as<T>()[r];
     });
   });
 }

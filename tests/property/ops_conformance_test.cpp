@@ -55,12 +55,13 @@ std::vector<std::optional<Block>> whole_gradient(const Operator& op, const Attri
   return run_gradient(reference_evaluator(), program, inputs, out, dy, type);
 }
 
-std::vector<Block> random_output_gradients(const Operator& op, const AxisTable& table, DType type, RandomKey key) {
+std::vector<Block> random_output_gradients(const Operator& op, const Attributes& attributes, const AxisTable& table,
+                                           DType type, RandomKey key) {
   std::vector<Block> dy;
   for (std::size_t o = 0; o < table.outputs.size(); ++o) {
     Shape shape = operand_shape(table, table.outputs[o]);
     // No gradient flows through indices, states and detached results.
-    bool zero = shape.dtype == DType::i32 || op.detached() || op.new_state(static_cast<int>(o));
+    bool zero = shape.dtype == DType::i32 || op.detached(attributes) || op.new_state(static_cast<int>(o));
     dy.push_back(zero ? empty_block(shape.dtype == DType::i32 ? shape.dtype : type, shape.dims)
                       : random_block(shape, type, 0, key.with(1000 + o)));
   }
@@ -140,7 +141,7 @@ TEST_CASE("the gradient of every legal sharding, put together, equals the unshar
           return;
         for (DType type : kEvaluationTypes) {
           auto whole = random_operands(example, type, key_of(op));
-          auto dy = random_output_gradients(op, table, type, key_of(op));
+          auto dy = random_output_gradients(op, attributes, table, type, key_of(op));
           auto expected = whole_gradient(op, attributes, table, whole, program, dy, type);
           for (const Distribution& d : distributions(table, kMaxTasks)) {
             INFO(to_string(table, d) << " in " << to_string(type));
@@ -163,7 +164,7 @@ TEST_CASE("every forward operator's gradient equals central differences, where t
         if (op.name().find("_gradient") != std::string::npos || example.inputs.empty()) return;
         GradientProgram program = full_gradient(op, attributes, example.inputs);
         auto whole = random_operands(example, DType::f64, key_of(op));
-        auto dy = random_output_gradients(op, table, DType::f64, key_of(op));
+        auto dy = random_output_gradients(op, attributes, table, DType::f64, key_of(op));
         auto found = whole_gradient(op, attributes, table, whole, program, dy, DType::f64);
         auto loss = [&](std::vector<Block> in) {  // sum of dy y, over the results that have gradients
           auto y = call_operator(reference_evaluator(), op, attributes, table, in,
@@ -246,7 +247,7 @@ TEST_CASE(
         if (program.steps.empty()) return;
         Evaluator run = [](const Operator& step, const OpCall& call) { cpu::find_kernel(step)(call); };
         auto whole = random_operands(example, DType::f64, key_of(op));
-        auto dy = random_output_gradients(op, table, DType::f64, key_of(op));
+        auto dy = random_output_gradients(op, attributes, table, DType::f64, key_of(op));
         auto expected = whole_gradient(op, attributes, table, whole, program, dy, DType::f64);
         for (const Distribution& d : distributions(table, kMaxTasks)) {
           if (d.sharding.copies > 1 || d.sharding.passing > 1) continue;  // the same blocks again

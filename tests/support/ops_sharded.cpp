@@ -151,6 +151,14 @@ void add_into(Block& sum, const Block& summand, int sign) {
   });
 }
 
+void fold_into(Block& whole, const Block& partial, Monoid monoid) {
+  if (monoid == Monoid::sum) return add_into(whole, partial);
+  visit(whole.dtype, [&]<class T>() {
+    for (std::int64_t i = 0; i < whole.box.elements(); ++i)
+      if (greater(data<T>(partial)[i], data<T>(whole)[i])) data<T>(whole)[i] = data<T>(partial)[i];
+  });
+}
+
 double difference(const Block& a, const Block& b) {
   if (a.dtype != b.dtype || !(a.box == b.box)) throw std::runtime_error("compared blocks of different type or place");
   double worst = 0;
@@ -310,7 +318,7 @@ std::vector<Block> run_sharded(const Evaluator& evaluate, const Operator& op, co
     for (std::size_t c = 0; c < parts[o].size(); ++c) {
       sums.push_back(parts[o][c][0]);
       for (std::size_t p = 0; p < parts[o][c].size(); ++p) {
-        if (p > 0) add_into(sums.back(), parts[o][c][p]);
+        if (p > 0) fold_into(sums.back(), parts[o][c][p], output_parallel_shape(table, d.sharding, o).monoid);
         if (!covered[o][c][p].once())
           throw std::runtime_error(fmt::format("{}: the tasks leave gaps in, or overlap on, result {}", op.name(), o));
       }

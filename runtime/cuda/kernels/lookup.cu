@@ -1,6 +1,10 @@
-// Rows looked up by index. A row that the block does not hold counts as zero, as does an index outside the table.
+// Rows, and elements of rows, looked up by index. What the block does not hold counts as zero, as does the index of a
+// row outside the table.
+#include <limits>
+
 #include "core/ops/embedding_bag.h"
 #include "core/ops/gather.h"
+#include "core/ops/pick.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/rows.h"
 
@@ -50,6 +54,42 @@ void gather_of(const Call& c) {
   look_up<R>(c, c.inputs[0], c.inputs[1], l.outer, {l.n, l.inner, l.offset});
 }
 UNITY_CUDA_KERNEL(gather)
+
+// Kernels cannot throw: an index outside [0, c) makes its result, and its row of the gradient, NaN.
+template <class R>
+void pick_of(const Call& c) {
+  using V = typename R::Value;
+  const Operand& block = c.inputs[0];
+  std::int64_t n = block.extent.back(), offset = block.offset.back(), global = block.global.back();
+  auto x = reals<R>(block), y = reals<R>(c.outputs[0]);
+  auto ids = indices(c.inputs[1]);
+  for_each(
+      c.stream, c.outputs[0].elements(), UNITY_LAMBDA(std::int64_t r) {
+        std::int64_t index = ids.load(r), at = index - offset;
+        if (index < 0 || index >= global)
+          y.store(r, std::numeric_limits<V>::quiet_NaN());
+        else
+          y.store(r, at >= 0 && at < n ? x.load(r * n + at) : V(0));
+      });
+}
+UNITY_CUDA_KERNEL(pick)
+
+template <class R>
+void pick_gradient_of(const Call& c) {
+  using V = typename R::Value;
+  const Operand& block = c.outputs[0];
+  std::int64_t n = block.extent.back(), offset = block.offset.back(), global = block.global.back();
+  auto dy = reals<R>(c.inputs[1]), dx = reals<R>(block);
+  auto ids = indices(c.inputs[0]);
+  for_each_in_rows(
+      c.stream, c.inputs[1].elements(), n, UNITY_LAMBDA(std::int64_t r) { return std::int64_t{ids.load(r)}; },
+      UNITY_LAMBDA(std::int64_t index, std::int64_t r, std::int64_t j) {
+        if (index < 0 || index >= global) return std::numeric_limits<V>::quiet_NaN();
+        return index == j + offset ? dy.load(r) : V(0);
+      },
+      UNITY_LAMBDA(std::int64_t, std::int64_t r, std::int64_t j, V v) { dx.store(r * n + j, v); });
+}
+UNITY_CUDA_KERNEL(pick_gradient)
 
 template <class R>
 void embedding_bag_of(const Call& c) {
