@@ -140,7 +140,10 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ParallelShape& in = inputs[i];
     if (in.partials == 1 || table.inputs[i].shape_only) continue;
-    if (!table.inputs[i].linear || table.linearity == Linearity::none || in.monoid != Monoid::sum)
+    if (in.monoid == Monoid::max)
+      return fail("{}: operand {} holds partial maxima (partials {}), but {} takes no more than partial sums", op, i,
+                  in.partials, op);
+    if (!table.inputs[i].linear || table.linearity == Linearity::none)
       return fail("{}: operand {} holds partial sums (partials {}), but {} is not linear in it", op, i, in.partials,
                   op);
     if (table.linearity == Linearity::multilinear && sharding.passing > 1)

@@ -1,7 +1,8 @@
 // pick(x, indices): of each row of x, the element that its index names: y[r] = x[r, indices[r]] (MXNet's pick; numpy's
 //   take_along_axis with one index a row). x: [.., c]; indices: i32[..], each in [0, c). c is a reduction axis: a shard
 //   of x contributes zero for the elements it does not hold. Linear in x.
-// pick_gradient(indices, dy, x) -> the shape of x: dy[r] at position indices[r] of row r, zero elsewhere; only x's shape
+// pick_gradient(indices, dy, x) -> the shape of x: dy[r] at position indices[r] of row r, zero elsewhere; only x's
+// shape
 //   is used. Linear in dy.
 // InputError when an index is outside [0, c).
 #pragma once

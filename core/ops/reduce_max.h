@@ -1,6 +1,6 @@
 // reduce_max(dims, x, detached=0): the largest value over the given dimensions (in increasing order), which the result
-//   lacks. They are whole: who attains the maximum of several parts, and in what shares, no part can say alone. Where no
-//   gradient is wanted (detached=1; PyTorch's detach), they are reduction axes whose parts give partial maxima.
+//   lacks. They are whole: who attains the maximum of several parts, and in what shares, no part can say alone. Where
+//   no gradient is wanted (detached=1; PyTorch's detach), they are reduction axes whose parts give partial maxima.
 // reduce_max_gradient(dims, x, y, dy): dy to every position that attains the maximum, in equal shares; linear in dy.
 // argmax(dim, x): the position (i32) of the first largest value along dimension `dim`, which is whole and which the
 //   result lacks. Not differentiable.

@@ -141,13 +141,14 @@ std::optional<std::size_t> class_of_dimension(const Pcg& pcg, const std::vector<
   return std::nullopt;
 }
 
-Result<Pcg> shard_class(const Pcg& pcg, const AxisClass& axis_class, int degree, std::vector<DerivationEvent>* log) {
+Result<Pcg> shard_class(const Pcg& pcg, const AxisClass& axis_class, int degree, std::vector<DerivationEvent>* log,
+                        bool uneven) {
   Layouts layouts(pcg.size());
   std::vector<std::vector<std::string>> rules(pcg.size());
   // Windows may be split unevenly, and then what else walks the same dimension is.
-  bool uneven = std::any_of(axis_class.members.begin(), axis_class.members.end(), [&](AxisClassMember m) {
-    return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::window;
-  });
+  uneven = uneven || std::any_of(axis_class.members.begin(), axis_class.members.end(), [&](AxisClassMember m) {
+             return pcg[m.node].table->axes[static_cast<std::size_t>(m.axis)].role == AxisRole::window;
+           });
   for (AxisClassMember m : axis_class.members) {
     const Node& node = pcg[m.node];
     auto& alternatives = layouts[m.node.index()];

@@ -35,9 +35,9 @@ std::optional<std::size_t> class_of_dimension(const Pcg& pcg, const std::vector<
                                               int dim);
 
 // Splits every member by `degree`: spread where the node is computed several times and it applies, else shard. The
-// result is in normal form. Error, with the reason, when a member can not be split. Appends to the log what was
-// applied.
+// result is in normal form. Parts are equal, but for windows, and where `uneven` allows the first ones an element more.
+// Error, with the reason, when a member can not be split. Appends to the log what was applied.
 Result<Pcg> shard_class(const Pcg& pcg, const AxisClass& axis_class, int degree,
-                        std::vector<DerivationEvent>* log = nullptr);
+                        std::vector<DerivationEvent>* log = nullptr, bool uneven = false);
 
 }  // namespace unity

@@ -5,6 +5,7 @@
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
+#include "core/search/split_vocabulary.h"
 #include "core/search/strategy.h"
 #include "core/search/substitution.h"
 
@@ -46,26 +47,34 @@ Result<Outcome> expert(const StrategyInput& input) {
   if (per_node < 2)
     return fail("strategy expert: found {} device in a node, expected at least 2 to split a matmul over", per_node);
   Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");
+  // By batch, by words, then pairs of matmuls by columns and rows.
+  auto split = [&](Result<State> state, int model, bool vocabulary) {
+    if (state.ok()) state = shard_batch(*state, input.devices / model);
+    if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
+    if (state.ok() && vocabulary) state = split_vocabulary(*state, model);
+    if (state.ok()) state = column_then_row(*state, model, input.devices);
+    return state;
+  };
+  const State whole{normalize(input.model), {}, {}};
   for (int model = 2; model <= per_node; ++model) {
     if (input.devices % model != 0 || per_node % model != 0) continue;
-    State start{normalize(input.model), {}, {}};
-    auto state = shard_batch(start, input.devices / model);
-    if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
-    if (state.ok()) state = column_then_row(*state, model, input.devices);
-    if (!state.ok()) {
-      if (!best.ok()) best = Error{"strategy expert: " + state.error().message};
-      continue;
+    for (bool vocabulary : {false, true}) {
+      auto state = split(vocabulary ? unfuse_cross_entropy(whole) : Result<State>(whole), model, vocabulary);
+      if (!state.ok()) {
+        if (!best.ok() && !vocabulary) best = Error{"strategy expert: " + state.error().message};
+        continue;
+      }
+      auto candidate = input.evaluator.evaluate(state->pcg);
+      if (!candidate.ok()) continue;
+      bool fits = input.evaluator.fits(candidate->score);
+      bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
+                    (fits == input.evaluator.fits(best->candidate.score) &&
+                     candidate->score.iteration < best->candidate.score.iteration);
+      if (better)
+        best = Outcome{std::move(*candidate), std::move(state->steps),
+                       fmt::format("{}-way model{}, {}-way data parallelism is the fastest that divides a node", model,
+                                   vocabulary ? " (also of the vocabulary)" : "", input.devices / model)};
     }
-    auto candidate = input.evaluator.evaluate(state->pcg);
-    if (!candidate.ok()) continue;
-    bool fits = input.evaluator.fits(candidate->score);
-    bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
-                  (fits == input.evaluator.fits(best->candidate.score) &&
-                   candidate->score.iteration < best->candidate.score.iteration);
-    if (better)
-      best = Outcome{std::move(*candidate), std::move(state->steps),
-                     fmt::format("{}-way model, {}-way data parallelism is the fastest that divides a node", model,
-                                 input.devices / model)};
   }
   return best;
 }

@@ -98,6 +98,7 @@ Result<State> apply_move(const State& state, const Move& move, const std::vector
   State next = state;
   switch (move.kind) {
     case Move::Kind::shard_class:
+    case Move::Kind::shard_unevenly:
     case Move::Kind::fill_class: {
       std::vector<AxisClass> classes = axis_classes(state.pcg);
       if (move.index >= static_cast<int>(classes.size())) return fail("there is no axis class {}", move.index);
@@ -111,7 +112,7 @@ Result<State> apply_move(const State& state, const Move& move, const std::vector
         if (members.members.empty()) return fail("no member of axis class {} has room", move.index);
       }
       std::vector<DerivationEvent> log;
-      next.pcg = UNITY_TRY(shard_class(state.pcg, members, move.degree, &log));
+      next.pcg = UNITY_TRY(shard_class(state.pcg, members, move.degree, &log, move.kind == Move::Kind::shard_unevenly));
       for (const DerivationEvent& e : log) next.steps.push_back({e.rule, e.where, e.degree, 0});
       break;
     }

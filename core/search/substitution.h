@@ -19,7 +19,9 @@ namespace unity {
 // A move by position, so that it can be repeated on an isomorphic graph.
 struct Move {
   // fill_class: shard_class on those members only whose operator does not use all devices yet
-  enum class Kind : std::uint8_t { shard_class, fill_class, replicate_all, rule } kind = Kind::shard_class;
+  // shard_unevenly: shard_class in parts that may differ by an element
+  enum class Kind : std::uint8_t { shard_class, fill_class, shard_unevenly, replicate_all, rule };
+  Kind kind = Kind::shard_class;
   int index = 0;  // axis class, or rule
   int match = 0;  // rule: which match; fill_class: how many devices there are
   int degree = 0;

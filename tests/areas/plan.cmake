@@ -2,7 +2,8 @@ unity_test(test_plan SOURCES unit/plan_lower_test.cpp unit/plan_optimizer_test.c
   support/interpret.cpp DEPENDS unity_search unity_runtime)
 unity_test(test_search SOURCES unit/search_mapping_test.cpp unit/search_plan_test.cpp
   DEPENDS unity_search unity_models unity_simulator)
-unity_test(test_equivalence SOURCES property/plan_equivalence_test.cpp property/model_plans_test.cpp support/training_run.cpp
+unity_test(test_equivalence SOURCES property/plan_equivalence_test.cpp property/model_plans_test.cpp
+  property/vocabulary_parallel_test.cpp support/training_run.cpp
   DEPENDS unity_search unity_models unity_runtime)
 unity_test(test_worked_example SOURCES property/worked_example_test.cpp DEPENDS unity_search unity_models unity_simulator)
 unity_test(test_training SOURCES property/training_equality_test.cpp

@@ -1,5 +1,6 @@
 #include "tests/support/interpret.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -90,12 +91,13 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
           std::vector<std::vector<double>> sent;
           for (const Participant& p : participants)
             sent.push_back(p.send.valid() ? data(p.send) : std::vector<double>());
-          auto move = [&](std::size_t from, std::size_t to, const Box& box, bool add) {
+          auto move = [&](std::size_t from, std::size_t to, const Box& box, bool reduce) {
             if (!participants[from].send.valid() || !participants[to].receive.valid()) return;
             for_box(box, box_of(participants[from].send), box_of(participants[to].receive),
                     [&](std::size_t a, std::size_t b) {
                       double& x = data(participants[to].receive)[b];
-                      x = (add ? x : 0.0) + sent[from][a];
+                      double y = sent[from][a];
+                      x = !reduce ? y : c.monoid == Monoid::max ? std::max(x, y) : x + y;
                     });
           };
           std::size_t n = participants.size();

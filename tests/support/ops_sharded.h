@@ -31,7 +31,8 @@ Block random_block(const Shape& shape, DType real_type, std::int64_t index_bound
 std::vector<Block> random_operands(const Example& example, DType real_type, RandomKey key);
 
 void add_into(Block& sum, const Block& summand, int sign = 1);  // the summand's box must lie in the sum's
-void fold_into(Block& whole, const Block& partial, Monoid monoid);  // of equal boxes
+// The same for parts of either kind, of equal boxes.
+void fold_into(Block& whole, const Block& partial, Monoid monoid);
 // The largest difference of elements; in the exact types 0 when all are equal, else 1. Boxes must be equal.
 double difference(const Block& a, const Block& b);
 Block converted(const Block& block, DType real_type);  // f64 <-> f32; indices stay

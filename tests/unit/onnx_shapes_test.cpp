@@ -157,6 +157,16 @@ TEST_CASE("rows of a table by index are an embedding; constant positions a slice
   CHECK(count_nodes(pcg, "slice") == 1);
 }
 
+TEST_CASE("one element of each row by a computed index is a pick") {
+  OnnxFile file = OnnxFile()
+                      .input("x", Dims{2, 3})
+                      .input("i", Dims{2, 1}, true)
+                      .node("GatherElements", {"x", "i"}, {"y"}, {{"axis", std::int64_t{-1}}})
+                      .output("y");
+  CHECK(result_of(file, {{"x", kSix}, {"i", {2, 0}}}) == V{3, 4});
+  CHECK(count_nodes(import_file(file).model.pcg, "pick") == 1);
+}
+
 TEST_CASE("along other dimensions computed indices are a gather") {
   OnnxFile file = OnnxFile()
                       .input("x", Dims{2, 3})

@@ -38,6 +38,11 @@ TEST_CASE("operators that do not fit their operands say which, what was found an
         "embedding: operand 0 is f32[4], expected indices of type i32");
   CHECK(message("cross_entropy", {}, {f32({4, 6}), i32({5})}) ==
         "cross_entropy: found logits f32[4, 6] and labels i32[5], expected one label for each row");
+  CHECK(message("pick", {}, {f32({4, 6}), i32({5})}) ==
+        "pick: found x f32[4, 6] and indices i32[5], expected one index for each row");
+  CHECK(message("pick", {}, {f32({4, 6}), f32({4})}) == "pick: indices are f32[4], expected i32");
+  CHECK(message("pick_gradient", {}, {i32({4}), f32({6}), f32({4, 6})}) ==
+        "pick_gradient: operand 1 is f32[6], expected f32[4]");
   CHECK(message("mean_squared_error", {}, {f32({4, 6}), f32({6})}) ==
         "mean_squared_error: found operands f32[4, 6] and f32[6], expected the same shape");
 }
@@ -61,6 +66,8 @@ TEST_CASE("wrong attributes are refused with the value found") {
         "reduce_sum: dims are [1, 0], expected increasing dimensions of f32[4, 6]");
   CHECK(message("reduce_mean", {Dims{2}}, {f32({4, 6})}) ==
         "reduce_mean: dims are [2], expected increasing dimensions of f32[4, 6]");
+  CHECK(message("reduce_max", {Dims{1}, std::int64_t{2}}, {f32({4, 6})}) ==
+        "reduce_max: detached is 2, expected 0 or 1");
   CHECK(message("dropout_mask", {Dims{4}, 1.0}, {}) == "dropout_mask: rate is 1, expected at least 0 and below 1");
 }
 
@@ -69,6 +76,8 @@ TEST_CASE("sharding what must stay whole is a type error that names operator, op
   rows.dims[1].degree = 2;
   CHECK(infer_parallel_shapes(get_operator("softmax"), {}, {rows}).error().message ==
         "softmax: operand 0 dimension 1 walks axis d1, which must not be split; found degree 2");
+  CHECK(infer_parallel_shapes(get_operator("reduce_max"), {Dims{1}, std::int64_t{0}}, {rows}).error().message ==
+        "reduce_max: operand 0 dimension 1 walks axis d1, which must not be split; found degree 2");
   ParallelShape sum = serial(f32({4, 6}));
   sum.partials = 2;
   CHECK(infer_parallel_shapes(get_operator("gelu"), {}, {sum}).error().message ==

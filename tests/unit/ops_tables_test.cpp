@@ -142,6 +142,44 @@ TEST_CASE("splitting the vocabulary of an embedding gives partial sums, and need
   CHECK(to_string((*y)[0]) == "f32[4/2, 6, 8] partials 3");
 }
 
+TEST_CASE("splitting the classes of a pick gives partial sums, and needs copies of the indices") {
+  auto labels = shaped({{4, 2}}, 3);
+  labels.dtype = DType::i32;
+  auto y = infer_parallel_shapes(get_operator("pick"), {}, {shaped({{4, 2}, {12, 3}}), labels});
+  REQUIRE(y.ok());
+  CHECK(to_string((*y)[0]) == "f32[4/2] partials 3");
+}
+
+TEST_CASE("a part of the classes picks what it holds and nothing else; an index outside all of them is an error") {
+  // Classes 2..3 of 4: row 0 has its class 3 at position 1, row 1 its class 0 elsewhere.
+  std::vector<double> x = {5, 6, 7, 8}, y(2), dx(4, -1);
+  std::vector<std::int32_t> labels = {3, 0};
+  std::vector<Operand> in = {{x.data(), DType::f64, {2, 2}, {0, 2}, {2, 4}},
+                             {labels.data(), DType::i32, {2}, {0}, {2}}};
+  std::vector<Operand> out = {{y.data(), DType::f64, {2}, {0}, {2}}};
+  get_operator("pick").reference({{}, in, out, {}});
+  CHECK(y == std::vector<double>{6, 0});
+  std::vector<double> dy = {10, 20};
+  std::vector<Operand> slopes = {
+      in[1], {dy.data(), DType::f64, {2}, {0}, {2}}, {nullptr, DType::f64, {2, 2}, {0, 2}, {2, 4}}};
+  std::vector<Operand> slope = {{dx.data(), DType::f64, {2, 2}, {0, 2}, {2, 4}}};
+  get_operator("pick_gradient").reference({{}, slopes, slope, {}});
+  CHECK(dx == std::vector<double>{0, 10, 0, 0});
+  labels[1] = 4;
+  CHECK_THROWS_WITH(get_operator("pick").reference({{}, in, out, {}}), "pick: index is 4, expected 0 to 3");
+}
+
+TEST_CASE("a maximum that no gradient flows through may be split into partial maxima, which nothing but reduce takes") {
+  auto y = infer_parallel_shapes(get_operator("reduce_max"), {Dims{1}, std::int64_t{1}}, {shaped({{4, 2}, {12, 3}})});
+  REQUIRE(y.ok());
+  CHECK(to_string((*y)[0]) == "f32[4/2] partials 3 max");
+  CHECK(infer_parallel_shapes(get_operator("scale"), {2.0}, *y).error().message ==
+        "scale: operand 0 holds partial maxima (partials 3), but scale takes no more than partial sums");
+  auto whole = infer_parallel_shapes(get_operator("reduce"), {std::int64_t{3}}, *y);
+  REQUIRE(whole.ok());
+  CHECK(to_string((*whole)[0]) == "f32[4/2]");
+}
+
 TEST_CASE("splitting the rows of a layer norm leaves dgamma and dbeta as partial sums") {
   auto rows = shaped({{4, 2}, {6}});
   auto d = infer_parallel_shapes(get_operator("layer_norm_gradient"), {1e-5}, {rows, shaped({{6}}, 2), rows});

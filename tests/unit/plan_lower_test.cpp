@@ -1,3 +1,6 @@
+#include <functional>
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/autodiff.h"
@@ -188,4 +191,75 @@ TEST_CASE("inference normalises by the running moments, and computes no others")
   for (std::int64_t i = 0; i < 24; ++i) sum += leaves["x"].number(i);
   // (x - 0) / sqrt(1 + 3)
   CHECK(output_value(program, interpret(program, leaves), 0)[0] == Approx(sum / 24 / 2));
+}
+
+namespace {
+
+// The mean over rows of log(sum of exponentials) less the logit of the label, by its parts; the columns of w are split
+// as `vocabulary` says.
+Pcg by_vocabulary(int d, const std::function<ValueRef(Builder&, ValueRef)>& columns) {
+  Builder b("by vocabulary");
+  ValueRef x = b.input("x", {6, 5}), labels = b.input("labels", {6}, DType::i32), w = b.weight("w", {5, 8});
+  auto copies = [&](ValueRef v) { return d > 1 ? replicate(b, d, v) : v; };
+  auto whole = [&](ValueRef v) { return d > 1 ? reduce(b, d, v) : v; };
+  ValueRef logits = b.apply("matmul", {}, {copies(x), columns(b, w)});
+  ValueRef largest = whole(b.apply("reduce_max", {Dims{1}, std::int64_t{1}}, {logits}));
+  ValueRef shift = copies(b.apply("reshape", {Dims{6, 1}}, {largest}));
+  ValueRef sum = whole(b.apply("reduce_sum", {Dims{1}}, {b.apply("exp", {}, {b.apply("sub", {}, {logits, shift})})}));
+  ValueRef picked = whole(b.apply("pick", {}, {logits, copies(labels)}));
+  ValueRef rows = b.apply("sub", {}, {b.apply("add", {}, {b.apply("log", {}, {sum}), largest}), picked});
+  ValueRef loss = b.apply("reduce_mean", {Dims{0}}, {rows});
+  return std::move(b).finish({loss, largest});
+}
+
+Pcg cross_entropy_of_logits() {
+  Builder b("serial");
+  ValueRef x = b.input("x", {6, 5}), labels = b.input("labels", {6}, DType::i32), w = b.weight("w", {5, 8});
+  ValueRef loss = b.apply("cross_entropy", {}, {b.apply("matmul", {}, {x, w}), labels});
+  return std::move(b).finish({loss});
+}
+
+}  // namespace
+
+TEST_CASE("cross-entropy of logits in parts of the vocabulary trains like one device, by one maximum and two sums") {
+  for (int d : {2, 4}) {
+    Pcg parallel = by_vocabulary(d, [&](Builder& b, ValueRef w) { return partition(b, 1, d, w); });
+    Program program;
+    CHECK(difference(cross_entropy_of_logits(), parallel, natural_mappings(parallel), d, &program) < 1e-12);
+    std::map<Monoid, int> reductions;
+    for (const Communication& c : program.communications)
+      if (c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce) ++reductions[c.monoid];
+    // To the first device, of every row: its largest logit, the sum of its exponentials, the logit of its label.
+    CHECK(reductions == std::map<Monoid, int>{{Monoid::sum, 2}, {Monoid::max, 1}});
+  }
+}
+
+TEST_CASE("partial maxima of micro-batches are folded where they are") {
+  Builder b("micro");
+  ValueRef x = b.input("x", {4, 6}), w = b.weight("w", {4});
+  ValueRef cut = b.apply("pipeline", {std::int64_t{1}, std::int64_t{3}}, {x});
+  ValueRef largest = b.apply("reduce_max", {Dims{1}, std::int64_t{1}}, {cut});
+  ValueRef loss = b.apply("reduce_sum", {Dims{0}}, {b.apply("mul", {}, {largest, w})});
+  Pcg parallel = std::move(b).finish({loss});
+  Builder s("serial");
+  ValueRef sx = s.input("x", {4, 6}), sw = s.weight("w", {4});
+  ValueRef all = s.apply("reduce_max", {Dims{1}, std::int64_t{1}}, {sx});
+  ValueRef sum = s.apply("reduce_sum", {Dims{0}}, {s.apply("mul", {}, {all, sw})});
+  Program program;
+  CHECK(difference(std::move(s).finish({sum}), parallel, natural_mappings(parallel), 1, &program) < 1e-12);
+  // Three parts, two maxima of two.
+  CHECK(std::count_if(program.tasks.begin(), program.tasks.end(), [&](const Task& t) {
+          return t.kind == TaskKind::compute && program.ops[static_cast<std::size_t>(t.op)].op->name() == "maximum";
+        }) == 2);
+}
+
+TEST_CASE("an output that is left in partial maxima is refused") {
+  Builder b("left");
+  ValueRef x = b.input("x", {4, 6});
+  ValueRef largest = b.apply("reduce_max", {Dims{1}, std::int64_t{1}}, {partition(b, 1, 2, x)}, "largest");
+  Pcg pcg = std::move(b).finish({largest});
+  auto program = lower(pcg, natural_mappings(pcg), uniform_topology(2), {.training = false});
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message ==
+        "output largest is f32[4] partials 2 max, expected it reduced: its parts are no summands");
 }

@@ -129,4 +129,18 @@ void onnx_Gather(OnnxContext& c) {
   c.result(0, c.emit("gather", {{"dim", static_cast<std::int64_t>(dim)}}, {c.tensor(0), c.tensor(1)}));
 }
 
+// numpy's take_along_axis; here one index for each row of the last dimension: how exporters write the loss of labels.
+void onnx_GatherElements(OnnxContext& c) {
+  Dims x = c.dims(0), rows = x;
+  std::size_t dim = normal_axis(c.integer("axis", 0), x.size());
+  rows.pop_back();
+  Dims one_each = rows;
+  one_each.push_back(1);
+  if (dim + 1 != x.size() || c.dims(1) != one_each)
+    c.unsupported("other indices than one for each row of the last dimension");
+  if (!c.integral(1)) c.wrong("found real numbers for indices");
+  if (c.constant(1) || c.integral(0)) c.unsupported("constant indices, or elements that are integers");
+  c.result(0, c.reshape(c.emit("pick", {}, {c.tensor(0), c.reshape(c.tensor(1), rows)}), one_each));
+}
+
 }  // namespace unity
