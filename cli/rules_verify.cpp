@@ -17,6 +17,7 @@
 #include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "core/graph/text.h"
+#include "core/models/models.h"
 #include "core/rewrite/library.h"
 #include "core/rewrite/rule_text.h"
 #include "core/verify/check_axioms.h"
@@ -28,7 +29,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Options {
-  std::vector<std::string> files, names;
+  std::vector<std::string> files, names, models;
   VerifyOptions verify;
   int jobs = 0;
   bool write = false, axioms = false, json = false;
@@ -117,6 +118,15 @@ void run_axioms(const Options& o) {
     throw std::runtime_error("rules verify: an axiom does not hold, or they contradict each other");
 }
 
+// In their default sizes.
+std::vector<Pcg> graphs_of(const std::vector<std::string>& models) {
+  std::vector<Pcg> graphs;
+  for (const std::string& model : models)
+    for (const std::string& name : model == "all" ? model_names() : std::vector{model})
+      graphs.push_back(build_model({name, {}}));
+  return graphs;
+}
+
 void run_verify(const Options& o) {
   if (o.axioms) return run_axioms(o);
   if (o.write && o.files.empty())
@@ -136,12 +146,15 @@ void run_verify(const Options& o) {
   if (o.write)
     for (const RuleFile& file : files) require_writable(proofs_path(file.name));
 
+  VerifyOptions options = o.verify;
+  std::vector<Pcg> graphs = graphs_of(o.models);
+  for (const Pcg& graph : graphs) options.graphs.push_back(&graph);
   auto begin = std::chrono::steady_clock::now();
   Progress progress("verify");
   std::mutex mutex;
   std::int64_t done = 0;
   parallel_for(subjects.size(), o.jobs, [&](std::size_t i) {
-    subjects[i].found = verify(*subjects[i].rule, o.verify);
+    subjects[i].found = verify(*subjects[i].rule, options);
     std::lock_guard lock(mutex);
     progress.update(++done, static_cast<std::int64_t>(subjects.size()), subjects[i].rule->name);
   });
@@ -201,7 +214,7 @@ void add_rules_verify(CLI::App& rules) {
   auto o = std::make_shared<Options>();
   CLI::App* command = add_command(rules, "verify", "Prove rules, or show what is wrong with them",
                                   "  unity rules verify\n"
-                                  "  unity rules verify my.rules --write\n"
+                                  "  unity rules verify my.rules --model all --write\n"
                                   "  unity rules verify --rule merge_matmuls --json");
   command->add_option("FILE", o->files, "Rule files; without any, the library");
   command->add_option("--rule", o->names, "Only rules of these names");
@@ -213,6 +226,8 @@ void add_rules_verify(CLI::App& rules) {
   command->add_flag(
       "--axioms", o->axioms,
       "Check what proofs start from instead: each axiom exactly on small tensors, consistency, redundancy");
+  command->add_option("--model", o->models,
+                      "Prove them also at the shapes with which they occur in this model; all: in every built-in one");
   command->add_flag("--write", o->write, "Write the proofs beside each file, as NAME.proofs");
   add_json(*command, o->json);
   command->callback([o] { run_verify(*o); });

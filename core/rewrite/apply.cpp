@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/rewrite/signature.h"
 
 // UNITY_TRY needs a value; this is the same for Result<void>.
 #define UNITY_TRY_VOID(expression)                       \
@@ -64,6 +65,7 @@ class Applier {
         return fail("rule {}: result {} becomes {}, expected {}", rule_.name, i,
                     to_string(result_.shape(after).shape()), to_string(pcg_.shape(before).shape()));
     }
+    UNITY_TRY_VOID(is_proved_here());
     result_.set_outputs(std::move(outputs));
     return result_.without_dead_nodes();
   }
@@ -73,6 +75,22 @@ class Applier {
     NodeId id;
     bool open = false;  // being built: meeting it again is a cycle
   };
+
+  // Proofs are of signatures; one that is not on record may well be wrong.
+  Result<void> is_proved_here() const {
+    if (rule_.proof != Proof::proved) return {};
+    RuleOccurrence at{pcg_, result_, {}, {}, {}};
+    for (std::size_t n = 0; n < rule_.nodes.size(); ++n)
+      at.nodes.push_back(n < rule_.source_nodes ? &pcg_[match_.nodes[n]] : &result_[built_[n].id]);
+    for (ValueRef v : match_.values) at.variables.push_back(pcg_.shape(v));
+    for (const auto& attribute : attributes_) at.attributes.push_back(attribute ? *attribute : std::int64_t{1});
+    Hash signature = signature_of(rule_, at).logical;
+    if (std::binary_search(rule_.signatures.begin(), rule_.signatures.end(), signature)) return {};
+    std::vector<std::string> shapes;
+    for (std::size_t v = 0; v < rule_.values.size(); ++v)
+      shapes.push_back(fmt::format("{} {}", rule_.values[v], to_string(at.variables[v])));
+    return fail("rule {}: there is no proof for {} (signature {:016x})", rule_.name, join(shapes), signature);
+  }
 
   Error cyclic() const { return fail("rule {}: the graph would become cyclic", rule_.name); }
 

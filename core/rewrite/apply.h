@@ -14,7 +14,8 @@ namespace unity {
 using Parameters = std::map<std::string, std::int64_t>;
 
 // The graph with the match replaced; shapes of all that follows are inferred anew, ids are compact. Error when a
-// parameter is missing or unknown, a condition does not hold, the target or anything after it is ill-typed, a result of
+// parameter is missing or unknown, a condition does not hold, a proved rule has no proof on record for what it meets
+// here (signature.h), the target or anything after it is ill-typed, a result of
 // the target has another logical shape than that of the source, an output of the graph would be laid out otherwise
 // (more copies are allowed), or the graph would become cyclic. A target operator inherits origin and label of the
 // matched operator of the same kind (in text order), else those of the match's root; parallelization operators take

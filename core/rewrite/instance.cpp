@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "core/graph/evaluate.h"
+#include "core/rewrite/apply.h"
 
 namespace unity {
 namespace {
@@ -143,6 +145,31 @@ Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& va
     result.why = fmt::format("result {} of the target is {}, expected {}", o, to_string(is), to_string(was));
   }
   return result;
+}
+
+std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const std::vector<std::int64_t>& candidates) {
+  std::vector<RuleInstance> instances;
+  std::set<std::string> seen;
+  for (const Match& match : find_matches(pcg, rule)) {
+    std::vector<ParallelShape> variables;
+    std::string text;
+    for (ValueRef v : match.values) text += to_string(variables.emplace_back(pcg.shape(v))) + "; ";
+    for (const Parameters& parameters : parameter_choices(pcg, rule, match, candidates)) {
+      std::vector<AttributeValue> attributes;
+      std::string all = text;
+      for (std::size_t a = 0; a < rule.attributes.size(); ++a) {
+        auto chosen = parameters.find(rule.attributes[a]);
+        attributes.push_back(chosen != parameters.end() ? chosen->second
+                             : match.attributes[a]      ? *match.attributes[a]
+                                                        : std::int64_t{1});
+        all += to_string(attributes.back()) + " ";
+      }
+      if (!seen.insert(all).second) continue;
+      Instantiation at = instantiate(rule, variables, attributes);
+      if (at.fault == InstanceFault::none) instances.push_back(std::move(at.instance));
+    }
+  }
+  return instances;
 }
 
 Agreement compare_sides(const RuleInstance& instance, std::uint64_t seed) {

@@ -40,6 +40,10 @@ struct Instantiation {
 Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& variables,
                           const std::vector<AttributeValue>& attributes);
 
+// The places in a graph where the rule applies, each as an instance without fault, equal ones once; parameters take all
+// values from the candidates.
+std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const std::vector<std::int64_t>& candidates);
+
 // How the outputs of both sides compare on random leaves.
 enum class Agreement : std::uint8_t {
   exact,     // equal in integers modulo a prime, where nonlinear functions have stand-ins: no accident

@@ -16,6 +16,7 @@ void require_proofs(std::vector<Rule>& rules, const std::vector<ProofRecord>& pr
     auto checked = check_proof(rule, proofs);
     if (!checked.ok()) throw InputError(fmt::format("{}: {}", file, checked.error().message));
     rule.proof = Proof::proved;
+    rule.signatures = (*checked)->signatures;
   }
 }
 

@@ -36,17 +36,36 @@ std::string quoted(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", join(all));
 }
 
+constexpr std::size_t kHashesALine = 5;
+
+std::string hash_list(const std::vector<Hash>& hashes) {
+  std::string text;
+  for (std::size_t i = 0; i < hashes.size(); ++i)
+    text += fmt::format("{}\"{:016x}\"", i == 0 ? "" : i % kHashesALine ? ", " : ",\n    ", hashes[i]);
+  return text;
+}
+
+std::vector<Hash> hashes_in(TokenStream& tokens) {
+  std::vector<Hash> hashes;
+  tokens.expect("[");
+  if (!tokens.is("]")) {
+    do hashes.push_back(hash_in(tokens));
+    while (tokens.accept(","));
+  }
+  tokens.expect("]");
+  return hashes;
+}
+
 }  // namespace
 
 Hash hash_rule(const Rule& rule) { return hash_text(print(rule)); }
 
 std::string print(const ProofRecord& r) {
   return fmt::format(
-      "proof {}\n  rule=\"{:016x}\" axioms=\"{:016x}\" prover={} seconds={:.4f} instances={}\n  degrees={} shapes={}\n "
-      " "
-      "uses={}\n",
+      "proof {}\n  rule=\"{:016x}\" axioms=\"{:016x}\" prover={} seconds={:.4f} instances={}\n"
+      "  degrees={} shapes={}\n  signatures=[{}]\n  uses={}\n",
       r.rule, r.rule_hash, r.axioms_hash, quote_text(r.prover), r.seconds, r.instances, quote_text(r.degrees),
-      quoted(r.shapes), quoted(r.axioms));
+      quoted(r.shapes), hash_list(r.signatures), quoted(r.axioms));
 }
 
 std::vector<ProofRecord> parse_proofs(std::string_view text, const std::string& file) {
@@ -70,13 +89,15 @@ std::vector<ProofRecord> parse_proofs(std::string_view text, const std::string& 
     key("instances"), r.instances = static_cast<int>(tokens.expect(TokenKind::integer, "a number").integer);
     key("degrees"), r.degrees = tokens.expect(TokenKind::text, "degrees in quotes").text;
     key("shapes"), r.shapes = texts_in(tokens);
+    key("signatures"), r.signatures = hashes_in(tokens);
+    std::sort(r.signatures.begin(), r.signatures.end());
     key("uses"), r.axioms = texts_in(tokens);
     records.push_back(std::move(r));
   }
   return records;
 }
 
-Result<void> check_proof(const Rule& rule, const std::vector<ProofRecord>& records) {
+Result<const ProofRecord*> check_proof(const Rule& rule, const std::vector<ProofRecord>& records) {
   auto record = std::find_if(records.begin(), records.end(), [&](const ProofRecord& r) { return r.rule == rule.name; });
   if (record == records.end()) return fail("rule {} has no proof on record; run `unity rules verify`", rule.name);
   if (record->rule_hash != hash_rule(rule))
@@ -86,7 +107,7 @@ Result<void> check_proof(const Rule& rule, const std::vector<ProofRecord>& recor
   if (record->axioms_hash != axioms)
     return fail("the proof of rule {} is stale: it is from axioms {:016x}, found {:016x}; run `unity rules verify`",
                 rule.name, record->axioms_hash, axioms);
-  return {};
+  return &*record;
 }
 
 }  // namespace unity

@@ -17,6 +17,7 @@ struct ProofRecord {
   double seconds = 0;               // of all its proofs together
   std::string degrees = "all";      // or those for which it is proved: "2, 3, 4"
   std::vector<std::string> shapes;  // ranks of its variables for which it is proved: "x:2 w:2"
+  std::vector<Hash> signatures;     // logical ones for which it is proved, sorted (signature.h)
   std::vector<std::string> axioms;  // those that the proofs used: "shard(matmul.k)", "matmul_associative"
   int instances = 0;                // small instances that were evaluated besides, both sides
   bool operator==(const ProofRecord&) const = default;
@@ -29,7 +30,7 @@ Hash hash_rule(const Rule& rule);
 std::string print(const ProofRecord& record);
 std::vector<ProofRecord> parse_proofs(std::string_view text, const std::string& file = "<proofs>");
 
-// Error says what is wrong with the record of this rule: missing, or stale because the rule or the axioms changed.
-Result<void> check_proof(const Rule& rule, const std::vector<ProofRecord>& records);
+// The record of this rule. Error says what is wrong with it: missing, or stale because the rule or the axioms changed.
+Result<const ProofRecord*> check_proof(const Rule& rule, const std::vector<ProofRecord>& records);
 
 }  // namespace unity

@@ -7,7 +7,7 @@
 #include "core/rewrite/instance.h"
 #include "core/verify/evaluation.h"
 #include "core/verify/shape_facts.h"
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 #include "core/verify/small_shapes.h"
 
 namespace unity {

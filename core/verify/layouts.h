@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 
 namespace unity {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/verify/prover.h"
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 
 namespace unity {
 

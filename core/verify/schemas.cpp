@@ -10,7 +10,7 @@
 #include "core/rewrite/rule_text.h"
 #include "core/verify/evaluation.h"
 #include "core/verify/shape_facts.h"
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 
 namespace unity {
 namespace {

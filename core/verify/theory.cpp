@@ -5,7 +5,7 @@
 #include "core/rewrite/axioms.h"
 #include "core/verify/schemas.h"
 #include "core/verify/shape_facts.h"
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 
 namespace unity {
 namespace {

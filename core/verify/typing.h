@@ -16,7 +16,7 @@
 #pragma once
 
 #include "core/verify/prover.h"
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 
 namespace unity {
 

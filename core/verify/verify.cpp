@@ -20,6 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+const std::vector<std::int64_t> kChosenInGraphs = {0, 1, 2};  // values of parameters: dimensions, degrees
+constexpr int kIdleDraws = 24;                                // without a new signature, after which sampling ends
 constexpr std::size_t kFewDims = 12;  // of all operands of a rule, of which each two are tried with one element
 
 std::int64_t elements(const RuleInstance& instance) {
@@ -31,6 +33,7 @@ std::int64_t elements(const RuleInstance& instance) {
 struct Sample {
   std::vector<Instantiation> typed;    // on both sides
   std::vector<Instantiation> untyped;  // the target is not
+  std::vector<Instantiation> rare;     // on both sides, of signatures that `typed` lacks
   std::string obstacle;                // to finding one
 };
 
@@ -120,6 +123,13 @@ std::vector<std::pair<int, AttributeValue>> deciding_values(const Rule& rule) {
       if (e.kind != Expression::Kind::variable || !seen.insert(e.variable).second) continue;
       if (specs[i].kind == AttributeKind::integer && !specs[i].required)
         for (std::int64_t v : {0, 1, 2}) values.emplace_back(e.variable, v);
+      if (specs[i].kind == AttributeKind::text) {
+        std::set<std::string> texts;
+        for (const Example& example : node.op->examples()) {
+          Attributes all = complete_attributes(node.op->name(), specs, example.attributes).value();
+          if (texts.insert(std::get<std::string>(all[i])).second) values.emplace_back(e.variable, all[i]);
+        }
+      }
       if (specs[i].kind == AttributeKind::integers && node.op->name() == "transpose")
         for (std::int64_t rank : {2, 3, 4}) {
           std::vector<std::int64_t> order(static_cast<std::size_t>(rank));
@@ -130,6 +140,29 @@ std::vector<std::pair<int, AttributeValue>> deciding_values(const Rule& rule) {
     }
   }
   return values;
+}
+
+// Instances of further signatures, until none is met for a while: at them the rule may be wrong, and where it is proved
+// it applies.
+void add_rare(const Rule& rule, SampleOptions sampling, std::vector<std::pair<int, AttributeValue>> deciding,
+              Sample& found) {
+  std::set<Hash> known;
+  for (const Instantiation& i : found.typed) known.insert(signature_of(rule, i.instance).logical);
+  deciding.insert(deciding.begin(), {-1, {}});
+  for (const auto& value : deciding) {
+    sampling.seed = combine(sampling.seed, 1);
+    sampling.attributes.clear();
+    if (value.first >= 0) sampling.attributes = {value};
+    InstanceSampler sampler(rule, sampling);
+    for (int idle = 0; idle < kIdleDraws; ++idle) {
+      auto at = sampler.next();
+      if (!at) break;
+      if (at->fault != InstanceFault::none && at->fault != InstanceFault::shapes) continue;
+      if (!known.insert(signature_of(rule, at->instance).logical).second) continue;
+      found.rare.push_back(std::move(*at));
+      idle = 0;
+    }
+  }
 }
 
 Sample sample(const Rule& rule, const VerifyOptions& options) {
@@ -161,6 +194,7 @@ Sample sample(const Rule& rule, const VerifyOptions& options) {
     draw(sampling, std::max(options.instances / 4, 4));
   }
   add_variants(rule, found);
+  add_rare(rule, sampling, deciding, found);
   auto smaller = [](const Instantiation& a, const Instantiation& b) {
     return elements(a.instance) < elements(b.instance);
   };
@@ -235,42 +269,72 @@ std::string degrees_of(const Rule& rule) {
   return join(texts);
 }
 
+class SignatureProofs {
+ public:
+  SignatureProofs(const Rule& rule, const VerifyOptions& options) : rule_(rule), limit_{options.seconds, {}} {}
+
+  // Error: what is not proved, where.
+  Result<void> add(const RuleInstance& instance) {
+    InstanceSignature signature = signature_of(rule_, instance);
+    if (parallel_.insert(signature.parallel).second) {
+      TypingProof typing = prove_typing(rule_, instance, signature, limit_);
+      if (!typing.proved) return fail("typing at {}: {}", signature.ranks, typing.why);
+      if (total && !typing.total) partial = typing.partial;
+      total = total && typing.total;
+      used_.insert(typing.used.begin(), typing.used.end());
+    }
+    if (!tried_.insert(signature.logical).second) return {};
+    ProofAttempt equality = prove_equality(rule_, instance, signature, limit_);
+    if (!equality.proved) return fail("equality at {}: {}", signature.ranks, equality.why);
+    used_.insert(equality.used.begin(), equality.used.end());
+    proved_.insert(signature.logical);
+    ranks_.insert(signature.ranks);
+    return {};
+  }
+
+  ProofRecord record() const {
+    ProofRecord r;
+    r.rule = rule_.name;
+    r.rule_hash = hash_rule(rule_);
+    r.axioms.assign(used_.begin(), used_.end());
+    r.axioms_hash = axioms_hash(rule_, r.axioms);
+    r.prover = prover_version();
+    r.degrees = degrees_of(rule_);
+    r.shapes.assign(ranks_.begin(), ranks_.end());
+    r.signatures.assign(proved_.begin(), proved_.end());
+    return r;
+  }
+
+  bool total = true;
+  std::string partial;
+
+ private:
+  const Rule& rule_;
+  ProofLimit limit_;
+  std::set<Hash> tried_, proved_, parallel_;  // signatures, logical and parallel ones
+  std::set<std::string> used_, ranks_;
+};
+
 Verification prove_signatures(const Rule& rule, const Sample& found, const VerifyOptions& options) {
   auto start = Clock::now();
-  ProofLimit limit{options.seconds, {}};
   Verification result;
-  result.total = found.untyped.empty();
-  if (!result.total) result.partial = found.untyped[0].why;
-  std::set<Hash> logical, parallel;
-  std::set<std::string> used, ranks;
+  SignatureProofs proofs(rule, options);
+  proofs.total = found.untyped.empty();
+  if (!proofs.total) proofs.partial = found.untyped[0].why;
   for (const Instantiation& i : found.typed) {
-    InstanceSignature signature = signature_of(rule, i.instance);
-    auto holds = [&](const ProofAttempt& proof, const char* half) {
-      if (!proof.proved) result.why = fmt::format("{} at {}: {}", half, signature.ranks, proof.why);
-      used.insert(proof.used.begin(), proof.used.end());
-      return proof.proved;
-    };
-    if (parallel.insert(signature.parallel).second) {
-      TypingProof typing = prove_typing(rule, i.instance, signature, limit);
-      if (!holds(typing, "typing")) return result;
-      if (result.total && !typing.total) result.partial = typing.partial;
-      result.total = result.total && typing.total;
-    }
-    if (logical.insert(signature.logical).second &&
-        !holds(prove_equality(rule, i.instance, signature, limit), "equality"))
-      return result;
-    ranks.insert(signature.ranks);
+    auto added = proofs.add(i.instance);
+    if (added.ok()) continue;
+    result.why = added.error().message;
+    return result;
   }
+  for (const Instantiation& i : found.rare) (void)proofs.add(i.instance);
+  for (const Pcg* graph : options.graphs)
+    for (const RuleInstance& instance : instances_in(*graph, rule, kChosenInGraphs)) (void)proofs.add(instance);
   result.verdict = Verdict::proved;
-  ProofRecord& r = result.record;
-  r.rule = rule.name;
-  r.rule_hash = hash_rule(rule);
-  r.axioms.assign(used.begin(), used.end());
-  r.axioms_hash = axioms_hash(rule, r.axioms);
-  r.prover = prover_version();
-  r.degrees = degrees_of(rule);
-  r.shapes.assign(ranks.begin(), ranks.end());
-  r.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result.total = proofs.total;
+  result.partial = proofs.partial;
+  result.record = proofs.record();
+  result.record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }
 
@@ -290,7 +354,8 @@ std::string prover_version() {
 Verification verify(const Rule& rule, const VerifyOptions& options) {
   Sample found = sample(rule, options);
   if (auto none = ill_typed(rule, found)) return std::move(*none);
-  if (auto refuted = refute(found.typed)) return std::move(*refuted);
+  for (const auto* instances : {&found.typed, &found.rare})
+    if (auto refuted = refute(*instances)) return std::move(*refuted);
   Verification result = prove_signatures(rule, found, options);
   result.record.instances = static_cast<int>(found.typed.size());
   return result;

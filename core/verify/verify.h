@@ -14,7 +14,8 @@
 // Both halves are proved by Z3 for each *signature* (signature.h) that sampled instances have: ranks and types, the
 // structure of each operator's axis table, and those attributes that decide it. Sizes, degrees, copies, partial sums
 // and all other attributes are symbols. A verdict is relative to the axioms, each of which is checked exactly on small
-// tensors (check_axioms.h), and to the signatures on record: the sampler finds them, nothing enumerates them.
+// tensors (check_axioms.h), and to the signatures: those for which a rule is proved go on record, and it applies
+// nowhere else (core/rewrite/apply.h).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,9 @@ struct VerifyOptions {
   double seconds = 5;      // for each question to Z3; the limit is on its steps, so that verdicts repeat
   std::uint64_t seed = 1;  // of the instances
   int instances = 24;      // how many are sampled where both sides are well-typed; three times as many at most
+  // Graphs in which the rule occurs, with parameters as it was applied there: proved, where possible, like sampled
+  // instances, but not evaluated, since they may be large. Those of no signature that is proved are left out.
+  std::vector<const Pcg*> graphs;
 };
 
 struct Verification {

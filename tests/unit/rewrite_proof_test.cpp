@@ -4,9 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include "core/base/text.h"
+#include "core/graph/builder.h"
+#include "core/rewrite/apply.h"
 #include "core/rewrite/axioms.h"
 #include "core/rewrite/library.h"
 #include "core/rewrite/rule_text.h"
+#include "core/rewrite/signature.h"
 
 namespace unity {
 namespace {
@@ -21,11 +24,12 @@ ProofRecord record_of(const Rule& rule) {
           0.25,
           "all",
           {"x:2", "x:3"},
+          {1, 2, 0xfedcba9876543210, 0xffffffffffffffff, 0xffffffffffffffff, 0xffffffffffffffff},
           {"relu_of_relu"},
           12};
 }
 
-std::string error_of(const Result<void>& result) { return result.ok() ? "" : result.error().message; }
+std::string error_of(const Result<const ProofRecord*>& result) { return result.ok() ? "" : result.error().message; }
 
 TEST_CASE("a proof's text can be read again") {
   ProofRecord record = record_of(parse_rules(kRule)[0]);
@@ -79,6 +83,32 @@ TEST_CASE("a file of rules needs fresh proofs beside it") {
   write_file_atomically(path, "rule once\n  relu(relu(x)) => x\n");
   CHECK_THROWS_WITH(load_proved_rules(path), Catch::Contains("mine.rules: the proof of rule once is stale"));
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a proved rule applies where its signature is on record, and nowhere else") {
+  Rule rule = parse_rules("rule join\n  matmul(x, w, activation=f) => matmul(x, w, activation=f, transpose_w=0)\n")[0];
+  auto signature = [&](const Dims& x, const std::string& activation) {
+    std::vector<ParallelShape> operands = {serial({x, DType::f32}), serial({{4, 6}, DType::f32})};
+    RuleInstance at = instantiate(rule, operands, {activation}).instance;
+    return signature_of(rule, at).logical;
+  };
+  // Sizes decide nothing, ranks and activations do.
+  CHECK(signature({8, 4}, "relu") == signature({2, 4}, "relu"));
+  CHECK(signature({8, 4}, "relu") != signature({2, 8, 4}, "relu"));
+  CHECK(signature({8, 4}, "relu") != signature({8, 4}, "none"));
+
+  rule.proof = Proof::proved;
+  rule.signatures = {signature({8, 4}, "relu")};
+  auto applied = [&](const Dims& x, const std::string& activation) {
+    Builder b("g");
+    ValueRef y = b.apply("matmul", {activation}, {b.input("x", x), b.weight("w", {4, 6})});
+    Pcg pcg = std::move(b).finish({y});
+    return apply(pcg, rule, find_matches(pcg, rule).at(0), {});
+  };
+  CHECK(applied({12, 4}, "relu").ok());
+  CHECK(applied({12, 4}, "none").error().message.find("there is no proof for x f32[12, 4], w f32[4, 6]") !=
+        std::string::npos);
+  CHECK_FALSE(applied({3, 12, 4}, "relu").ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "core/verify/signature.h"
+#include "core/rewrite/signature.h"
 
 #include <algorithm>
 
@@ -102,9 +102,8 @@ Hash hash_structure(const AxisTable& table) {
   return h;
 }
 
-InstanceSignature signature_of(const Rule& rule, const RuleInstance& instance) {
-  InstanceSignature s;
-  s.nodes = NodeFinder(rule, instance).run();
+RuleSignature signature_of(const Rule& rule, const RuleOccurrence& at) {
+  RuleSignature s;
   s.symbolic.assign(rule.attributes.size(), true);
   for (std::size_t a = 0; a < rule.attributes.size(); ++a) {
     auto variable = static_cast<int>(a);
@@ -119,7 +118,7 @@ InstanceSignature signature_of(const Rule& rule, const RuleInstance& instance) {
         if (pattern.op->category() == OpCategory::parallelization)
           s.symbolic[a] = s.symbolic[a] && specs[i].name != "dim";
         else if (e.kind != Expression::Kind::list &&
-                 decides(*s.nodes[n], n < rule.source_nodes ? instance.source : instance.target, i))
+                 decides(*at.nodes[n], n < rule.source_nodes ? at.source : at.target, i))
           s.symbolic[a] = false;
       }
     }
@@ -127,20 +126,16 @@ InstanceSignature signature_of(const Rule& rule, const RuleInstance& instance) {
       if (selects_dimension(c.left, variable) || selects_dimension(c.right, variable)) s.symbolic[a] = false;
   }
 
-  for (std::size_t v = 0; v < instance.variables.size(); ++v) {
-    const ParallelShape& shape = instance.variables[v];
-    s.ranks += fmt::format("{}{}:{}", v ? " " : "", rule.values[v], shape.dims.size());
+  for (const ParallelShape& shape : at.variables) {
     s.logical = combine(s.logical, shape.dims.size() << 8 | static_cast<Hash>(shape.dtype));
     s.parallel = combine(s.parallel, shape.partials > 1);
     for (const ParallelDim& dim : shape.dims) s.parallel = combine(s.parallel, dim.micro > 1);
   }
   for (std::size_t a = 0; a < rule.attributes.size(); ++a) {
-    const auto* list = std::get_if<std::vector<std::int64_t>>(&instance.attributes[a]);
-    s.logical = combine(s.logical, !s.symbolic[a] ? hash_attributes({instance.attributes[a]})
-                                   : list         ? list->size()
-                                                  : 0);
+    const auto* list = std::get_if<std::vector<std::int64_t>>(&at.attributes[a]);
+    s.logical = combine(s.logical, !s.symbolic[a] ? hash_attributes({at.attributes[a]}) : list ? list->size() : 0);
   }
-  for (const Node* node : s.nodes) {
+  for (const Node* node : at.nodes) {
     if (node->is_compute()) s.logical = combine(s.logical, hash_structure(*node->table));
     for (const ParallelShape& out : node->outputs) {
       s.logical = combine(s.logical, out.dims.size());
@@ -149,6 +144,15 @@ InstanceSignature signature_of(const Rule& rule, const RuleInstance& instance) {
     }
   }
   s.parallel = combine(s.parallel, s.logical);
+  return s;
+}
+
+InstanceSignature signature_of(const Rule& rule, const RuleInstance& instance) {
+  RuleOccurrence at{instance.source, instance.target, NodeFinder(rule, instance).run(), instance.variables,
+                    instance.attributes};
+  InstanceSignature s{signature_of(rule, at), std::move(at.nodes), {}};
+  for (std::size_t v = 0; v < instance.variables.size(); ++v)
+    s.ranks += fmt::format("{}{}:{}", v ? " " : "", rule.values[v], instance.variables[v].dims.size());
   return s;
 }
 
