@@ -1,3 +1,5 @@
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
@@ -132,4 +134,18 @@ TEST_CASE("the expert plan of a transformer reads as Megatron's") {
   CHECK(text.find("scores, scale, softmax, context: 3-way data, 2-way by head") != std::string::npos);
   CHECK(text.find("ffn: in.matmul, in.add_bias, gelu: 3-way data, 2-way by output; out.matmul: 3-way data, 2-way by "
                   "reduction") != std::string::npos);
+}
+
+TEST_CASE("the expert plan of a language model splits the words of its table, of the logits and of the loss") {
+  ModelSpec spec{"gpt2-small", {{"batch", 6}, {"layers", 1}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 6}));
+  SearchOptions options;
+  options.strategy = "expert";
+  Plan plan = find(spec, cost, options).value();
+  std::map<std::string, std::string> found;  // what operators read, by operator
+  for (const Node& n : plan.pcg.nodes())
+    for (ValueRef v : n.inputs) found[n.op->name()] = to_string(plan.pcg.shape(v));
+  CHECK_FALSE(found.contains("cross_entropy"));
+  CHECK(found.at("embedding") == "f32[50257/2, 768] copies 3");
+  CHECK(found.at("exp") == "f32[6/3, 1024, 50257/2]");
 }
