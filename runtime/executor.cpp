@@ -371,7 +371,7 @@ struct Executor::Implementation {
   Processes& processes;
   std::unique_ptr<Backend> backend;
   std::map<std::string, std::vector<BufferId>> weight_buffers, optimizer_buffers, input_buffers, gradient_buffers;
-  std::map<std::string, std::vector<Task>> row_updates;  // by weight; no such weight has a gradient buffer
+  std::map<std::string, std::vector<Task>> row_updates;  // by weight; its other parts have gradient buffers
   std::int64_t step = 0;
   double rate_factor = 1;
 };
@@ -416,10 +416,17 @@ HostTensor Executor::weight(const std::string& name, int reader) const {
 }
 
 HostTensor Executor::gradient(const std::string& name, int reader) const {
-  if (auto found = implementation_->row_updates.find(name); found != implementation_->row_updates.end())
-    return implementation_->row_gradient(found->second, reader);
+  auto rows = implementation_->row_updates.find(name);
+  bool some_by_rows = rows != implementation_->row_updates.end();
+  if (some_by_rows && !implementation_->gradient_buffers.contains(name))
+    return implementation_->row_gradient(rows->second, reader);
   const auto& buffers = implementation_->find(implementation_->gradient_buffers, name, "gradient of a weight");
-  return implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, reader);
+  HostTensor t = implementation_->assemble(implementation_->program.tensor_of(buffers[0]).dims, buffers, reader);
+  if (some_by_rows) {
+    HostTensor others = implementation_->row_gradient(rows->second, reader);
+    for (std::size_t i = 0; i < t.reals.size(); ++i) t.reals[i] += others.reals[i];
+  }
+  return t;
 }
 
 void Executor::set_weight(const std::string& name, const HostTensor& value) {

@@ -113,3 +113,19 @@ TEST_CASE("where everything is computed on every device, splitting by vocabulary
   CHECK(to_string(parallel.shape({find_node(parallel, "exp"), 0})) == "f32[4, 3, 16/4]");
   check_trains_like(serial, parallel, 4);
 }
+
+TEST_CASE(
+    "a table of which some parts are updated by rows, others by a gradient that arrives, shows its whole gradient") {
+  // The parts (words, columns) are stored on devices 4 w + c and used on 2 c + w: of the eight, 0 and 7 stay.
+  const std::string leaves = R"(
+    tokens = input([4, 3], dtype="i32")
+    y = input([4, 3, 8])
+    words = weight([2, 8], init="normal")
+  )";
+  Pcg serial = parse_pcg("pcg one {" + leaves + "return mean_squared_error(embedding(tokens, words), y) }");
+  Pcg parallel = parse_pcg("pcg parts {" + leaves + R"(
+    parts = embedding(replicate(8, tokens), partition(1, 4, partition(0, 2, words)))
+    return mean_squared_error(combine(2, 4, reduce(2, parts)), y)
+  })");
+  check_trains_like(serial, parallel, 8);
+}
