@@ -56,6 +56,11 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
       "--parts", search.parts, "Strategy pipeline: parts of the graph in each stage (default: 1; 2 for interleaved)"));
   at_least_one(command.add_option("--micro-batches", search.micro_batches,
                                   "Strategy pipeline: parts of the batch (default: the fastest)"));
+  command.add_flag("!--no-splitting", search.splitting, "Search the whole graph at once");
+  command.add_flag("!--no-algebra", search.algebra, "Do not rewrite: parallelization alone");
+  command.add_flag("!--no-dp", search.mapping_dp,
+                   "Do not search for mappings: every operator from the first device on");
+  command.add_flag("!--no-cache", search.cache, "Solve equal parts anew, and keep no costs from graph to graph");
   schedule.add(command, short_schedule);
 }
 

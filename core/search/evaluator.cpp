@@ -53,10 +53,15 @@ MemoryUse memory_use(const Program& program) {
   return use;
 }
 
-Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit)
-    : cost_(cost), lower_(lower), memory_limit_(memory_limit), mapping_(cost) {}
+Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit,
+                     const EvaluatorOptions& options)
+    : cost_(cost), lower_(lower), memory_limit_(memory_limit), options_(options), mapping_(cost, options.cache) {}
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) {
+  if (!options_.mapping_dp) {
+    std::vector<MachineMapping> natural = natural_mappings(pcg);
+    return evaluate(std::move(pcg), std::move(natural));
+  }
   MappingResult mapping = UNITY_TRY(mapping_.run(pcg));
   return evaluate(std::move(pcg), std::move(mapping.mappings));
 }

@@ -26,9 +26,15 @@ struct Candidate {
   MemoryUse memory;
 };
 
+// What can be left out of the evaluation, to see what it is worth.
+struct EvaluatorOptions {
+  bool mapping_dp = true;  // else every operator starts at device 0
+  bool cache = true;       // costs of edges are kept from graph to graph
+};
+
 class Evaluator {
  public:
-  Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit);
+  Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit, const EvaluatorOptions& options = {});
 
   // Error when a mapping or lowering does not exist (more tasks than devices).
   Result<Candidate> evaluate(Pcg pcg);
@@ -44,6 +50,7 @@ class Evaluator {
   const CostModel& cost_;
   LowerOptions lower_;
   Bytes memory_limit_;
+  EvaluatorOptions options_;
   MappingSearch mapping_;
   std::atomic<std::int64_t> scored_{0};
 };

@@ -42,13 +42,19 @@ struct Partial {
 
 class JointSearch {
  public:
-  explicit JointSearch(const StrategyInput& input)
-      : in_(input), parts_(split(input.model, input.options.minimum_part)), rules_(rule_library()) {
+  // `serial`: for the graph that is fastest on one device, whether it fits there or not.
+  explicit JointSearch(const StrategyInput& input, bool serial = false)
+      : in_(input), serial_(serial), parts_(split(input.model, input.options.minimum_part)) {
+    if (!input.options.splitting) parts_.assign(1, {0, input.model.size(), {}, {}});
+    if (!input.options.algebra) return;
+    rules_ = rule_library();
     rules_.insert(rules_.end(), input.options.rules.begin(), input.options.rules.end());
   }
   Result<Outcome> run();
 
  private:
+  SubstitutionOptions level_2() const;
+  bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   Result<Outcome> whole_graph();
   const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
@@ -61,6 +67,7 @@ class JointSearch {
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput& in_;
+  bool serial_;
   std::vector<Part> parts_;
   std::vector<Rule> rules_;
   std::map<Hash, std::vector<Entry>> memo_;
@@ -124,22 +131,30 @@ std::vector<State> JointSearch::seeds(const Pcg& graph, const Part& part, const 
   return states;
 }
 
-const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out) {
-  static const std::vector<Entry> kNone;
-  auto graph = part_graph(in_.model, parts_[index], in, out);
-  if (!graph.ok()) return kNone;
-  Hash key = combine(canonical_hash(*graph), mix(parts_[index].in.valid()));
-  auto [it, inserted] = memo_.try_emplace(key);
-  if (!inserted) {
-    ++hits_;
-    return it->second;
-  }
+SubstitutionOptions JointSearch::level_2() const {
   SubstitutionOptions options;
   options.alpha = in_.options.alpha;
   options.jobs = in_.options.jobs;
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
   options.rules = &rules_;
+  options.one_device = serial_;
+  if (serial_) options.rewriting_share = 1;
+  return options;
+}
+
+const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out) {
+  static const std::vector<Entry> kNone;
+  auto graph = part_graph(in_.model, parts_[index], in, out);
+  if (!graph.ok()) return kNone;
+  Hash key = combine(canonical_hash(*graph), mix(parts_[index].in.valid()));
+  if (!in_.options.cache) key = combine(key, memo_.size());
+  auto [it, inserted] = memo_.try_emplace(key);
+  if (!inserted) {
+    ++hits_;
+    return it->second;
+  }
+  SubstitutionOptions options = level_2();
   options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
@@ -230,18 +245,13 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
 }
 
 Result<Outcome> JointSearch::whole_graph() {
-  SubstitutionOptions options;
-  options.alpha = in_.options.alpha;
-  options.jobs = in_.options.jobs;
-  options.devices = in_.devices;
+  SubstitutionOptions options = level_2();
   options.budget = in_.options.budget;
-  options.parallelism = in_.options.parallelism;
-  options.rules = &rules_;
   options.keep = 16;
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   for (Found& f : result.found)
-    if (in_.evaluator.fits(f.candidate.score))
+    if (fits(f.candidate.score))
       return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
   if (result.found.empty()) return fail("strategy unity: no candidate could be lowered");
   return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
@@ -255,7 +265,7 @@ Result<Outcome> JointSearch::run() {
       if (!best.ok() && smallest.count == std::numeric_limits<std::int64_t>::max()) best = other.error();
       return;
     }
-    if (!in_.evaluator.fits(other->candidate.score)) {
+    if (!fits(other->candidate.score)) {
       // Of plans that do not fit, the smallest is the one to report.
       Bytes needs = other->candidate.score.peak();
       if (!best.ok() && needs < smallest)
@@ -320,5 +330,17 @@ Result<Outcome> JointSearch::run() {
 }  // namespace
 
 Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
+
+// As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
+Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
+  SearchOptions serial = input.options, parallel = input.options;
+  serial.budget = std::max(1, input.options.budget / 4);
+  parallel.algebra = false;
+  Outcome fastest = UNITY_TRY(JointSearch({input.model, input.evaluator, serial, 1}, true).run());
+  const Pcg& graph = fastest.candidate.pcg;
+  Outcome outcome = UNITY_TRY(JointSearch({graph, input.evaluator, parallel, input.devices}).run());
+  outcome.derivation.insert(outcome.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
+  return outcome;
+}
 
 }  // namespace unity

@@ -43,12 +43,21 @@ MachineMapping natural_mapping(const TaskGrid& grid, int start) {
   return m;
 }
 
+std::vector<MachineMapping> natural_mappings(const Pcg& pcg) {
+  std::vector<MachineMapping> mappings(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (!pcg.nodes()[i].is_parallelization())
+      mappings[i] = natural_mapping(node_grid(pcg, NodeId(static_cast<std::int64_t>(i))));
+  return mappings;
+}
+
 struct MappingSearch::Cache {
   std::mutex mutex;
   std::unordered_map<Hash, std::int64_t> edges;
 };
 
-MappingSearch::MappingSearch(const CostModel& cost) : cost_(cost), cache_(std::make_unique<Cache>()) {}
+MappingSearch::MappingSearch(const CostModel& cost, bool keep)
+    : cost_(cost), cache_(std::make_unique<Cache>()), keep_(keep) {}
 MappingSearch::~MappingSearch() = default;
 
 namespace {
@@ -520,7 +529,9 @@ Result<MappingResult> Dp::run() {
 }  // namespace
 
 Result<MappingResult> MappingSearch::run(const Pcg& pcg) const {
-  return Dp(pcg, cost_, cache_->mutex, cache_->edges).run();
+  if (keep_) return Dp(pcg, cost_, cache_->mutex, cache_->edges).run();
+  Cache own;
+  return Dp(pcg, cost_, own.mutex, own.edges).run();
 }
 
 }  // namespace unity

@@ -30,7 +30,8 @@ struct MappingResult {
 
 class MappingSearch {
  public:
-  explicit MappingSearch(const CostModel& cost);
+  // `keep`: costs of edges from one call to the next.
+  explicit MappingSearch(const CostModel& cost, bool keep = true);
   ~MappingSearch();
 
   // Boundary leaves and deliver nodes get their natural mapping (last grid dimension innermost, from device 0): both
@@ -41,9 +42,13 @@ class MappingSearch {
   struct Cache;
   const CostModel& cost_;
   std::unique_ptr<Cache> cache_;
+  bool keep_;
 };
 
 // The mapping with the last grid dimension innermost, packed from `start`.
 MachineMapping natural_mapping(const TaskGrid& grid, int start = 0);
+
+// For all nodes of a graph (parallelization operators have none), from device 0.
+std::vector<MachineMapping> natural_mappings(const Pcg& pcg);
 
 }  // namespace unity

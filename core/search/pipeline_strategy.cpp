@@ -3,11 +3,9 @@
 
 #include <algorithm>
 
-#include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/data_parallel.h"
 #include "core/search/pipeline_stages.h"
-#include "core/search/strategy.h"
-#include "core/search/substitution.h"
 
 namespace unity {
 namespace {
@@ -16,29 +14,9 @@ struct Choice {
   int stages = 1, micro_batches = 1, parts = 1;
 };
 
-Result<std::int64_t> batch_of(const Pcg& pcg) {
-  for (const Node& n : pcg.nodes())
-    if (n.op->name() == "input" && !n.outputs[0].dims.empty()) return n.outputs[0].dims[0].size;
-  return fail("strategy pipeline: the model has no input with a batch dimension");
-}
-
-// The batch over `degree` devices.
-Result<State> data_parallel_state(const Pcg& model, int degree) {
-  State state{normalize(model), {}, {}};
-  if (degree == 1) return state;
-  std::vector<AxisClass> classes = axis_classes(state.pcg);
-  for (std::size_t i = 0; i < state.pcg.size(); ++i) {
-    const Node& n = state.pcg.nodes()[i];
-    if (n.op->name() != "input" || n.outputs[0].dims.empty()) continue;
-    if (auto found = class_of_dimension(state.pcg, classes, {NodeId(static_cast<std::int64_t>(i)), 0}, 0))
-      return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
-  }
-  return fail("no operator can be split along the batch");
-}
-
 Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   int width = input.devices / c.stages;
-  State state = UNITY_TRY(data_parallel_state(input.model, width));
+  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, width));
   Pcg pcg = UNITY_TRY(with_micro_batches(state.pcg, c.micro_batches));
   auto operators = std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
   if (operators < c.stages * c.parts)
@@ -55,7 +33,7 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
 
 Result<Outcome> pipeline(const StrategyInput& input) {
   const SearchOptions& o = input.options;
-  std::int64_t batch = UNITY_TRY(batch_of(input.model));
+  std::int64_t batch = input.model.shape(UNITY_TRY(batch_leaf(input.model))).dims[0].size;
   bool interleaved = o.schedule.order == PipelineOrder::interleaved;
   if (o.stages > 0 && input.devices % o.stages != 0)
     return fail("strategy pipeline: {} stages, expected a divisor of the {} devices", o.stages, input.devices);
@@ -75,15 +53,8 @@ Result<Outcome> pipeline(const StrategyInput& input) {
     for (int m : micros) {
       Result<Outcome> next = try_choice(input, {s, m, o.parts > 0 ? o.parts : interleaved ? 2 : 1});
       ++tried;
-      if (!next.ok()) {
-        if (!best.ok()) best = Error{"strategy pipeline: " + next.error().message};
-        continue;
-      }
-      bool fits = input.evaluator.fits(next->candidate.score);
-      bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
-                    (fits == input.evaluator.fits(best->candidate.score) &&
-                     next->candidate.score.iteration < best->candidate.score.iteration);
-      if (better) best = std::move(next);
+      if (!next.ok()) next = Error{"strategy pipeline: " + next.error().message};
+      take_better(best, std::move(next), input.evaluator);
     }
   }
   if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);

@@ -65,7 +65,8 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
     throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
   auto start = std::chrono::steady_clock::now();
   const Topology& topology = cost.topology();
-  Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit);
+  Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit,
+                      {options.mapping_dp, options.cache});
   Outcome outcome = UNITY_TRY(entry->run({model, evaluator, options, static_cast<int>(topology.device_count())}));
   if (!evaluator.fits(outcome.candidate.score)) return does_not_fit(options.strategy, outcome.candidate, evaluator);
   Plan plan;

@@ -31,6 +31,11 @@ struct SearchOptions {
   int stages = 0, parts = 0, micro_batches = 0;  // strategy pipeline: stages, parts of the graph in each; 0: tried
   std::vector<std::string> parallelism;  // allowed kinds: data, model, reduction, head, spatial, pipeline; empty: all
   std::vector<Rule> rules;               // that rewrite the graph besides the library's: proved ones of the user's
+  // What can be left out, to see what it is worth (the paper's Table 2).
+  bool splitting = true;   // level 1; without it, the whole graph is one part
+  bool algebra = true;     // rewriting by rules, in level 2
+  bool mapping_dp = true;  // level 3; without it, every operator starts at device 0, the last grid dimension innermost
+  bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
   std::function<void(const SearchProgress&)> progress;
 };
 

@@ -25,7 +25,6 @@ struct Open {
 };
 
 constexpr std::size_t kRewritingsKept = 8;  // of one state: those with the least work
-constexpr int kRewritingShare = 4;          // of the budget, one in so many may go to rewritings
 
 std::vector<Move> layout_moves(const Pcg& pcg, const SubstitutionOptions& options) {
   std::vector<Move> moves;
@@ -162,7 +161,8 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
     }
     std::vector<std::optional<Candidate>> candidates(fresh.size());
     parallel_for(fresh.size(), options.jobs, [&](std::size_t i) {
-      auto candidate = evaluator.evaluate(fresh[i].pcg);
+      auto candidate = options.one_device ? evaluator.evaluate(fresh[i].pcg, natural_mappings(fresh[i].pcg))
+                                          : evaluator.evaluate(fresh[i].pcg);
       if (!candidate.ok()) return;
       candidate->pcg = Pcg();  // the state holds it
       candidates[i] = std::move(*candidate);
@@ -191,7 +191,7 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
       if (moved.ok() && most_tasks(moved->pcg) <= options.devices) states[i] = std::move(*moved);
     });
     consider(std::move(states));
-    if (rewritten < options.budget / kRewritingShare) {
+    if (rewritten < options.budget / options.rewriting_share) {
       int before = scored;
       consider(rewritings(next.found.state, options, evaluator.cost().topology().specs.at(0)));
       rewritten += scored - before;

@@ -46,6 +46,8 @@ struct SubstitutionOptions {
   int devices = 1;                           // degrees are divisors of this
   std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
+  int rewriting_share = 4;                   // of the budget, one in so many may go to rewritings
+  bool one_device = false;                   // every operator on device 0, whatever the others could do
   std::size_t keep = 4;                      // results
 };
 

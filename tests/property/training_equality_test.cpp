@@ -67,5 +67,5 @@ TEST_CASE("digits train alike under every strategy on 1, 2, 3 and 4 devices, to 
       CHECK(std::abs(*run(plan, Precision::f32, kSteps).accuracy - accuracy) <= 0.005);
       ++compared;
     }
-  CHECK(compared == 18);
+  CHECK(compared == 34);  // nine strategies on four numbers of devices, but expert on 1 and 3
 }

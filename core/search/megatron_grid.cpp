@@ -1,0 +1,59 @@
+// Strategy `megatron-grid`: the best of all tensor x data x pipeline parallelism of one shape for the whole model
+// (Narayanan et al., 2021, section 3): pairs of matmuls by columns and rows inside a stage, the batch over what is left
+// of it, stages of consecutive operators.
+
+#include "core/rewrite/normalize.h"
+#include "core/search/column_then_row.h"
+#include "core/search/data_parallel.h"
+#include "core/search/pipeline_stages.h"
+
+namespace unity {
+namespace {
+
+struct Grid {
+  int tensor = 1, data = 1, stages = 1, micro_batches = 1;
+};
+
+Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
+  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, g.data));
+  if (g.tensor > 1) {
+    state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, g.tensor}));
+    state = UNITY_TRY(column_then_row(state, g.tensor, input.devices));
+  }
+  std::string what = fmt::format("{}-way tensor, {}-way data, {}-way pipeline parallelism, {} micro-batches", g.tensor,
+                                 g.data, g.stages, g.micro_batches);
+  if (g.stages == 1) {
+    Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
+    return Outcome{std::move(candidate), std::move(state.steps), what};
+  }
+  Pcg pcg = UNITY_TRY(with_micro_batches(state.pcg, g.micro_batches));
+  auto mappings = UNITY_TRY(map_stages(pcg, balanced_stages(pcg, g.stages), g.stages, g.tensor * g.data));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
+  return Outcome{std::move(candidate), std::move(state.steps), what};
+}
+
+}  // namespace
+
+Result<Outcome> megatron_grid(const StrategyInput& input) {
+  const Topology& topology = input.evaluator.cost().topology();
+  int per_node = input.devices / std::max(1, std::min(topology.nodes, input.devices));
+  Result<Outcome> best = fail("strategy megatron-grid: no grid of {} devices was tried", input.devices);
+  int tried = 0;
+  for (int stages = 1; stages <= input.devices; ++stages) {
+    if (input.devices % stages != 0) continue;
+    int width = input.devices / stages;
+    for (int tensor = 1; tensor <= std::min(width, per_node); ++tensor) {
+      if (width % tensor != 0 || per_node % tensor != 0) continue;
+      for (int waves : stages == 1 ? std::vector{1} : std::vector{1, 2, 4, 8}) {
+        Result<Outcome> next = try_grid(input, {tensor, width / tensor, stages, waves * stages});
+        ++tried;
+        if (!next.ok()) next = Error{"strategy megatron-grid: " + next.error().message};
+        take_better(best, std::move(next), input.evaluator);
+      }
+    }
+  }
+  if (best.ok()) best->stopped_because += fmt::format(": the fastest of {} grids", tried);
+  return best;
+}
+
+}  // namespace unity

@@ -1,0 +1,103 @@
+// The strategies that the joint search is compared with, and the search with parts of it left out.
+#include <catch2/catch.hpp>
+
+#include "core/graph/builder.h"
+#include "core/models/models.h"
+#include "core/rewrite/library.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
+
+namespace unity {
+namespace {
+
+const ModelSpec kBert{"bert-tiny", {{"batch", 12}}};
+
+Plan planned(const ModelSpec& spec, int devices, SearchOptions options) {
+  SimulatedCostModel cost(load_topology("summit", {1, devices}));
+  return find_plan(spec, build_model(spec), cost, options).value();
+}
+Plan planned(const ModelSpec& spec, int devices, const std::string& strategy) {
+  SearchOptions options;
+  options.strategy = strategy;
+  return planned(spec, devices, options);
+}
+
+std::vector<std::string> library_steps(const Plan& plan) {
+  std::vector<std::string> steps;
+  for (const DerivationStep& step : plan.derivation)
+    for (const Rule& rule : rule_library())
+      if (rule.name == step.rule) steps.push_back(step.rule);
+  return steps;
+}
+
+TEST_CASE("stored in parts, weights move as many bytes as their gradients do, and take less memory") {
+  ModelSpec spec{"mlp", {{"batch", 12}, {"layers", 2}, {"hidden", 64}}};
+  Plan whole = planned(spec, 4, "data-parallel"), parts = planned(spec, 4, "deepspeed-zero");
+  int weights = 0;
+  for (std::size_t i = 0; i < parts.pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    if (parts.pcg[id].op->name() != "weight") continue;
+    ++weights;
+    INFO(parts.pcg[id].name);
+    CHECK(storage_shape(parts.pcg, id).parts() == 4);
+    CHECK(storage_shape(parts.pcg, id).copies == 1);
+  }
+  CHECK(weights > 0);
+  // A ring's all-reduce of b bytes is a reduce-scatter and an all-gather of b bytes.
+  CHECK(parts.prediction.communicated == whole.prediction.communicated);
+  CHECK(parts.prediction.peak_memory < whole.prediction.peak_memory);
+}
+
+TEST_CASE("the grid holds data parallelism and every pipeline of one chain") {
+  Plan grid = planned(kBert, 4, "megatron-grid");
+  for (const char* strategy : {"data-parallel", "pipeline"}) {
+    INFO(strategy);
+    CHECK(grid.prediction.iteration <= planned(kBert, 4, strategy).prediction.iteration);
+  }
+}
+
+TEST_CASE("Monte Carlo starts from data parallelism and repeats with its seed") {
+  SearchOptions options;
+  options.strategy = "flexflow";
+  options.budget = 60;
+  Plan a = planned(kBert, 4, options), b = planned(kBert, 4, options);
+  CHECK(a.prediction.iteration <= planned(kBert, 4, "data-parallel").prediction.iteration);
+  CHECK(canonical_hash(a.pcg) == canonical_hash(b.pcg));
+  CHECK(library_steps(a).empty());
+  CHECK(a.search.candidates <= 60);
+  options.budget = 1;
+  CHECK(planned(kBert, 4, options).search.candidates == 1);
+}
+
+TEST_CASE("one search after the other rewrites first, and without regard to what can be split") {
+  Plan plan = planned(kBert, 2, "algebra-then-parallel");
+  std::vector<std::string> steps = library_steps(plan);
+  REQUIRE_FALSE(steps.empty());
+  CHECK(plan.derivation[0].rule.find("shard_") == std::string::npos);
+  SearchOptions options;
+  options.algebra = false;
+  CHECK(library_steps(planned(kBert, 2, options)).empty());
+}
+
+TEST_CASE("each level of the search can be left out, and what is remembered decides nothing") {
+  ModelSpec deep{"mlp", {{"batch", 12}, {"layers", 24}, {"hidden", 64}}};
+  SearchOptions full;
+  Plan plan = planned(deep, 2, full);
+  SearchOptions forgetful = full;
+  forgetful.cache = false;
+  forgetful.budget = 1 << 20;
+  Plan anew = planned(deep, 2, forgetful);
+  CHECK(anew.prediction.iteration == plan.prediction.iteration);
+  CHECK(anew.search.candidates > plan.search.candidates);
+  SearchOptions placed = full;
+  placed.mapping_dp = false;
+  Plan natural = planned(deep, 2, placed);
+  for (const MachineMapping& m : natural.mappings) CHECK(m.start == 0);
+  SearchOptions whole = full;
+  whole.splitting = false;
+  whole.budget = 40;
+  CHECK(planned(deep, 2, whole).search.stopped_because == "budget of 40 candidates");
+}
+
+}  // namespace
+}  // namespace unity
