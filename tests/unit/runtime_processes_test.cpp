@@ -51,7 +51,8 @@ Program data_parallel(const std::string& model, int devices, const std::string& 
     REQUIRE(next.ok());
     state = std::move(*next);
   }
-  return lower(state.pcg, natural_mappings(state.pcg), uniform_topology(devices), {true, parse_optimizer(optimizer)})
+  return lower(state.pcg, test::natural_mappings(state.pcg), uniform_topology(devices),
+               {true, parse_optimizer(optimizer)})
       .value();
 }
 
