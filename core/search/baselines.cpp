@@ -2,38 +2,12 @@
 
 #include <algorithm>
 
-#include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
+#include "core/search/data_parallel.h"
 #include "core/search/split_vocabulary.h"
-#include "core/search/strategy.h"
-#include "core/search/substitution.h"
 
 namespace unity {
-namespace {
-
-// The first input of the model gives the batch: its dimension 0.
-Result<ValueRef> batch_leaf(const Pcg& pcg) {
-  for (std::size_t i = 0; i < pcg.size(); ++i)
-    if (pcg.nodes()[i].op->name() == "input" && !pcg.nodes()[i].outputs[0].dims.empty())
-      return ValueRef{NodeId(static_cast<std::int64_t>(i)), 0};
-  return fail("the model has no input with a batch dimension");
-}
-
-Result<State> shard_batch(const State& state, int degree) {
-  if (degree == 1) return state;
-  ValueRef leaf = UNITY_TRY(batch_leaf(state.pcg));
-  std::int64_t batch = state.pcg.shape(leaf).dims[0].size;
-  if (batch % degree != 0)
-    return fail("batch of {} samples is not divisible by {} devices; choose --global-batch as a multiple of {}", batch,
-                degree, degree);
-  std::vector<AxisClass> classes = axis_classes(state.pcg);
-  auto found = class_of_dimension(state.pcg, classes, leaf, 0);
-  if (!found) return fail("no operator can be split along the batch");
-  return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
-}
-
-}  // namespace
 
 Result<Outcome> data_parallel(const StrategyInput& input) {
   State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, input.devices));
@@ -66,14 +40,11 @@ Result<Outcome> expert(const StrategyInput& input) {
       }
       auto candidate = input.evaluator.evaluate(state->pcg);
       if (!candidate.ok()) continue;
-      bool fits = input.evaluator.fits(candidate->score);
-      bool better = !best.ok() || (fits && !input.evaluator.fits(best->candidate.score)) ||
-                    (fits == input.evaluator.fits(best->candidate.score) &&
-                     candidate->score.iteration < best->candidate.score.iteration);
-      if (better)
-        best = Outcome{std::move(*candidate), std::move(state->steps),
-                       fmt::format("{}-way model{}, {}-way data parallelism is the fastest that divides a node", model,
-                                   vocabulary ? " (also of the vocabulary)" : "", input.devices / model)};
+      take_better(best,
+                  Outcome{std::move(*candidate), std::move(state->steps),
+                          fmt::format("{}-way model{}, {}-way data parallelism is the fastest that divides a node",
+                                      model, vocabulary ? " (also of the vocabulary)" : "", input.devices / model)},
+                  input.evaluator);
     }
   }
   return best;

@@ -11,6 +11,7 @@
 
 #include "core/base/text.h"
 #include "core/rewrite/axioms.h"
+#include "core/verify/detached.h"
 #include "core/verify/evaluation.h"
 #include "core/verify/logic.h"
 #include "core/verify/typing.h"
@@ -242,6 +243,8 @@ std::optional<Verification> refute(const std::vector<Instantiation>& instances) 
     v.why = "the sides differ on random values";
     for (std::uint64_t seed : {1, 2})
       if (differs(i.instance, seed)) return v;
+    v.why = "a value that is detached changes the result: gradients would differ";
+    if (!equal_when_detached(i.instance, 1)) return v;
   }
   return std::nullopt;
 }

@@ -23,6 +23,14 @@ bool uses(const Verification& v, const std::string& axiom) {
   return std::find(v.record.axioms.begin(), v.record.axioms.end(), axiom) != v.record.axioms.end();
 }
 
+TEST_CASE("a value is detached only where the result does not depend on it") {
+  // Equal as functions, but the second one has no gradient.
+  Verification v = verdict("reduce_max([1], x) => reduce_max([1], x, detached=1)");
+  CHECK(v.verdict == Verdict::refuted);
+  CHECK(v.why == "a value that is detached changes the result: gradients would differ");
+  check_proved("partition(0, d, reduce_max([1], x, detached=1)) => reduce_max([1], partition(0, d, x), detached=1)");
+}
+
 TEST_CASE("the paper's substitutions are proved for every degree") {
   // Fig. 11a, both ways; 11b; a product's reduction axis; a sum that waits until after the product.
   check_proved("partition(a, d, relu(x)) => relu(partition(a, d, x))");
