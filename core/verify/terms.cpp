@@ -204,7 +204,8 @@ z3::expr Reading::build(PatternValue v, Abstraction* abstraction) {
     if (specs[i].kind == AttributeKind::real && term->is_int()) term = z3::to_real(*term);
     if (abstraction && !is_plain(e)) {
       z3::sort sort = language_.sort_of(specs[i].kind);
-      z3::expr variable(language_.context(), Z3_mk_fresh_const(language_.context(), "e", sort));
+      z3::expr variable =
+          language_.context().constant(fmt::format("e!{}", abstraction->variables.size()).c_str(), sort);
       abstraction->variables.push_back(variable);
       abstraction->equations.push_back(variable == *term);
       attributes.push_back(variable);
