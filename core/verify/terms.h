@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ class Language {
   z3::expr call(const Operator& op, const std::vector<z3::expr>& attributes, const std::vector<z3::expr>& operands,
                 int result, int results);
 
-  std::size_t symbols() const { return 2 * (calls_.size() + lists_.size()) + products_; }
+  std::size_t symbols() const { return 2 * (calls_.size() + lists_.size() + numerals_.size()) + products_; }
   // What holds of the symbols that were used so far: operands of well-typed calls are well-typed, lists have their
   // elements, products commute. As (name, formula).
   std::vector<std::pair<std::string, z3::expr>> background();
@@ -59,6 +60,7 @@ class Language {
   };
   std::map<std::string, Symbol> calls_;
   std::map<std::size_t, z3::func_decl> lists_;
+  std::set<std::string> numerals_;
   bool products_ = false;
 };
 
