@@ -125,12 +125,12 @@ std::vector<Rule> given_rules(const std::vector<std::string>& paths) {
 }
 
 void run_generate(Options& o) {
-  std::vector<Family> families = default_families(o.exhaustive);
-  if (!o.families.empty()) families = select_families(std::move(families), split_list("--families", o.families));
-  o.generate.families = std::move(families);
-  for (const RuleFile& file : rule_files())  // written by hand
-    if (file.name == "definitions" || file.name == "named")
-      o.generate.given.insert(o.generate.given.end(), file.rules.begin(), file.rules.end());
+  o.generate.families = default_families(o.exhaustive);
+  if (!o.families.empty()) {
+    std::vector<std::string> names = split_list("--families", o.families);
+    o.generate.sharding = std::erase(names, "sharding") > 0;
+    o.generate.families = names.empty() ? std::vector<Family>() : select_families(*o.generate.families, names);
+  }
   if (!o.output.empty()) {
     std::error_code error;
     std::filesystem::create_directories(o.output, error);
@@ -185,7 +185,8 @@ void add_rules_generate(CLI::App& rules) {
                                   "  unity rules generate --exhaustive --resume work -o rules");
   command->add_option("-o,--output", o->output,
                       "Write a file of rules, and one of their proofs, for each subject to this folder");
-  command->add_option("--families", o->families, "Only these families of operators, comma-separated");
+  command->add_option("--families", o->families,
+                      "Only these families of operators, comma-separated; 'sharding': how operators may be split");
   command->add_option("--given", o->given,
                       "Files of rules that need not be generated (default: the library's hand-written ones)");
   command->add_option("--resume", o->generate.resume_directory,

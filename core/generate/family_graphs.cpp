@@ -1,6 +1,7 @@
 #include "core/generate/family_graphs.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/generate/term_rewrite.h"
 
@@ -30,8 +31,8 @@ Kinds kind_of(const Operator* op) {
 
 std::string_view to_string(PairFate fate) {
   constexpr std::array<std::string_view, kPairFates> kNames = {
-      "leaf source",   "constant",  "disconnected", "renamed", "unbound", "common operator",
-      "common result", "nonlinear", "derived",      "waiting", "open"};
+      "leaf source",     "constant",      "disconnected", "renamed", "unbound", "unread",
+      "common operator", "common result", "nonlinear",    "derived", "waiting", "open"};
   return kNames[static_cast<std::size_t>(fate)];
 }
 
@@ -81,6 +82,8 @@ FamilyGraphs::FamilyGraphs(Family family) : family_(std::move(family)), graphs_(
       fate = PairFate::disconnected;
     else if (!canonical_leaves(g))
       fate = PairFate::renamed;
+    else if (has_unread_rows(g))
+      fate = PairFate::unread;
     alone_.push_back(fate);
     nonlinear_.push_back(uses_twice(g));
   }
@@ -122,6 +125,30 @@ bool FamilyGraphs::canonical_leaves(int g) const {
               order.begin() + static_cast<std::ptrdiff_t>(i))
         return false;
   return true;
+}
+
+// Some indices select from more rows than the family draws indices.
+bool FamilyGraphs::has_unread_rows(int g) const {
+  const TermTable& terms = graphs_.terms;
+  std::map<std::int32_t, std::int64_t> bounds;  // by value; operators that move indices pass theirs on
+  std::vector<std::int32_t> nodes = nodes_of(terms, graph(g));
+  for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
+    auto inputs = terms.inputs(*n);
+    std::vector<Shape> shapes;
+    for (std::int32_t v : inputs) shapes.push_back(terms.shape(v).shape());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (shapes[i].dtype != DType::i32) continue;
+      auto bound = terms.op_of(*n).op->index_bound(terms.op_of(*n).attributes, shapes, i);
+      for (std::int32_t r = 0; !bound && r < terms.node(*n).results; ++r)
+        if (auto passed = bounds.find(terms.node(*n).first_value + r); passed != bounds.end()) bound = passed->second;
+      if (bound) bounds[inputs[i]] = bounds.contains(inputs[i]) ? std::max(bounds[inputs[i]], *bound) : *bound;
+    }
+  }
+  return std::any_of(bounds.begin(), bounds.end(), [&](auto bound) {
+    if (terms.value(bound.first).node >= 0) return false;
+    std::int32_t leaf = graphs_.leaf_of[static_cast<std::size_t>(bound.first)];
+    return bound.second > family_.leaves[static_cast<std::size_t>(leaf)].index_bound;
+  });
 }
 
 bool FamilyGraphs::uses_twice(int g) const {

@@ -20,6 +20,7 @@ enum class PairFate : std::uint8_t {
   disconnected,     // the source is two graphs that share nothing
   renamed,          // the same as a pair with its leaves exchanged
   unbound,          // the target has a leaf that the source has not
+  unread,           // the source selects from rows that the family's indices never reach: not seen to be equal there
   common_operator,  // both end in the same operator on equal operands: a pair of smaller graphs says it
   common_result,    // one of two results is the same value
   nonlinear,        // both sides use some value twice: a case of a pair of more leaves, or of rules that overlap
@@ -27,7 +28,7 @@ enum class PairFate : std::uint8_t {
   waiting,          // only with rules that stood their tests but are not proved
   open,
 };
-inline constexpr std::size_t kPairFates = 11;
+inline constexpr std::size_t kPairFates = 12;
 std::string_view to_string(PairFate fate);
 
 class FamilyGraphs {
@@ -71,6 +72,7 @@ class FamilyGraphs {
   bool canonical_leaves(int g) const;
   bool uses_twice(int g) const;
   std::uint64_t leaf_set(std::int32_t value) const;
+  bool has_unread_rows(int g) const;
 
   Family family_;
   Enumeration graphs_;

@@ -20,7 +20,8 @@ struct Form {
   std::set<std::int64_t> named_dims;  // that are not literals any more
 };
 
-constexpr int kFewest = 3;  // instances that make a form plausible
+constexpr int kFewest = 3;                  // instances that make a form plausible
+constexpr std::int64_t kLargestWindow = 3;  // of a kernel, which may be a condition
 
 bool is_list(const AttributeValue& v) { return std::holds_alternative<std::vector<std::int64_t>>(v); }
 
@@ -52,7 +53,12 @@ class Generaliser {
     for (Form* f : {&at_ranks, &literal})
       for (std::size_t v = 0; v < p_.values.size(); ++v)
         add(*f, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
-    for (const Form& f : {form, at_ranks, plain, literal}) {
+    // Where operands may broadcast, few instances show that it is only right for operands of one shape.
+    Form alike = at_ranks, alike_literal = literal;
+    for (Form* f : {&alike, &alike_literal}) add_alike(*f);
+    Form windows = alike_literal;
+    add_windows(windows);
+    for (const Form& f : {form, at_ranks, plain, literal, alike, alike_literal, windows}) {
       auto rule = parse(f);
       if (rule && (result.forms.empty() || print(result.forms.back()) != print(*rule)))
         result.forms.push_back(std::move(*rule));
@@ -89,6 +95,31 @@ class Generaliser {
   static void add(Form& form, std::string condition) {
     if (std::find(form.conditions.begin(), form.conditions.end(), condition) == form.conditions.end())
       form.conditions.push_back(std::move(condition));
+  }
+
+  // Operands that have one shape here have one shape.
+  void add_alike(Form& form) const {
+    for (std::size_t v = 0; v < p_.values.size(); ++v)
+      for (std::size_t w = v + 1; w < p_.values.size(); ++w)
+        if (variables_[v] == variables_[w])
+          for (std::size_t i = 0; i < variables_[v].dims.size(); ++i)
+            add(form, fmt::format("dim({0}, {2}) == dim({1}, {2})", p_.values[v], p_.values[w], i));
+  }
+
+  // Dimensions of one element have one, and those in which operands of one rank differ have the sizes that they have
+  // here: kernels of 1 x 1 beside those of 3 x 3.
+  void add_windows(Form& form) const {
+    auto add_size = [&](std::size_t v, std::size_t i) {
+      add(form, fmt::format("dim({}, {}) == {}", p_.values[v], i, variables_[v].dims[i]));
+    };
+    for (std::size_t v = 0; v < p_.values.size(); ++v)
+      for (std::size_t i = 0; i < variables_[v].dims.size(); ++i) {
+        if (variables_[v].dims[i] == 1) add_size(v, i);
+        for (std::size_t w = 0; w < p_.values.size(); ++w)
+          if (variables_[w].dims.size() == variables_[v].dims.size() && variables_[w].dims[i] < variables_[v].dims[i] &&
+              variables_[v].dims[i] <= kLargestWindow)
+            add_size(v, i);
+      }
   }
 
   // ---- Variables that stand in several places
@@ -143,18 +174,17 @@ class Generaliser {
     return unused;
   }
 
-  // ---- The first form that stands: without conditions; at these ranks; with operands of one shape; of serial ones
+  // ---- The first form that stands: without conditions; at these ranks; with operands of one shape; with these
+  // windows; of serial operands
 
   bool start(Form& form, std::string& why) const {
     Form ranks = form;
     for (std::size_t v = 0; v < p_.values.size(); ++v)
       add(ranks, fmt::format("rank({}) == {}", p_.values[v], variables_[v].dims.size()));
     Form alike = ranks;
-    for (std::size_t v = 0; v < p_.values.size(); ++v)
-      for (std::size_t w = v + 1; w < p_.values.size(); ++w)
-        if (variables_[v] == variables_[w])
-          for (std::size_t i = 0; i < variables_[v].dims.size(); ++i)
-            add(alike, fmt::format("dim({0}, {2}) == dim({1}, {2})", p_.values[v], p_.values[w], i));
+    add_alike(alike);
+    Form windows = ranks, alike_windows = alike;
+    for (Form* f : {&windows, &alike_windows}) add_windows(*f);
     Form serial = alike;
     for (std::size_t v = 0; v < p_.values.size(); ++v) {
       add(serial, fmt::format("partials({}) == 1", p_.values[v]));
@@ -162,7 +192,7 @@ class Generaliser {
       for (std::size_t i = 0; i < variables_[v].dims.size(); ++i)
         add(serial, fmt::format("degree({}, {}) == 1", p_.values[v], i));
     }
-    for (const Form& f : {form, ranks, alike, serial})
+    for (const Form& f : {form, ranks, alike, windows, alike_windows, serial})
       for (Form& sized : list_choices(f))
         if (holds(sized, &why)) {
           form = std::move(sized);
@@ -181,6 +211,21 @@ class Generaliser {
     return is_list(p_.nodes[n].op.attributes[i]) && ((op == "split" && name == "sizes") || op == "reshape");
   }
 
+  // "dim(x, 0)*dim(x, 1)" for 6, where x is [2, 3, 4]: neighbouring dimensions that a reshape joins.
+  std::optional<std::string> product_text(std::size_t v, std::int64_t size) const {
+    const Dims& dims = variables_[v].dims;
+    for (std::size_t first = 0; first < dims.size(); ++first) {
+      std::int64_t product = dims[first];
+      std::string text = fmt::format("dim({}, {})", p_.values[v], first);
+      for (std::size_t j = first + 1; j < dims.size() && product < size; ++j) {
+        product *= dims[j];
+        text += fmt::format("*dim({}, {})", p_.values[v], j);
+      }
+      if (product == size) return text;
+    }
+    return std::nullopt;
+  }
+
   // "[dim(x, 0), 24]" for [4, 24]: each size is that of a dimension of a variable, if there is one.
   std::vector<std::string> size_texts(const std::vector<std::int64_t>& sizes, std::int64_t dim) const {
     std::vector<std::vector<std::string>> choices;
@@ -195,6 +240,8 @@ class Generaliser {
             if (dims[j] == sizes[k] && like == same_dim) texts.push_back(fmt::format("dim({}, {})", p_.values[v], j));
           }
         }
+      for (std::size_t v = 0; v < p_.values.size() && texts.empty(); ++v)
+        if (auto product = product_text(v, sizes[k])) texts.push_back(*product);
       if (texts.empty()) texts.push_back(std::to_string(sizes[k]));
       choices.push_back(std::move(texts));
     }

@@ -35,7 +35,7 @@ class Generator {
 
   GenerateResult run() {
     auto start = std::chrono::steady_clock::now();
-    std::vector<Family> families = options_.families.empty() ? default_families() : options_.families;
+    std::vector<Family> families = options_.families ? *options_.families : default_families();
     std::vector<std::optional<FamilyGraphs>> made(families.size());
     parallel_for(families.size(), options_.jobs, [&](std::size_t i) { made[i].emplace(families[i]); });
     for (auto& family : made) families_.push_back(std::move(*family));

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,13 +26,13 @@ struct ProofOutcome {
 };
 
 struct GenerateOptions {
-  std::vector<Family> families;  // none: default_families()
-  std::vector<Rule> given;       // proved rules that are there already, which none of the kept ones repeats
-  bool sharding = true;          // how every operator may be split, too (sharding.h)
-  int steps = 3;                 // applications of kept rules that make a pair a derived one
-  int jobs = 0;                  // threads; 0: one for each core. The result is the same for any number
-  std::uint64_t seed = 1;        // of random instances
-  int instances = 32;            // that a form of a rule must stand
+  std::optional<std::vector<Family>> families;  // absent: default_families()
+  std::vector<Rule> given;  // proved rules that are there already, which none of the kept ones repeats
+  bool sharding = true;     // how every operator may be split, too (sharding.h)
+  int steps = 3;            // applications of kept rules that make a pair a derived one
+  int jobs = 0;             // threads; 0: one for each core. The result is the same for any number
+  std::uint64_t seed = 1;   // of random instances
+  int instances = 32;       // that a form of a rule must stand
   // Finished candidates are written there and not worked on again; empty: nowhere.
   std::string resume_directory;
   // Called after each round, from the calling thread: a line about what is being done.

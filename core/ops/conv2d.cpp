@@ -159,6 +159,28 @@ axiom conv2d_of_joined_groups
     = conv2d(concat(1, x, y), concat(0, w, v), stride=s, padding=p, dilation=d, groups=g + g, activation=f)
   where dim(x, 1) == dim(y, 1), dim(x, 2) == dim(y, 2), dim(x, 3) == dim(y, 3),
         dim(w, 0) == dim(v, 0), dim(w, 2) == dim(v, 2), dim(w, 3) == dim(v, 3)
+axiom conv2d_of_padded
+  conv2d(pad([0, 0, 1, 1], [0, 0, 1, 1], x), w, stride=s, dilation=d, groups=g, activation=f)
+    = conv2d(x, w, stride=s, padding=[1, 1, 1, 1], dilation=d, groups=g, activation=f)
+axiom conv2d_of_padded_kernel
+  conv2d(x, pad([0, 0, 1, 1], [0, 0, 1, 1], w), stride=s, padding=[1, 1, 1, 1], groups=g, activation=f)
+    = conv2d(x, w, stride=s, groups=g, activation=f)
+axiom conv2d_of_padded_operands
+  conv2d(pad([0, 0, 1, 1], [0, 0, 1, 1], x), pad([0, 0, 1, 1], [0, 0, 1, 1], w), stride=s, padding=p, groups=g,
+         activation=f)
+    = conv2d(x, w, stride=s, padding=p, groups=g, activation=f)
+axiom conv2d_of_single_elements
+  pad([0, 0, 1, 1], [0, 0, 1, 1], conv2d(x, w, groups=g)) = conv2d(x, w, padding=[1, 1, 1, 1], groups=g)
+  where dim(w, 2) == 1, dim(w, 3) == 1
+axiom conv2d_without_border
+  conv2d(conv2d(x, w, padding=[1, 1, 1, 1], dilation=d, groups=g, activation=f),
+         pad([0, 0, 1, 1], [0, 0, 1, 1], v), groups=h, activation=k)
+    = conv2d(conv2d(x, w, dilation=d, groups=g, activation=f), v, groups=h, activation=k)
+axiom conv2d_of_conv2d_of_padded_kernel
+  conv2d(conv2d(x, pad([0, 0, 1, 1], [0, 0, 1, 1], w), padding=p, dilation=d, groups=g, activation=f), v,
+         dilation=d, groups=h, activation=k)
+    = conv2d(conv2d(x, w, padding=p, dilation=d, groups=g, activation=f),
+             pad([0, 0, 1, 1], [0, 0, 1, 1], v), dilation=d, groups=h, activation=k)
 axiom conv2d_of_scaled_filters
   conv2d(x, mul(w, reshape([dim(w, 0), 1, 1, 1], s)), stride=k, padding=p, dilation=d, groups=g)
     = mul(conv2d(x, w, stride=k, padding=p, dilation=d, groups=g), reshape([dim(w, 0), 1, 1], s))

@@ -24,6 +24,10 @@ std::string_view Div::axioms() const {
   return R"(
 axiom div_of_product
   div(mul(x, y), z) = mul(x, div(y, z))
+axiom div_of_multiple
+  div(scale(f, x), y) = scale(f, div(x, y))
+axiom div_of_sum
+  div(add(x, y), z) = add(div(x, z), div(y, z))
 )";
 }
 UNITY_DEFINE_OPERATOR(div, Div)

@@ -59,6 +59,12 @@ std::optional<std::int64_t> Embedding::index_bound(const Attributes&, std::span<
 std::optional<std::int64_t> Embedding::elements_read(std::span<const Shape>, const Shape& y, std::size_t k) const {
   return k == 1 ? std::optional(y.elements()) : std::nullopt;
 }
+std::string_view Embedding::axioms() const {
+  return R"(
+axiom embedding_of_first_rows
+  embedding(i, concat(0, t, u)) <= embedding(i, t)
+)";
+}
 UNITY_DEFINE_OPERATOR(embedding, Embedding)
 
 Result<AxisTable> EmbeddingGradient::axes(const Attributes&, std::span<const Shape> in) const {

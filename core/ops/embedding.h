@@ -12,6 +12,7 @@ namespace unity {
 class Embedding final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   Arity arity() const override { return {2, 2}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;

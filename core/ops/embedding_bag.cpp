@@ -85,6 +85,8 @@ std::optional<std::int64_t> EmbeddingBag::elements_read(std::span<const Shape> i
 
 std::string_view EmbeddingBag::axioms() const {
   return R"(
+axiom embedding_bag_of_first_rows
+  embedding_bag(i, concat(0, t, u), mode=m) <= embedding_bag(i, t, mode=m)
 axiom embedding_bag_definition
   embedding_bag(ids, table) = reduce_sum([1], embedding(ids, table))
   where rank(ids) == 2

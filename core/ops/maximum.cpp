@@ -23,6 +23,28 @@ axiom maximum_associative
   maximum(maximum(x, y), z) = maximum(x, maximum(y, z))
 axiom maximum_idempotent
   maximum(x, x) = x
+axiom maximum_of_minimum
+  maximum(x, minimum(y, z)) = minimum(maximum(x, y), maximum(x, z))
+axiom maximum_absorbs_0
+  let m = minimum(x, y)
+  maximum(x, m) = x
+  where rank(x) == 0, rank(m) == 0
+axiom maximum_absorbs_1
+  let m = minimum(x, y)
+  maximum(x, m) = x
+  where rank(x) == 1, rank(m) == 1, dim(m, 0) == dim(x, 0)
+axiom maximum_absorbs_2
+  let m = minimum(x, y)
+  maximum(x, m) = x
+  where rank(x) == 2, rank(m) == 2, dim(m, 0) == dim(x, 0), dim(m, 1) == dim(x, 1)
+axiom maximum_absorbs_3
+  let m = minimum(x, y)
+  maximum(x, m) = x
+  where rank(x) == 3, rank(m) == 3, dim(m, 0) == dim(x, 0), dim(m, 1) == dim(x, 1), dim(m, 2) == dim(x, 2)
+axiom maximum_absorbs_4
+  let m = minimum(x, y)
+  maximum(x, m) = x
+  where rank(x) == 4, rank(m) == 4, dim(m, 0) == dim(x, 0), dim(m, 1) == dim(x, 1), dim(m, 2) == dim(x, 2), dim(m, 3) == dim(x, 3)
 )";
 }
 UNITY_DEFINE_OPERATOR(maximum, Maximum)

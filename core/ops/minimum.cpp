@@ -23,6 +23,28 @@ axiom minimum_associative
   minimum(minimum(x, y), z) = minimum(x, minimum(y, z))
 axiom minimum_idempotent
   minimum(x, x) = x
+axiom minimum_of_maximum
+  minimum(x, maximum(y, z)) = maximum(minimum(x, y), minimum(x, z))
+axiom minimum_absorbs_0
+  let m = maximum(x, y)
+  minimum(x, m) = x
+  where rank(x) == 0, rank(m) == 0
+axiom minimum_absorbs_1
+  let m = maximum(x, y)
+  minimum(x, m) = x
+  where rank(x) == 1, rank(m) == 1, dim(m, 0) == dim(x, 0)
+axiom minimum_absorbs_2
+  let m = maximum(x, y)
+  minimum(x, m) = x
+  where rank(x) == 2, rank(m) == 2, dim(m, 0) == dim(x, 0), dim(m, 1) == dim(x, 1)
+axiom minimum_absorbs_3
+  let m = maximum(x, y)
+  minimum(x, m) = x
+  where rank(x) == 3, rank(m) == 3, dim(m, 0) == dim(x, 0), dim(m, 1) == dim(x, 1), dim(m, 2) == dim(x, 2)
+axiom minimum_absorbs_4
+  let m = maximum(x, y)
+  minimum(x, m) = x
+  where rank(x) == 4, rank(m) == 4, dim(m, 0) == dim(x, 0), dim(m, 1) == dim(x, 1), dim(m, 2) == dim(x, 2), dim(m, 3) == dim(x, 3)
 )";
 }
 UNITY_DEFINE_OPERATOR(minimum, Minimum)

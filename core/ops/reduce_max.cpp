@@ -75,6 +75,23 @@ std::vector<Example> ReduceMax::examples() const {
           {{Dims{1}, std::int64_t{1}}, {{{4, 6}, DType::f32}}},
           {{Dims{0, 2}, std::int64_t{1}}, {{{2, 4, 6}, DType::f32}}}};
 }
+std::string_view ReduceMax::axioms() const {
+  return R"(
+axiom reduce_max_of_transpose_0
+  reduce_max([0], transpose([1, 0], x)) = reduce_max([1], x)
+  where rank(x) == 2
+axiom reduce_max_of_transpose_1
+  reduce_max([1], transpose([1, 0], x)) = reduce_max([0], x)
+  where rank(x) == 2
+axiom reduce_max_of_transpose_01
+  reduce_max([0, 1], transpose([1, 0], x)) = reduce_max([0, 1], x)
+  where rank(x) == 2
+axiom reduce_max_of_reduce_max_00
+  reduce_max([0], reduce_max([0], x)) = reduce_max([0, 1], x)
+axiom reduce_max_of_reduce_max_01
+  reduce_max([0], reduce_max([1], x)) = reduce_max([0, 1], x)
+)";
+}
 UNITY_DEFINE_OPERATOR(reduce_max, ReduceMax)
 
 std::vector<AttributeSpec> ReduceMaxGradient::attributes() const { return kDims; }

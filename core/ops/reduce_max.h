@@ -13,6 +13,7 @@ namespace unity {
 class ReduceMax final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;

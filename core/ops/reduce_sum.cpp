@@ -88,6 +88,26 @@ void ReduceSum::gradient(const Attributes& a, GradientBuilder& g) const {
 void ReduceSum::reference(const OpCall& call) const {
   dispatch_reference(call, [&]<class T>() { sum(call, T(1)); });
 }
+std::string_view ReduceSum::axioms() const {
+  return R"(
+axiom sum_of_transpose_0
+  reduce_sum([0], transpose([1, 0], x)) = reduce_sum([1], x)
+  where rank(x) == 2
+axiom sum_of_transpose_1
+  reduce_sum([1], transpose([1, 0], x)) = reduce_sum([0], x)
+  where rank(x) == 2
+axiom sum_of_transpose_01
+  reduce_sum([0, 1], transpose([1, 0], x)) = reduce_sum([0, 1], x)
+  where rank(x) == 2
+axiom sum_of_matrix_and_row
+  reduce_sum([1], add(x, y)) = add(reduce_sum([1], x), reduce_sum([0], y))
+  where rank(x) == 2, rank(y) == 1, dim(y, 0) == dim(x, 1)
+axiom sum_of_sum_00
+  reduce_sum([0], reduce_sum([0], x)) = reduce_sum([0, 1], x)
+axiom sum_of_sum_01
+  reduce_sum([0], reduce_sum([1], x)) = reduce_sum([0, 1], x)
+)";
+}
 UNITY_DEFINE_OPERATOR(reduce_sum, ReduceSum)
 
 void ReduceMean::gradient(const Attributes& a, GradientBuilder& g) const {
@@ -97,6 +117,29 @@ void ReduceMean::gradient(const Attributes& a, GradientBuilder& g) const {
 void ReduceMean::reference(const OpCall& call) const {
   double n = static_cast<double>(reduced_elements(call.attributes, call.inputs[0].global));
   dispatch_reference(call, [&]<class T>() { sum(call, constant<T>(1 / n)); });
+}
+std::string_view ReduceMean::axioms() const {
+  return R"(
+axiom mean_of_transpose_0
+  reduce_mean([0], transpose([1, 0], x)) = reduce_mean([1], x)
+  where rank(x) == 2
+axiom mean_of_transpose_1
+  reduce_mean([1], transpose([1, 0], x)) = reduce_mean([0], x)
+  where rank(x) == 2
+axiom mean_of_transpose_01
+  reduce_mean([0, 1], transpose([1, 0], x)) = reduce_mean([0, 1], x)
+  where rank(x) == 2
+axiom mean_of_mean
+  reduce_mean([0], reduce_mean([0], x)) = reduce_mean([0], reduce_mean([1], x))
+axiom mean_of_sum_0
+  reduce_mean([0], reduce_sum([1], x)) = reduce_sum([0], reduce_mean([0], x))
+axiom mean_of_sum_1
+  reduce_mean([0], reduce_sum([0], x)) = reduce_sum([0], reduce_mean([1], x))
+axiom mean_of_joined_0
+  reduce_mean([0], concat(0, x, y, groups=g)) = reduce_mean([0], concat(0, y, x, groups=g))
+axiom mean_of_joined_1
+  reduce_mean([1], concat(1, x, y, groups=g)) = reduce_mean([1], concat(1, y, x, groups=g))
+)";
 }
 UNITY_DEFINE_OPERATOR(reduce_mean, ReduceMean)
 

@@ -20,6 +20,7 @@ class Reduction : public Operator {
 class ReduceSum final : public Reduction {
  public:
   using Reduction::Reduction;
+  std::string_view axioms() const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
 };
@@ -27,6 +28,7 @@ class ReduceSum final : public Reduction {
 class ReduceMean final : public Reduction {
  public:
   using Reduction::Reduction;
+  std::string_view axioms() const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
 };

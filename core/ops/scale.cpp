@@ -37,10 +37,14 @@ axiom scale_of_scale
   scale(f, scale(g, x)) = scale(f*g, x)
 axiom scale_by_one
   scale(1.0, x) = x
+axiom scale_of_sum
+  scale(f, add(x, y)) = add(scale(f, x), scale(f, y))
 axiom scale_of_product
   scale(f, mul(x, y)) = mul(scale(f, x), y)
 axiom sum_of_multiples
   add(scale(f, x), scale(g, x)) = scale(f + g, x)
+axiom sum_with_multiple
+  add(x, scale(f, x)) = scale(f + 1.0, x)
 axiom double
   add(x, x) = scale(2.0, x)
 )";

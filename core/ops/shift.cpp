@@ -28,6 +28,8 @@ axiom shift_by_zero
   shift(0.0, x) = x
 axiom shift_of_sum
   shift(a, add(x, y)) = add(shift(a, x), y)
+axiom product_of_shift
+  mul(shift(a, x), y) = add(mul(x, y), scale(a, y))
 axiom scale_of_shift
   scale(f, shift(a, x)) = shift(f*a, scale(f, x))
 )";

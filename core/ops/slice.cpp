@@ -95,6 +95,22 @@ std::vector<Example> Slice::examples() const {
 std::optional<std::int64_t> Slice::elements_read(std::span<const Shape>, const Shape& y, std::size_t) const {
   return y.elements();
 }
+std::string_view Slice::axioms() const {
+  return R"(
+axiom slice_of_pad_1
+  slice(b, s, pad(b, a, x, value=v)) = x
+  where rank(x) == 1, s == [dim(x, 0)]
+axiom slice_of_pad_2
+  slice(b, s, pad(b, a, x, value=v)) = x
+  where rank(x) == 2, s == [dim(x, 0), dim(x, 1)]
+axiom slice_of_pad_3
+  slice(b, s, pad(b, a, x, value=v)) = x
+  where rank(x) == 3, s == [dim(x, 0), dim(x, 1), dim(x, 2)]
+axiom slice_of_pad_4
+  slice(b, s, pad(b, a, x, value=v)) = x
+  where rank(x) == 4, s == [dim(x, 0), dim(x, 1), dim(x, 2), dim(x, 3)]
+)";
+}
 UNITY_DEFINE_OPERATOR(slice, Slice)
 
 std::vector<AttributeSpec> Pad::attributes() const {
@@ -130,6 +146,13 @@ void Pad::reference(const OpCall& call) const {
 std::vector<Example> Pad::examples() const {
   return {{{Dims{0, 1}, Dims{0, 2}, 0.0}, {{{4, 3}, DType::f32}}},
           {{Dims{1, 0, 0}, Dims{0, 0, 1}, 0.5}, {{{2, 4, 3}, DType::f32}}}};
+}
+std::string_view Pad::axioms() const {
+  return R"(
+axiom pad_of_sum
+  pad([0, 0, 1, 1], [0, 0, 1, 1], add(x, y)) = add(pad([0, 0, 1, 1], [0, 0, 1, 1], x), pad([0, 0, 1, 1], [0, 0, 1, 1], y))
+  where rank(x) == 4, rank(y) == 4, dim(x, 2) == dim(y, 2), dim(x, 3) == dim(y, 3)
+)";
 }
 UNITY_DEFINE_OPERATOR(pad, Pad)
 

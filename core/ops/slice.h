@@ -11,6 +11,7 @@ namespace unity {
 class Slice final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
@@ -23,6 +24,7 @@ class Slice final : public Operator {
 class Pad final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view axioms() const override;
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;

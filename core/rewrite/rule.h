@@ -72,6 +72,7 @@ struct Rule {
   std::vector<std::string> attributes;  // names of attribute variables
   std::vector<int> parameters;          // attribute variables that the source does not bind: chosen at application
   Proof proof = Proof::unproved;
+  bool one_way = false;          // of an axiom written with `<=`
   std::vector<Hash> signatures;  // of a proved rule: for which, sorted (signature.h); it applies nowhere else
 
   // Rewrites computations, not their layouts, and leaves nothing to choose: what search applies as it stands.

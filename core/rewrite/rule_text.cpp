@@ -34,7 +34,8 @@ class RuleParser {
     }
     Token source_at = tokens_.peek();
     rule_.source_outputs = side(0);
-    tokens_.expect(arrow_);
+    rule_.one_way = arrow_ == "=" && tokens_.accept("<=");
+    if (!rule_.one_way) tokens_.expect(arrow_);
     Token target_at = tokens_.peek();
     rule_.target_outputs = side(rule_.source_outputs.size());
     if (tokens_.accept("where")) {

@@ -35,7 +35,8 @@ namespace unity {
 std::vector<Rule> parse_rules(std::string_view text, const std::string& file = "<rules>");
 
 // Axioms are written like rules, but as equations between logical tensors: `axiom NAME` instead of `rule NAME`, and `=`
-// instead of `=>`.
+// instead of `=>`. With `<=` they are equal where the right side is defined, and the left one may be so elsewhere, too:
+// where more indices are in range.
 std::vector<Rule> parse_axioms(std::string_view text, const std::string& file = "<axioms>");
 
 std::vector<Rule> load_rules(const std::string& path);

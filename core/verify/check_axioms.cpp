@@ -5,9 +5,9 @@
 
 #include "core/rewrite/axioms.h"
 #include "core/rewrite/instance.h"
+#include "core/rewrite/signature.h"
 #include "core/verify/evaluation.h"
 #include "core/verify/shape_facts.h"
-#include "core/rewrite/signature.h"
 #include "core/verify/small_shapes.h"
 
 namespace unity {
@@ -101,6 +101,7 @@ std::optional<Rule> directed(const Rule& axiom, const std::vector<PatternValue>&
 // Every way in which proofs use the axiom, as rules from what matches to what follows.
 std::vector<Rule> directions(const Rule& axiom) {
   std::vector<Rule> all;
+  if (axiom.one_way) return {directed(axiom, axiom.source_outputs, axiom.target_outputs).value()};
   if (auto forward = directed(axiom, axiom.source_outputs, axiom.target_outputs)) all.push_back(*forward);
   if (auto backward = directed(axiom, axiom.target_outputs, axiom.source_outputs)) all.push_back(*backward);
   // An operand that is expanded to a call around it (logic.cpp).
@@ -211,6 +212,11 @@ AxiomCheck check_axiom(const std::string& name, const Rule& axiom,
         --typed;
         return true;
       }
+      if (axiom.one_way && at.fault == InstanceFault::target) {
+        --typed;
+        return true;
+      }
+      if (axiom.one_way) std::swap(at.instance.source, at.instance.target);
       bool expansion = rule.source_outputs.size() == 1 && rule.target_outputs[0].node >= 0 &&
                        nodes_under(rule, rule.target_outputs).contains(rule.source_outputs[0].node);
       if (at.fault == InstanceFault::target ||

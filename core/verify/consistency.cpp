@@ -11,9 +11,10 @@ namespace unity {
 std::vector<int> inconsistent_ranks(double seconds) {
   std::vector<int> ranks;
   for (int rank = 1; rank <= 4; ++rank) {
-    Theory theory(ProofLimit{seconds, {}});
-    Language& language = theory.language();
-    auto tensor = [&](const std::string& name) { return theory.context().constant(name.c_str(), language.tensor()); };
+    z3::context context;
+    Language language(context);
+    Theory theory(language);
+    auto tensor = [&](const std::string& name) { return context.constant(name.c_str(), language.tensor()); };
     z3::expr x = tensor("x"), y = tensor("y");
     for (const z3::expr& t : {x, y}) {
       theory.add("rule", language.typed(t));
@@ -37,17 +38,17 @@ std::vector<int> inconsistent_ranks(double seconds) {
       auto kinds = attribute_kinds(axiom);
       for (std::size_t a = 0; a < axiom.attributes.size(); ++a)
         attributes.emplace_back(
-            theory.context().constant((axiom.name + "." + axiom.attributes[a]).c_str(), language.sort_of(kinds[a])));
+            context.constant((axiom.name + "." + axiom.attributes[a]).c_str(), language.sort_of(kinds[a])));
       Reading reading(language, axiom, values, attributes);
       for (PatternValue v : axiom.source_outputs) {
         z3::expr left = reading.value(v);
-        z3::expr seen = theory.context().bool_const((axiom.name + " is seen").c_str());
+        z3::expr seen = context.bool_const((axiom.name + " is seen").c_str());
         theory.add("rule", seen == language.typed(left));
       }
     }
     theory.add_background();
-    std::set<std::string> used;
-    if (theory.proves(x == y, used)) ranks.push_back(rank);
+    if (consequence(context, theory.assertions(), {x == y}, ProofLimit{seconds, {}}.steps()).shown > 0)
+      ranks.push_back(rank);
   }
   return ranks;
 }
@@ -60,7 +61,7 @@ std::vector<std::string> redundant_axioms(double seconds) {
     auto at = InstanceSampler(axiom, options).next();
     if (!at || at->fault != InstanceFault::none) continue;
     InstanceSignature signature = signature_of(axiom, at->instance);
-    if (prove_equality(axiom, at->instance, signature, ProofLimit{seconds, axiom.name}).proved)
+    if (EqualityProver(axiom, ProofLimit{seconds, axiom.name}).prove(at->instance, signature).proved)
       names.push_back(axiom.name);
   }
   return names;

@@ -8,9 +8,9 @@
 #include "core/base/text.h"
 #include "core/rewrite/instance.h"
 #include "core/rewrite/rule_text.h"
+#include "core/rewrite/signature.h"
 #include "core/verify/evaluation.h"
 #include "core/verify/shape_facts.h"
-#include "core/rewrite/signature.h"
 
 namespace unity {
 namespace {
@@ -38,7 +38,7 @@ class Writer {
     if (table_.linearity == Linearity::multilinear)
       for (std::size_t i = 0; i < table_.inputs.size(); ++i)
         if (table_.inputs[i].linear && !table_.inputs[i].shape_only) linear(static_cast<int>(i));
-    if (is_pointwise()) pointwise();
+    if (bool broadcasts = false; is_pointwise(broadcasts)) pointwise(broadcasts);
     return std::move(candidates_);
   }
 
@@ -235,21 +235,28 @@ class Writer {
     candidates_.push_back(std::move(multiple));
   }
 
-  bool is_pointwise() const {
-    std::vector<const OperandAxes*> operands;
-    for (const OperandAxes& o : table_.inputs) operands.push_back(&o);
-    for (const OperandAxes& o : table_.outputs) operands.push_back(&o);
-    for (const OperandAxes* o : operands) {
-      if (o->dims.size() != table_.axes.size() || o->shape_only) return false;
-      for (std::size_t j = 0; j < o->dims.size(); ++j)
-        if (o->dims[j].window || o->dims[j].axes != std::vector<int>{static_cast<int>(j)} ||
+  // Every dimension of the result walks an axis of its own; operands walk the same ones, have one element there
+  // (`broadcasts`), or no dimensions.
+  bool is_pointwise(bool& broadcasts) const {
+    if (table_.outputs.size() != 1 || table_.axes.empty()) return false;
+    auto is = [&](const OperandAxes& o, bool input) {
+      if (o.shape_only || (o.dims.size() != table_.axes.size() && !(input && o.dims.empty()))) return false;
+      for (std::size_t j = 0; j < o.dims.size(); ++j) {
+        if (input && o.dims[j].axes.empty() && !o.dims[j].window) {
+          broadcasts = true;
+          continue;
+        }
+        if (o.dims[j].window || o.dims[j].axes != std::vector<int>{static_cast<int>(j)} ||
             table_.axes[j].role != AxisRole::parallel)
           return false;
-    }
-    return table_.outputs.size() == 1 && !table_.axes.empty();
+      }
+      return true;
+    };
+    return is(table_.outputs[0], false) &&
+           std::all_of(table_.inputs.begin(), table_.inputs.end(), [&](const OperandAxes& o) { return is(o, true); });
   }
 
-  void pointwise() {
+  void pointwise(bool broadcasts) {
     std::vector<std::vector<std::string>> names;
     std::vector<std::string> plain;
     std::map<std::string, Shape> shapes;
@@ -258,21 +265,23 @@ class Writer {
       names.push_back({x(i)});
       shapes[x(i)] = inputs_[i];
     }
-    const Dims& dims = inputs_[0].dims;
+    const Dims dims = operand_shape(table_, table_.outputs[0]).dims;
     Dims forward(dims.size()), reversed, turned, starts(dims.size(), 0), sizes(dims.size(), 1);
     for (std::size_t j = 0; j < dims.size(); ++j) forward[j] = static_cast<std::int64_t>(j);
     reversed.assign(forward.rbegin(), forward.rend());
     turned.assign(dims.rbegin(), dims.rend());
     starts[0] = dims[0] - 1;
     using Values = std::map<std::string, AttributeValue>;
-    const std::vector<std::tuple<std::string, std::string, std::vector<Values>>> movers = {
+    std::vector<std::tuple<std::string, std::string, std::vector<Values>>> movers = {
         {"transpose", "transpose(p, {})", {{{"p", forward}}, {{"p", reversed}}}},
         {"reshape", "reshape(s, {})", {{{"s", Dims{element_count(dims)}}}, {{"s", turned}}}},
         {"slice", "slice(b, s, {})", {{{"b", starts}, {"s", sizes}}, {{"b", Dims(dims.size(), 0)}, {"s", dims}}}}};
+    if (broadcasts) movers.resize(1);
     for (const auto& [mover, form, values] : movers) {
       auto moved_one = [&, &form = form](const std::string& x) { return fmt::format(fmt::runtime(form), x); };
       std::vector<std::string> moved;
-      for (const std::string& name : plain) moved.push_back(moved_one(name));
+      for (std::size_t i = 0; i < plain.size(); ++i)
+        moved.push_back(inputs_[i].dims.empty() ? plain[i] : moved_one(plain[i]));
       Candidate c{fmt::format("pointwise({})", op_.name()), {}, {}};
       c.text = equation(identifier("pointwise", mover), call(moved), {call(plain)},
                         [&](std::size_t, const std::vector<std::string>& terms) { return moved_one(terms[0]); }) +
@@ -342,12 +351,13 @@ Derived derive(const Operator& op, const Attributes& attributes, const std::vect
   return derived;
 }
 
-// Deriving evaluates, so what was derived is kept.
-Derived derived_from(const Operator& op, const Attributes& attributes, const std::vector<Shape>& inputs) {
+// Deriving evaluates, so what was derived is kept, for good.
+const Derived& derived_from(const Operator& op, const Attributes& attributes, const std::vector<Shape>& inputs) {
   static std::mutex mutex;
   static std::map<Hash, Derived> kept;
   auto table = op.axes(attributes, inputs);
-  if (!table.ok()) return {};
+  static const Derived none;
+  if (!table.ok()) return none;
   Hash key = combine(combine(hash_text(op.name()), hash_attributes(attributes)), hash_structure(*table));
   {
     std::lock_guard lock(mutex);
@@ -360,12 +370,13 @@ Derived derived_from(const Operator& op, const Attributes& attributes, const std
 
 }  // namespace
 
-std::vector<Schema> schemas_of(const Operator& op, const Attributes& attributes, const std::vector<Shape>& inputs) {
+const std::vector<Schema>& schemas_of(const Operator& op, const Attributes& attributes,
+                                      const std::vector<Shape>& inputs) {
   return derived_from(op, attributes, inputs).holding;
 }
 
-std::vector<Schema> refuted_schemas_of(const Operator& op, const Attributes& attributes,
-                                       const std::vector<Shape>& inputs) {
+const std::vector<Schema>& refuted_schemas_of(const Operator& op, const Attributes& attributes,
+                                              const std::vector<Shape>& inputs) {
   return derived_from(op, attributes, inputs).refuted;
 }
 

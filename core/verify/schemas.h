@@ -25,10 +25,11 @@ struct Schema {
 };
 
 // Of a well-typed call with these attributes and operands, on logical tensors.
-std::vector<Schema> schemas_of(const Operator& op, const Attributes& attributes, const std::vector<Shape>& inputs);
+const std::vector<Schema>& schemas_of(const Operator& op, const Attributes& attributes,
+                                      const std::vector<Shape>& inputs);
 
 // The equations that evaluation refuted.
-std::vector<Schema> refuted_schemas_of(const Operator& op, const Attributes& attributes,
-                                       const std::vector<Shape>& inputs);
+const std::vector<Schema>& refuted_schemas_of(const Operator& op, const Attributes& attributes,
+                                              const std::vector<Shape>& inputs);
 
 }  // namespace unity

@@ -55,7 +55,10 @@ z3::sort Language::sort_of(AttributeKind kind) {
 z3::expr Language::constant(const AttributeValue& value, AttributeKind kind) {
   if (const auto* integer = std::get_if<std::int64_t>(&value))
     return kind == AttributeKind::real ? context_.real_val(*integer) : context_.int_val(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return context_.real_val(fraction(*real).c_str());
+  if (const auto* real = std::get_if<double>(&value)) {
+    numerals_.insert(fraction(*real));
+    return context_.real_val(fraction(*real).c_str());
+  }
   if (const auto* text = std::get_if<std::string>(&value))
     return context_.constant(("\"" + *text + "\"").c_str(), text_);
   z3::expr_vector elements(context_);
@@ -147,6 +150,11 @@ std::vector<std::pair<std::string, z3::expr>> Language::background() {
     auto times = context_.function(sort.is_int() ? "times" : "real_times", sort, sort, sort);
     z3::expr a = variable("p", 0, sort), b = variable("p", 1, sort), c = variable("p", 2, sort);
     facts.emplace_back("arithmetic", forall({a, b}, {times(a, b)}, times(a, b) == times(b, a)));
+    if (sort.is_real())  // a multiple by a number is linear
+      for (const std::string& n : numerals_) {
+        z3::expr number = context_.real_val(n.c_str());
+        facts.emplace_back("arithmetic", forall({a}, {times(number, a)}, times(number, a) == number * a));
+      }
     facts.emplace_back("arithmetic",
                        forall({a, b, c}, {times(times(a, b), c)}, times(times(a, b), c) == times(a, times(b, c))));
   }
@@ -204,7 +212,8 @@ z3::expr Reading::build(PatternValue v, Abstraction* abstraction) {
     if (specs[i].kind == AttributeKind::real && term->is_int()) term = z3::to_real(*term);
     if (abstraction && !is_plain(e)) {
       z3::sort sort = language_.sort_of(specs[i].kind);
-      z3::expr variable(language_.context(), Z3_mk_fresh_const(language_.context(), "e", sort));
+      z3::expr variable =
+          language_.context().constant(fmt::format("e!{}", abstraction->variables.size()).c_str(), sort);
       abstraction->variables.push_back(variable);
       abstraction->equations.push_back(variable == *term);
       attributes.push_back(variable);

@@ -3,12 +3,14 @@
 // A logical tensor is an element of an uninterpreted sort, an operator a function symbol for each number of operands
 // and each result, with its attributes as arguments: integers (a product of two unknowns is an uninterpreted function),
 // reals likewise, texts and lists uninterpreted (`element` reads a list). `typed`, `rank` and `dim` are functions of
-// tensors. An ill-typed call is one fixed value of which `typed` is false; so an axiom that is guarded by the side that
-// matches being well-typed holds of all tensors as soon as it holds of those at which that side is well-typed.
+// tensors. An ill-typed call, or one with an index out of range, is one fixed value of which `typed` is false; so an
+// axiom that is guarded by the side that matches being well-typed holds of all tensors as soon as it holds of those at
+// which that side is well-typed.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,7 @@ class Language {
   z3::expr call(const Operator& op, const std::vector<z3::expr>& attributes, const std::vector<z3::expr>& operands,
                 int result, int results);
 
+  std::size_t symbols() const { return 2 * (calls_.size() + lists_.size() + numerals_.size()) + products_; }
   // What holds of the symbols that were used so far: operands of well-typed calls are well-typed, lists have their
   // elements, products commute. As (name, formula).
   std::vector<std::pair<std::string, z3::expr>> background();
@@ -57,6 +60,7 @@ class Language {
   };
   std::map<std::string, Symbol> calls_;
   std::map<std::size_t, z3::func_decl> lists_;
+  std::set<std::string> numerals_;
   bool products_ = false;
 };
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/rewrite/axioms.h"
+#include "core/rewrite/signature.h"
 #include "core/verify/schemas.h"
 #include "core/verify/shape_facts.h"
-#include "core/rewrite/signature.h"
 
 namespace unity {
 namespace {
@@ -40,21 +40,6 @@ void add_operators(const Rule& axiom, const std::vector<PatternValue>& side, std
 
 }  // namespace
 
-Theory::Theory(const ProofLimit& limit) : language_(context_), solver_(context_, z3::solver::simple()) {
-  z3::params params(context_);
-  params.set("auto_config", false);
-  params.set("mbqi", false);
-  params.set("random_seed", 1u);
-  params.set("unsat_core", true);
-  params.set("rlimit", limit.steps());
-  solver_.set(params);
-}
-
-void Theory::add(const std::string& name, const z3::expr& formula) {
-  names_.push_back(name);
-  solver_.add(formula, fmt::format("#{}", names_.size() - 1).c_str());
-}
-
 // `bound`: terms for attribute variables, where not any value will do.
 void Theory::add_axiom(const std::string& name, const Rule& axiom, const std::vector<std::optional<z3::expr>>& bound) {
   std::vector<z3::expr> values, variables;
@@ -76,8 +61,9 @@ void Theory::add_axiom(const std::string& name, const Rule& axiom, const std::ve
     guards.push_back(*guard);
   }
   for (std::size_t o = 0; o < axiom.source_outputs.size(); ++o) {
-    add_direction(name, reading, axiom.source_outputs[o], axiom.target_outputs[o], variables, guards);
-    add_direction(name, reading, axiom.target_outputs[o], axiom.source_outputs[o], variables, guards);
+    PatternValue left = axiom.source_outputs[o], right = axiom.target_outputs[o];
+    add_direction(name, reading, right, left, variables, guards, axiom.one_way);
+    if (!axiom.one_way) add_direction(name, reading, left, right, variables, guards, false);
   }
 }
 
@@ -120,29 +106,28 @@ void Theory::add_shape_facts(const KnownCall& call) {
   }
 }
 
-void Theory::add_background() {
-  for (const auto& [name, formula] : language_.background()) add(name, formula);
-}
-
-// Whether the equation follows; then adds the names of what it follows from.
-bool Theory::proves(const z3::expr& goal, std::set<std::string>& used) {
-  solver_.push();
-  solver_.add(!goal, "#goal");
-  bool proved = solver_.check() == z3::unsat;
-  if (proved) {
-    z3::expr_vector core = solver_.unsat_core();
-    for (unsigned i = 0; i < core.size(); ++i) {
-      std::string id = core[static_cast<int>(i)].decl().name().str().substr(1);
-      if (id != "goal") used.insert(names_[std::stoul(id)]);
-    }
+void Theory::add_once(const std::string& key, const std::function<void()>& adds) {
+  auto found = once_.find(key);
+  if (found == once_.end()) {
+    std::vector<Assertion> before = std::move(assertions_);
+    assertions_.clear();
+    adds();
+    found = once_.emplace(key, std::move(assertions_)).first;
+    assertions_ = std::move(before);
   }
-  solver_.pop();
-  return proved;
+  assertions_.insert(assertions_.end(), found->second.begin(), found->second.end());
 }
 
-// Where a term of the form of `from` occurs and is well-typed, it equals `to`.
+void Theory::add_background() {
+  add_once(fmt::format("background {}", language_.symbols()), [&] {
+    for (const auto& [name, formula] : language_.background()) add(name, formula);
+  });
+}
+
+// Where a term of the form of `from` occurs and is well-typed, it equals `to`; `one_way`: or where one of the form of
+// `to` occurs.
 void Theory::add_direction(const std::string& name, Reading& reading, PatternValue from, PatternValue to,
-                           const std::vector<z3::expr>& variables, const std::vector<z3::expr>& guards) {
+                           const std::vector<z3::expr>& variables, const std::vector<z3::expr>& guards, bool one_way) {
   if (from.node < 0) return;
   Reading::Abstraction abstraction;
   z3::expr pattern = reading.pattern(from, abstraction), result = reading.value(to);
@@ -154,6 +139,15 @@ void Theory::add_direction(const std::string& name, Reading& reading, PatternVal
   formulas.push_back(pattern), formulas.push_back(result);
   std::vector<z3::expr> needed = used_in(all, constants_of(formulas));
   auto binds_all = [&](const z3::expr& term) { return used_in(needed, constants_of({term})).size() == needed.size(); };
+  if (one_way) {
+    z3::expr_vector premise(context_);
+    premise.push_back(language_.typed(pattern));
+    for (const z3::expr& p : premises) premise.push_back(p);
+    for (const z3::expr& trigger : {pattern, result})
+      if (binds_all(trigger))
+        add(name, language_.forall(needed, {trigger}, z3::implies(z3::mk_and(premise), pattern == result)));
+    return;
+  }
   if (!binds_all(pattern)) return;
   auto state = [&](const z3::expr& trigger) {
     z3::expr_vector premise(context_);
@@ -173,17 +167,22 @@ void Theory::add_direction(const std::string& name, Reading& reading, PatternVal
 void Theory::add_calls(const std::vector<KnownCall>& calls) {
   std::set<std::string> stated;
   for (const KnownCall& call : calls) {
-    std::string text = call.op->name();
-    for (const z3::expr& t : call.terms) text += " " + t.to_string();
-    text += fmt::format(" {}", hash_structure(call.op->axes(call.attributes, call.inputs).value()));
-    if (!stated.insert(text).second) continue;
-    add_shape_facts(call);
-    for (const Schema& schema : schemas_of(*call.op, call.attributes, call.inputs)) {
-      std::vector<std::optional<z3::expr>> bound;
-      for (int a : schema.attributes)
-        bound.push_back(a >= 0 ? std::optional(call.terms[static_cast<std::size_t>(a)]) : std::nullopt);
-      add_axiom(schema.name, schema.axiom, bound);
+    std::string key = call.op->name();
+    for (const z3::expr& t : call.terms) {
+      key += fmt::format(" {}", Z3_get_ast_id(context_, t));
+      kept_.push_back(t);
     }
+    key += fmt::format("; {}", hash_structure(call.op->axes(call.attributes, call.inputs).value()));
+    if (!stated.insert(key).second) continue;
+    add_once(key, [&] {
+      add_shape_facts(call);
+      for (const Schema& schema : schemas_of(*call.op, call.attributes, call.inputs)) {
+        std::vector<std::optional<z3::expr>> bound;
+        for (int a : schema.attributes)
+          bound.push_back(a >= 0 ? std::optional(call.terms[static_cast<std::size_t>(a)]) : std::nullopt);
+        add_axiom(schema.name, schema.axiom, bound);
+      }
+    });
   }
 }
 
@@ -196,6 +195,33 @@ bool Theory::add_concrete(std::string_view op, Attributes attributes, std::vecto
     call.terms.push_back(language_.constant(call.attributes[i], specs[i].kind));
   calls.push_back(std::move(call));
   return true;
+}
+
+Consequence consequence(z3::context& context, const std::vector<Assertion>& assertions,
+                        const std::vector<z3::expr>& goals, unsigned steps) {
+  z3::solver solver(context, z3::solver::simple());
+  z3::params params(context);
+  params.set("auto_config", false);
+  params.set("mbqi", false);
+  params.set("random_seed", 1u);
+  params.set("unsat_core", true);
+  params.set("rlimit", steps);
+  solver.set(params);
+  for (std::size_t i = 0; i < assertions.size(); ++i) solver.add(assertions[i].formula, fmt::format("#{}", i).c_str());
+  Consequence found;
+  for (const z3::expr& goal : goals) {
+    solver.push();
+    solver.add(!goal, "#goal");
+    if (solver.check() != z3::unsat) break;
+    z3::expr_vector core = solver.unsat_core();
+    for (unsigned i = 0; i < core.size(); ++i) {
+      std::string id = core[static_cast<int>(i)].decl().name().str().substr(1);
+      if (id != "goal") found.from.insert(std::stoul(id));
+    }
+    ++found.shown;
+    solver.pop();
+  }
+  return found;
 }
 
 std::vector<const Rule*> relevant_axioms(std::set<std::string>& operators, bool own) {

@@ -5,6 +5,7 @@
 
 #include <z3++.h>
 
+#include "core/verify/elimination.h"
 #include "core/verify/layouts.h"
 
 namespace unity {
@@ -110,6 +111,9 @@ std::optional<Constraint> unproved(const std::vector<Constraint>& assumed, const
   std::vector<Constraint> open;
   for (const Constraint& c : goals)
     if (!trivial(c)) open.push_back(c);
+  if (open.empty()) return std::nullopt;
+  Elimination elimination(assumed);
+  std::erase_if(open, [&](const Constraint& c) { return elimination.shows(c); });
   if (open.empty()) return std::nullopt;
   std::set<std::string> primes = {""};
   for (const auto* list : {&assumed, &goals})

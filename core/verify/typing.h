@@ -6,7 +6,8 @@
 // those of its factors, and constraints of different primes do not meet: so one prime, with unknown exponents >= 0,
 // stands for all (and each prime in a literal once more, by itself). An inequality becomes one of logarithms, linear in
 // real numbers >= 0; of a sum is known that it is at least each summand, and divisible by what divides all of them.
-// Linear arithmetic decides these questions: nothing is left to search.
+// Linear arithmetic decides these questions: nothing is left to search. What elimination shows (elimination.h) is not
+// asked.
 //
 // What the source asks for and the rule's conditions are what a proof assumes (a condition that is not of these kinds
 // is not assumed). To apply a rule is to infer the target's types, and an ill-typed target is no application; so what
@@ -15,8 +16,8 @@
 // positive.
 #pragma once
 
-#include "core/verify/prover.h"
 #include "core/rewrite/signature.h"
+#include "core/verify/prover.h"
 
 namespace unity {
 

@@ -274,7 +274,8 @@ std::string degrees_of(const Rule& rule) {
 
 class SignatureProofs {
  public:
-  SignatureProofs(const Rule& rule, const VerifyOptions& options) : rule_(rule), limit_{options.seconds, {}} {}
+  SignatureProofs(const Rule& rule, const VerifyOptions& options)
+      : rule_(rule), limit_{options.seconds, {}}, equality_(rule, limit_) {}
 
   // Error: what is not proved, where.
   Result<void> add(const RuleInstance& instance) {
@@ -287,7 +288,7 @@ class SignatureProofs {
       used_.insert(typing.used.begin(), typing.used.end());
     }
     if (!tried_.insert(signature.logical).second) return {};
-    ProofAttempt equality = prove_equality(rule_, instance, signature, limit_);
+    ProofAttempt equality = equality_.prove(instance, signature);
     if (!equality.proved) return fail("equality at {}: {}", signature.ranks, equality.why);
     used_.insert(equality.used.begin(), equality.used.end());
     proved_.insert(signature.logical);
@@ -314,6 +315,7 @@ class SignatureProofs {
  private:
   const Rule& rule_;
   ProofLimit limit_;
+  EqualityProver equality_;
   std::set<Hash> tried_, proved_, parallel_;  // signatures, logical and parallel ones
   std::set<std::string> used_, ranks_;
 };

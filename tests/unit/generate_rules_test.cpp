@@ -48,6 +48,33 @@ TEST_CASE("the algebra of relu and layouts is found, for every degree and dimens
   }
 }
 
+TEST_CASE("a kernel of one element is a condition") {
+  TermOperator bare = term_operator("conv2d"), padded = bare;
+  padded.attributes[1] = Dims{1, 1, 1, 1};
+  Family family{"kernels",
+                {serial_leaf("x", {1, 4, 5, 5}), serial_leaf("w", {4, 4, 1, 1})},
+                {bare, padded, term_operator("pad", {Dims{0, 0, 1, 1}, Dims{0, 0, 1, 1}})},
+                2,
+                1};
+  bool found = false;
+  for (const std::string& text : texts(generate(of({family}))))
+    found = found || (text.starts_with("  pad([0, 0, 1, 1], [0, 0, 1, 1], conv2d(x, w") &&
+                      text.find("dim(w, 2) == 1") != std::string::npos);
+  CHECK(found);
+}
+
+TEST_CASE("rows that the family's indices never reach are not taken for equal") {
+  Family family{"tables",
+                {{"i", {serial({{4}, DType::i32})}, 6}, serial_leaf("t", {6, 4}), serial_leaf("u", {6, 4})},
+                {term_operator("embedding"), term_operator("concat", {std::int64_t{0}}, 2)},
+                2,
+                1};
+  GenerateResult result = generate(of({family}));
+  // embedding(i, concat(0, t, u)) and embedding(i, concat(0, t, t)) agree on indices below 6.
+  CHECK(result.families[0].pairs[static_cast<std::size_t>(PairFate::unread)] > 0);
+  CHECK(result.contradicted.empty());
+}
+
 TEST_CASE("a number of summands stays a number") {
   Family family{"sums",
                 {serial_leaf("x", {4, 6}), serial_leaf("y", {4, 6})},
