@@ -178,7 +178,6 @@ void run_generate(Options& o) {
 
 void add_rules_generate(CLI::App& rules) {
   auto o = std::make_shared<Options>();
-  o->verify.seconds = 1;  // what takes longer is seldom proved at all
   CLI::App* command = add_command(rules, "generate", "Enumerate graphs, pair equal ones, and prove the rules they give",
                                   "  unity rules generate -o rules\n"
                                   "  unity rules generate --families parallelization --json\n"

@@ -34,7 +34,7 @@ class Soap {
     std::int64_t at_best = 0, proposals = 0;
     auto spent = [&] { return in_.evaluator.scored(); };
     std::string why = fmt::format("budget of {} candidates", in_.options.budget);
-    while (spent() < in_.options.budget && proposals < 20L * in_.options.budget) {
+    while (spent() < in_.options.budget) {
       if (++proposals > 100 && proposals > 2 * at_best) {
         why = "half of the search has brought nothing";
         break;
