@@ -132,6 +132,12 @@ std::vector<Family> algebra_families() {
                        op("split", {1, Ints{6, 6}}), op("split", {0, Ints{4, 4}}), op("split", {0, Ints{6, 6}})},
                       3,
                       2});
+  families.push_back({"matmul_of_transposed",
+                      {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("w", {5, 6}), leaf("v", {5, 6})},
+                      {op("matmul", {std::string("none"), 1}), op("add"), op("concat", {0}, 2), op("concat", {1}, 2),
+                       op("split", {1, Ints{5, 5}})},
+                      3,
+                      2});
   families.push_back({"matmul_transposes",
                       {leaf("x", {4, 6}), leaf("w", {6, 6}), leaf("v", {6, 6})},
                       {op("matmul"), op("matmul", {std::string("none"), 1}), op("matmul", {std::string("relu")}),
@@ -171,6 +177,9 @@ std::vector<Family> algebra_families() {
                       {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},
                       {op("concat", {0}, 2), op("concat", {1}, 2), op("concat", {0}, 3), op("concat", {1}, 3)},
                       2});
+  families.push_back({"joined_operands",
+                      {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("u", {4, 6}), leaf("v", {4, 6})},
+                      {op("concat", {0}, 2), op("concat", {1}, 2), op("mul"), op("stack_partials")}});
   families.push_back(
       {"movement_arithmetic",
        {leaf("x", {4, 6}), leaf("y", {4, 6}), leaf("z", {4, 6})},

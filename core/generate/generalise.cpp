@@ -17,11 +17,12 @@ namespace {
 struct Form {
   AttributeTexts attributes;
   std::vector<std::string> conditions;
-  std::set<std::int64_t> named_dims;  // that are not literals any more
+  std::map<std::int64_t, std::string> named_dims;  // that are not literals any more, and their names
 };
 
-constexpr int kFewest = 3;                  // instances that make a form plausible
-constexpr std::int64_t kLargestWindow = 3;  // of a kernel, which may be a condition
+constexpr int kFewest = 3;                     // instances that make a form plausible
+constexpr std::int64_t kManyPoints = 1 << 16;  // of an instance's loops: evaluated only where there are too few others
+constexpr std::int64_t kLargestWindow = 3;     // of a kernel, which may be a condition
 
 bool is_list(const AttributeValue& v) { return std::holds_alternative<std::vector<std::int64_t>>(v); }
 
@@ -42,13 +43,12 @@ class Generaliser {
     if (!start(form, result.why)) return result;
     Form literal = form;
     Form plain = form;  // its attributes stay
-    generalise_dims(plain);
-    last_dims(plain);
-    drop_conditions(plain);
     generalise_attributes(form);
-    generalise_dims(form);
-    last_dims(form);
-    drop_conditions(form);
+    for (Form* f : {&plain, &form}) {
+      generalise_dims(*f);
+      last_dims(*f);
+      drop_conditions(*f);
+    }
     Form at_ranks = form;
     for (Form* f : {&at_ranks, &literal})
       for (std::size_t v = 0; v < p_.values.size(); ++v)
@@ -58,7 +58,8 @@ class Generaliser {
     for (Form* f : {&alike, &alike_literal}) add_alike(*f);
     Form windows = alike_literal;
     add_windows(windows);
-    for (const Form& f : {form, at_ranks, plain, literal, alike, alike_literal, windows}) {
+    Form along = alike_along_dims(alike);
+    for (const Form& f : {form, along, at_ranks, plain, literal, alike, alike_literal, windows}) {
       auto rule = parse(f);
       if (rule && (result.forms.empty() || print(result.forms.back()) != print(*rule)))
         result.forms.push_back(std::move(*rule));
@@ -122,6 +123,13 @@ class Generaliser {
       }
   }
 
+  void add_layout(Form& form, std::size_t v, const ParallelShape& layout) const {
+    add(form, fmt::format("partials({}) == {}", p_.values[v], layout.partials));
+    add(form, fmt::format("copies({}) == {}", p_.values[v], layout.copies));
+    for (std::size_t i = 0; i < layout.dims.size(); ++i)
+      add(form, fmt::format("degree({}, {}) == {}", p_.values[v], i, layout.dims[i].degree));
+  }
+
   // ---- Variables that stand in several places
 
   // A pair may have one leaf in several places only because there was no other: then each place is a variable of its
@@ -175,7 +183,7 @@ class Generaliser {
   }
 
   // ---- The first form that stands: without conditions; at these ranks; with operands of one shape; with these
-  // windows; of serial operands
+  // windows; of serial operands; of operands in the layouts that they have here
 
   bool start(Form& form, std::string& why) const {
     Form ranks = form;
@@ -185,14 +193,13 @@ class Generaliser {
     add_alike(alike);
     Form windows = ranks, alike_windows = alike;
     for (Form* f : {&windows, &alike_windows}) add_windows(*f);
-    Form serial = alike;
+    Form serial = alike, here = alike;
     for (std::size_t v = 0; v < p_.values.size(); ++v) {
-      add(serial, fmt::format("partials({}) == 1", p_.values[v]));
-      add(serial, fmt::format("copies({}) == 1", p_.values[v]));
-      for (std::size_t i = 0; i < variables_[v].dims.size(); ++i)
-        add(serial, fmt::format("degree({}, {}) == 1", p_.values[v], i));
+      const ParallelShape& layout = p_.layouts[v];
+      add_layout(serial, v, ::unity::serial(layout.shape()));
+      add_layout(here, v, layout);
     }
-    for (const Form& f : {form, ranks, alike, windows, alike_windows, serial})
+    for (const Form& f : {form, ranks, alike, windows, alike_windows, serial, here})
       for (Form& sized : list_choices(f))
         if (holds(sized, &why)) {
           form = std::move(sized);
@@ -377,7 +384,7 @@ class Generaliser {
       for (std::size_t i = 0; i < specs_[n].size(); ++i)
         if (is_dim(n, i) && int_attribute(p_.nodes[n].op.attributes, i) == dim)
           form.attributes[n][i] = n < p_.source_nodes ? source : target;
-    form.named_dims.insert(dim);
+    form.named_dims[dim] = source;
   }
 
   static void without_ranks(Form& form) {
@@ -424,6 +431,25 @@ class Generaliser {
     }
   }
 
+  // What stands beside each other in an operator may broadcast there, and then not where a side joins or splits: at any
+  // rank, equal sizes are needed in the dimensions that are named. Few instances show it, so it is not asked of them.
+  Form alike_along_dims(const Form& alike) const {
+    Form form = alike;
+    std::erase_if(form.conditions,
+                  [](const std::string& c) { return c.starts_with("dim(") || c.starts_with("rank("); });
+    for (std::size_t n = 0; n < p_.nodes.size(); ++n) {
+      const PairPattern::Node& node = p_.nodes[n];
+      bool joins = std::any_of(specs_[n].begin(), specs_[n].end(), [](const auto& spec) { return spec.name == "dim"; });
+      if (joins || node.inputs.size() != 2 || node.inputs[0].variable < 0 || node.inputs[1].variable < 0) continue;
+      auto v = static_cast<std::size_t>(node.inputs[0].variable), w = static_cast<std::size_t>(node.inputs[1].variable);
+      if (v == w || variables_[v] != variables_[w]) continue;
+      add(form, fmt::format("rank({}) == rank({})", p_.values[v], p_.values[w]));
+      for (const auto& [dim, name] : form.named_dims)
+        add(form, fmt::format("dim({0}, {2}) == dim({1}, {2})", p_.values[v], p_.values[w], name));
+    }
+    return form;
+  }
+
   void drop_conditions(Form& form) const {
     for (std::size_t i = 0; i < form.conditions.size();) {
       Form changed = form;
@@ -455,6 +481,14 @@ bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* 
   auto attribute = static_cast<std::size_t>(std::find(rule.attributes.begin(), rule.attributes.end(), varied) -
                                             rule.attributes.begin());
   int found = 0, others = 0;
+  auto stands = [&](const RuleInstance& instance) {
+    ++found;
+    if (attribute < rule.attributes.size() && instance.attributes[attribute] != from) ++others;
+    if (equal(instance, options.seed)) return true;
+    if (why) *why = "an instance has other values";
+    return false;
+  };
+  std::vector<RuleInstance> large;
   for (int i = 0; i < 2 * options.instances && found < options.instances; ++i) {
     auto next = sampler.next();
     if (!next) break;
@@ -463,13 +497,14 @@ bool plausible(const Rule& rule, const GeneraliseOptions& options, std::string* 
       if (why) *why = next->why;
       return false;
     }
-    if (!equal(next->instance, options.seed)) {
-      if (why) *why = "an instance has other values";
+    if (loop_points(next->instance) > kManyPoints) {
+      if (large.size() < kFewest) large.push_back(std::move(next->instance));
+    } else if (!stands(next->instance)) {
       return false;
     }
-    ++found;
-    if (attribute < rule.attributes.size() && next->instance.attributes[attribute] != from) ++others;
   }
+  for (const RuleInstance& instance : large)
+    if (found < kFewest && !stands(instance)) return false;
   if (found < std::min(kFewest, options.instances)) {
     if (why) *why = fmt::format("{} instances were found: {}", found, sampler.obstacle());
     return false;

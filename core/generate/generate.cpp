@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -129,28 +130,42 @@ class Generator {
     }
   }
 
-  // How operators may be split: every pair becomes a rule, so that it is there by its name.
+  // How operators may be split: every pair becomes a rule, so that it is there by its name, unless one of this name
+  // says it already.
   void shard() {
     std::vector<NamedPattern> patterns = sharding_patterns();
     result_.shardings = static_cast<std::int64_t>(patterns.size());
-    for (std::size_t first = 0; first < patterns.size(); first += kRound) {
-      std::size_t count = std::min(kRound, patterns.size() - first);
-      std::vector<JournalEntry> entries(count);
-      std::vector<std::string> texts(count);
-      parallel_for(count, options_.jobs, [&](std::size_t i) {
-        const auto& [name, pattern] = patterns[first + i];
-        texts[i] = rule_text(pattern, name, literal_attributes(pattern), {});
+    std::map<std::string, std::vector<Rule>> kept;
+    for (std::size_t next = 0; next < patterns.size();) {
+      std::vector<const NamedPattern*> round;
+      std::set<std::string> names;  // of a round, each once: what it keeps may say the next one
+      for (; next < patterns.size() && round.size() < kRound && names.insert(patterns[next].name).second; ++next)
+        round.push_back(&patterns[next]);
+      std::vector<std::optional<JournalEntry>> entries(round.size());
+      std::vector<std::string> texts(round.size());
+      parallel_for(round.size(), options_.jobs, [&](std::size_t i) {
+        const auto& [name, pattern] = *round[i];
+        auto there = kept.find(name);
+        if (there != kept.end() && std::any_of(there->second.begin(), there->second.end(),
+                                               [&](const Rule& rule) { return gives(rule, *round[i]); }))
+          return;
+        texts[i] = literal_text(*round[i]);
         entries[i] = examine(texts[i], pattern, name);
       });
-      for (std::size_t i = 0; i < count; ++i) {
-        journal_.write(texts[i], entries[i]);
-        const JournalEntry& e = entries[i];
+      for (std::size_t i = 0; i < round.size(); ++i) {
+        if (!entries[i]) {
+          ++result_.derived_later;
+          continue;
+        }
+        const JournalEntry& e = *entries[i];
+        journal_.write(texts[i], e);
         if (e.verdict == JournalEntry::Verdict::contradicted)
           result_.contradicted.push_back({texts[i], std::string(kSharding), e.why});
         else
-          settle(e, std::string(kSharding), static_cast<int>(patterns[first + i].pattern.nodes.size()));
+          settle(e, std::string(kSharding), static_cast<int>(round[i]->pattern.nodes.size()));
+        if (e.verdict == JournalEntry::Verdict::kept) kept[round[i]->name].push_back(journal_.parse(e));
       }
-      say(fmt::format("shardings: {} of {}, {} rules kept", first + count, patterns.size(), result_.kept.size()));
+      say(fmt::format("shardings: {} of {}, {} rules kept", next, patterns.size(), result_.kept.size()));
     }
   }
 
@@ -158,18 +173,29 @@ class Generator {
   JournalEntry examine(const std::string& text, const PairPattern& pattern, const std::string& name) const {
     if (auto known = journal_.find(text)) return *known;
     Generalised general = generalise(pattern, name, {options_.seed, options_.instances});
-    JournalEntry entry;
     if (general.forms.empty()) return {JournalEntry::Verdict::contradicted, {}, general.why, true};
-    for (const Rule& form : general.forms) {
-      // Proofs are for the signatures that a few instances show: many more instances come first.
-      std::string why;
-      GeneraliseOptions many{options_.seed + kSecondSeed, kInstancesOfProof * options_.instances};
-      ProofOutcome outcome = plausible(form, many, &why) ? prove(form) : ProofOutcome{false, why, true};
+    // Every form says what the last one says: where that has no proof, no other is asked for one.
+    const std::size_t last = general.forms.size() - 1;
+    std::optional<ProofOutcome> of_last;
+    JournalEntry entry;
+    for (std::size_t i = 0; i <= last; ++i) {
+      const Rule& form = general.forms[i];
+      ProofOutcome outcome = i == last && of_last ? *of_last : test(form);
       if (outcome.proved) return {JournalEntry::Verdict::kept, print(form), {}, false};
       if (entry.rule.empty() || (entry.wrong && !outcome.wrong))
         entry = {JournalEntry::Verdict::unproved, print(form), outcome.why, outcome.wrong};
+      if (outcome.wrong || of_last || i == last) continue;
+      of_last = test(general.forms[last]);
+      if (!of_last->proved && !of_last->wrong) break;
     }
     return entry;
+  }
+
+  // Proofs are for the signatures that a few instances show: many more instances come first.
+  ProofOutcome test(const Rule& form) const {
+    GeneraliseOptions many{options_.seed + kSecondSeed, kInstancesOfProof * options_.instances};
+    std::string why;
+    return plausible(form, many, &why) ? prove(form) : ProofOutcome{false, why, true};
   }
 
   ProofOutcome prove(const Rule& rule) const {

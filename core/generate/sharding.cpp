@@ -1,7 +1,12 @@
 #include "core/generate/sharding.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+
+#include "core/rewrite/apply.h"
+#include "core/rewrite/instance.h"
+#include "core/rewrite/rule_text.h"
 
 namespace unity {
 namespace {
@@ -207,23 +212,54 @@ class ShardingWriter {
 
 }  // namespace
 
+std::string literal_text(const NamedPattern& named) {
+  const PairPattern& p = named.pattern;
+  std::vector<std::string> ranks;
+  for (std::size_t v = 0; v < p.values.size(); ++v)
+    ranks.push_back(fmt::format("rank({}) == {}", p.values[v], p.layouts[v].dims.size()));
+  return rule_text(p, named.name, literal_attributes(p), ranks);
+}
+
 std::vector<NamedPattern> sharding_patterns(const Operator& op) {
   std::vector<NamedPattern> patterns;
-  std::set<std::string> names;
+  std::set<std::string> texts;
   if (op.category() != OpCategory::compute) return patterns;
   for (const Example& example : op.examples()) {
     if (example.inputs.empty()) continue;
-    for (NamedPattern& p : ShardingWriter(op, example).run())
-      if (names.insert(p.name).second) patterns.push_back(std::move(p));
+    for (NamedPattern& p : ShardingWriter(op, example).run()) {
+      if (texts.insert(literal_text(p)).second) patterns.push_back(std::move(p));
+    }
   }
   return patterns;
 }
 
 std::vector<NamedPattern> sharding_patterns() {
-  std::vector<NamedPattern> patterns;
+  std::vector<std::pair<int, NamedPattern>> all;
+  std::map<std::string, int> met;
   for (const Operator* op : all_operators())
-    for (NamedPattern& p : sharding_patterns(*op)) patterns.push_back(std::move(p));
+    for (NamedPattern& p : sharding_patterns(*op)) {
+      int occurrence = met[p.name]++;
+      all.emplace_back(occurrence, std::move(p));
+    }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<NamedPattern> patterns;
+  for (auto& [occurrence, p] : all) patterns.push_back(std::move(p));
   return patterns;
+}
+
+bool gives(const Rule& rule, const NamedPattern& named) {
+  Rule literal = std::move(parse_rules(literal_text(named)).front());
+  Instantiation at = instantiate(literal, named.pattern.layouts, {});
+  if (at.fault != InstanceFault::none) return false;
+  Rule tested = rule;
+  tested.proof = Proof::unproved;  // of generated rules there is no record yet
+  Hash target = canonical_hash(at.instance.target);
+  for (const Match& match : find_matches(at.instance.source, tested))
+    for (const Parameters& parameters : parameter_choices(at.instance.source, tested, match, {kDegree})) {
+      auto after = apply(at.instance.source, tested, match, parameters);
+      if (after.ok() && canonical_hash(*after) == target) return true;
+    }
+  return false;
 }
 
 }  // namespace unity

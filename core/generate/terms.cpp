@@ -13,14 +13,15 @@ Shape exact_shape(const ParallelShape& shape) {
   return logical;
 }
 
-LogicalTensor random_tensor(const ParallelShape& shape, std::int64_t index_bound, RandomKey key) {
+// One in `zeros` elements is zero; 0: none.
+LogicalTensor random_tensor(const ParallelShape& shape, std::int64_t index_bound, RandomKey key, std::uint64_t zeros) {
   LogicalTensor tensor(exact_shape(shape));
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     auto index = static_cast<std::uint64_t>(i);
     if (tensor.shape().dtype == DType::i32)
       tensor.as<std::int32_t>()[i] = static_cast<std::int32_t>(
           random_below(key, index, static_cast<std::uint64_t>(std::max<std::int64_t>(index_bound, 1))));
-    else
+    else if (zeros == 0 || random_below(key.with(1), index, zeros) != 0)
       tensor.as<Mod>()[i].value = random_below(key, index, Mod::kPrime);
   }
   return tensor;
@@ -58,8 +59,8 @@ int TermTable::add_leaf(const ParallelShape& shape, std::int64_t index_bound) {
   RandomKey key = RandomKey(seed_).with(static_cast<std::uint64_t>(leaves_++));
   TermValue value;
   value.shape = intern(shape);
-  value.logical =
-      intern(Tensors{random_tensor(shape, index_bound, key.with(1)), random_tensor(shape, index_bound, key.with(2))});
+  value.logical = intern(
+      Tensors{random_tensor(shape, index_bound, key.with(1), 0), random_tensor(shape, index_bound, key.with(2), 4)});
   values_.push_back(value);
   return static_cast<int>(values_.size()) - 1;
 }

@@ -1,7 +1,8 @@
 // Values of small graphs, each built, typed and evaluated once. A value is a leaf or a result of an operator on other
 // values; equal terms are the same value. What it holds is known exactly: its logical tensor on two random assignments
 // of the leaves, in integers modulo 2^61 - 1 (nonlinear functions have stand-ins, core/ops/reference.h), and its
-// parallel shape. Parallelization operators leave the logical tensor as it is, so only typing sees them.
+// parallel shape. In the second assignment one element in four is zero, so that quotients which are undefined at
+// different zeros differ. Parallelization operators leave the logical tensor as it is, so only typing sees them.
 #pragma once
 
 #include <array>

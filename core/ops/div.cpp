@@ -24,6 +24,8 @@ std::string_view Div::axioms() const {
   return R"(
 axiom div_of_product
   div(mul(x, y), z) = mul(x, div(y, z))
+axiom div_of_quotient
+  div(div(x, y), z) = div(div(x, z), y)
 axiom div_of_multiple
   div(scale(f, x), y) = scale(f, div(x, y))
 axiom div_of_sum

@@ -74,6 +74,7 @@ std::vector<Example> Matmul::examples() const {
   return {{attributes("none", 0), {{{4, 6}, DType::f32}, {{6, 8}, DType::f32}}},
           {attributes("relu", 0), {{{4, 6}, DType::f32}, {{6, 8}, DType::f32}}},
           {attributes("none", 1), {{{2, 4, 6}, DType::f32}, {{8, 6}, DType::f32}}},
+          {attributes("relu", 1), {{{4, 6}, DType::f32}, {{8, 6}, DType::f32}}},
           {attributes("none", 0), {{{2, 4, 6}, DType::f32}, {{6, 4}, DType::f32}}}};
 }
 

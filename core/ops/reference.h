@@ -12,18 +12,33 @@
 
 namespace unity {
 
-// Integers modulo the Mersenne prime 2^61 - 1.
+// Integers modulo the Mersenne prime 2^61 - 1, and one value that is no number: a quotient by zero, and whatever is
+// computed from one. So sides that are equal only where no divisor is zero are seen to differ.
 struct Mod {
   static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
+  static constexpr std::uint64_t kUndefined = ~std::uint64_t{0} >> 1;
   std::uint64_t value = 0;
 
   constexpr Mod() = default;
   constexpr Mod(std::int64_t v)
       : value(static_cast<std::uint64_t>(((v % static_cast<std::int64_t>(kPrime)) + static_cast<std::int64_t>(kPrime)) %
                                          static_cast<std::int64_t>(kPrime))) {}
-  constexpr Mod& operator+=(Mod o) { return value += o.value, value -= value >= kPrime ? kPrime : 0, *this; }
-  constexpr Mod& operator-=(Mod o) { return value += kPrime - o.value, value -= value >= kPrime ? kPrime : 0, *this; }
+  static constexpr Mod undefined() {
+    Mod m;
+    m.value = kUndefined;
+    return m;
+  }
+  static constexpr bool defined(Mod a, Mod b) { return ((a.value | b.value) >> 61) == 0; }
+  constexpr Mod& operator+=(Mod o) {
+    if (!defined(*this, o)) return *this = undefined();
+    return value += o.value, value -= value >= kPrime ? kPrime : 0, *this;
+  }
+  constexpr Mod& operator-=(Mod o) {
+    if (!defined(*this, o)) return *this = undefined();
+    return value += kPrime - o.value, value -= value >= kPrime ? kPrime : 0, *this;
+  }
   constexpr Mod& operator*=(Mod o) {
+    if (!defined(*this, o)) return *this = undefined();
     auto product = static_cast<unsigned __int128>(value) * o.value;
     value = static_cast<std::uint64_t>(product & kPrime) + static_cast<std::uint64_t>(product >> 61);
     value -= value >= kPrime ? kPrime : 0;
@@ -38,7 +53,9 @@ struct Mod {
       if (e & 1) r *= base;
     return r;
   }
-  friend constexpr Mod operator/(Mod a, Mod b) { return a * b.power(kPrime - 2); }  // Fermat; x / 0 = 0
+  friend constexpr Mod operator/(Mod a, Mod b) {  // Fermat
+    return b.value == 0 ? undefined() : a * b.power(kPrime - 2);
+  }
   constexpr bool operator==(const Mod&) const = default;
 };
 
@@ -74,6 +91,7 @@ inline double apply(Function f, double x) {
   return 0;
 }
 inline Mod apply(Function f, Mod x) {
+  if (!Mod::defined(x, x)) return x;
   if (f == Function::reciprocal) return Mod(1) / x;
   Mod r;
   r.value = combine(x.value, static_cast<Hash>(f) + 1) % Mod::kPrime;

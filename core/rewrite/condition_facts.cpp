@@ -10,6 +10,14 @@ std::optional<std::int64_t> constant_of(const Expression& e) {
   return e.kind == Kind::constant && integer ? std::optional(*integer) : std::nullopt;
 }
 
+// dim(x, a) and dim(y, a), or rank(x) and rank(y).
+bool same_query(const Expression& a, const Expression& b) {
+  if (a.query != b.query || (a.query != Expression::Query::dim && a.query != Expression::Query::rank)) return false;
+  if (a.query == Expression::Query::rank) return true;
+  const Expression &i = a.arguments[0], &j = b.arguments[0];
+  return i.kind == Kind::variable && j.kind == Kind::variable && i.variable == j.variable;
+}
+
 bool of_variable(const Expression& e) { return e.kind == Kind::shape && e.value.variable >= 0; }
 
 }  // namespace
@@ -38,7 +46,17 @@ bool ConditionFacts::add(const Expression& e, std::int64_t times, Sum& sum) {
   return true;
 }
 
+void ConditionFacts::liken(std::size_t v, std::size_t w) {
+  int fresh = static_cast<int>(groups_.size());
+  int to = groups_.try_emplace(v, fresh).first->second, from = groups_.try_emplace(w, to).first->second;
+  for (auto& [variable, group] : groups_)
+    if (group == from) group = to;
+}
+
 void ConditionFacts::note(const Condition& condition) {
+  if (of_variable(condition.left) && of_variable(condition.right) && same_query(condition.left, condition.right))
+    return liken(static_cast<std::size_t>(condition.left.value.variable),
+                 static_cast<std::size_t>(condition.right.value.variable));
   for (auto [one, other] :
        {std::pair(&condition.left, &condition.right), std::pair(&condition.right, &condition.left)}) {
     auto constant = constant_of(*other);
@@ -58,7 +76,7 @@ void ConditionFacts::note(const Condition& condition) {
 }
 
 // Where one size of a sum is not known, it follows.
-void ConditionFacts::propagate(Sizes& sizes) const {
+void ConditionFacts::propagate(std::vector<std::int64_t>& sizes) const {
   for (bool progress = true; progress;) {
     progress = false;
     for (const Sum& sum : sums_) {
@@ -77,7 +95,13 @@ void ConditionFacts::propagate(Sizes& sizes) const {
   }
 }
 
-Dims ConditionFacts::fit(std::size_t v, Dims proposal, Sizes& sizes, const std::function<std::int64_t()>& draw) const {
+Dims ConditionFacts::fit(std::size_t v, Dims proposal, Known& known, const std::function<std::int64_t()>& draw,
+                         bool alike) const {
+  auto group = groups_.find(v);
+  if (alike && group != groups_.end()) {
+    auto like = known.shapes.find(group->second);
+    if (like != known.shapes.end()) proposal = like->second;
+  }
   if (auto rank = ranks_.find(v); rank != ranks_.end()) {
     auto wanted = static_cast<std::size_t>(rank->second);
     while (proposal.size() > wanted) proposal.erase(proposal.begin());
@@ -86,13 +110,14 @@ Dims ConditionFacts::fit(std::size_t v, Dims proposal, Sizes& sizes, const std::
   for (std::size_t i = 0; i < proposal.size(); ++i) {
     auto found = classes_.find({v, static_cast<std::int64_t>(i)});
     if (found == classes_.end()) continue;
-    std::int64_t& size = sizes[static_cast<std::size_t>(found->second)];
+    std::int64_t& size = known.sizes[static_cast<std::size_t>(found->second)];
     if (size == 0) {
       size = proposal[i];
-      propagate(sizes);
+      propagate(known.sizes);
     }
     proposal[i] = size;
   }
+  if (group != groups_.end()) known.shapes.try_emplace(group->second, proposal);
   return proposal;
 }
 

@@ -16,12 +16,19 @@ class ConditionFacts {
  public:
   explicit ConditionFacts(const Rule& rule);
 
-  // By class of equal sizes; 0: not known yet.
-  using Sizes = std::vector<std::int64_t>;
-  Sizes sizes() const { return constants_; }
+  struct Known {
+    std::vector<std::int64_t> sizes;  // by class of equal sizes; 0: not known yet
+    std::map<int, Dims> shapes;       // by group of variables that conditions liken to each other
+  };
+  Known known() const { return {constants_, {}}; }
+
+  // Whether conditions liken variables to each other in a way that is not followed size by size: equal ranks, equal
+  // sizes in a dimension that is an attribute.
+  bool has_likeness() const { return !groups_.empty(); }
 
   // The proposal for variable `v` with the rank and the sizes that follow from what is known; what it adds is noted.
-  Dims fit(std::size_t v, Dims proposal, Sizes& sizes, const std::function<std::int64_t()>& draw) const;
+  // With `alike`, variables that are likened get one shape.
+  Dims fit(std::size_t v, Dims proposal, Known& known, const std::function<std::int64_t()>& draw, bool alike) const;
 
   // The layout with degrees, copies and partial sums that conditions fix to a number.
   ParallelShape pinned(std::size_t v, ParallelShape shape) const;
@@ -35,11 +42,13 @@ class ConditionFacts {
   int class_of(Place place);
   bool add(const Expression& e, std::int64_t times, Sum& sum);
   void note(const Condition& condition);
-  void propagate(Sizes& sizes) const;
+  void propagate(std::vector<std::int64_t>& sizes) const;
+  void liken(std::size_t v, std::size_t w);
 
   const Rule& rule_;
   std::map<Place, int> classes_;
-  Sizes constants_;
+  std::vector<std::int64_t> constants_;
+  std::map<std::size_t, int> groups_;  // of likened variables
   std::vector<Sum> sums_;
   std::map<std::size_t, std::int64_t> ranks_;
   std::map<std::size_t, std::int64_t> copies_, partials_;

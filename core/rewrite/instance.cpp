@@ -184,6 +184,18 @@ bool same_terms(const RuleInstance& instance) {
   return source == numbering.outputs(instance.target);
 }
 
+std::int64_t loop_points(const RuleInstance& instance) {
+  std::int64_t points = 0;
+  for (const Pcg* side : {&instance.source, &instance.target})
+    for (const Node& node : side->nodes()) {
+      if (!node.table) continue;
+      std::int64_t of_node = 1;
+      for (const Axis& axis : node.table->axes) of_node *= axis.size;
+      points += of_node;
+    }
+  return points;
+}
+
 std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const std::vector<std::int64_t>& candidates) {
   std::vector<RuleInstance> instances;
   std::set<std::string> seen;

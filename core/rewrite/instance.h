@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& va
 // values from the candidates.
 std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const std::vector<std::int64_t>& candidates);
 
+// Points of the loops of both sides: what evaluating them takes.
+std::int64_t loop_points(const RuleInstance& instance);
+
 // How the outputs of both sides compare on random leaves.
 enum class Agreement : std::uint8_t {
   exact,     // equal in integers modulo a prime, where nonlinear functions have stand-ins: no accident
@@ -76,6 +80,7 @@ struct SampleOptions {
 class InstanceSampler {
  public:
   InstanceSampler(const Rule& rule, SampleOptions options);
+  struct Facts;  // what all draws start from
   // None: no instance was found in so many tries; `obstacle` says what stood in the way last.
   std::optional<Instantiation> next();
   const std::string& obstacle() const { return obstacle_; }
@@ -83,6 +88,7 @@ class InstanceSampler {
  private:
   const Rule& rule_;
   SampleOptions options_;
+  std::shared_ptr<const Facts> facts_;
   std::uint64_t draws_ = 0;
   std::string obstacle_;
 };

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "core/base/random.h"
-#include "core/rewrite/condition_facts.h"
-#include "core/rewrite/instance.h"
+#include "core/rewrite/sampler_facts.h"
 
 namespace unity {
 namespace {
@@ -32,13 +31,15 @@ class Draw {
 
 class Attempt {
  public:
-  Attempt(const Rule& rule, const ConditionFacts& facts, const SampleOptions& options, std::uint64_t seed)
+  Attempt(const Rule& rule, const InstanceSampler::Facts& facts, const SampleOptions& options, std::uint64_t seed)
       : rule_(rule),
-        facts_(facts),
-        sizes_(facts.sizes()),
+        of_nodes_(facts.nodes),
+        facts_(facts.conditions),
+        known_(facts.conditions.known()),
         options_(options),
         draw_(seed),
         equal_size_(draw_.chance(25) ? draw_.of(kSizes) : 0),
+        alike_(facts.conditions.has_likeness() && draw_.chance(75)),
         leaves_(rule.values.size()),
         nodes_(rule.source_nodes),
         attributes_(rule.attributes.size()),
@@ -55,7 +56,7 @@ class Attempt {
     }
     for (std::size_t n : stacks()) alike(n);
     for (std::size_t v = 0; v < leaves_.size(); ++v)
-      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, random_dims(rank()), sizes_), DType::f32});
+      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, random_dims(rank()), known_), DType::f32});
     for (std::size_t n = 0; n < rule_.source_nodes; ++n) {
       auto chosen = choose_attributes(n, nullptr);
       if (!chosen.ok()) return chosen.error();
@@ -104,8 +105,8 @@ class Attempt {
 
   // ---- Logical shapes, in a graph without parallelism
 
-  Dims fit(std::size_t v, Dims dims, ConditionFacts::Sizes& sizes) {
-    return facts_.fit(v, std::move(dims), sizes, [this] { return size(); });
+  Dims fit(std::size_t v, Dims dims, ConditionFacts::Known& known) {
+    return facts_.fit(v, std::move(dims), known, [this] { return size(); }, alike_);
   }
 
   void add_leaf(std::size_t v, const Shape& shape) {
@@ -152,7 +153,7 @@ class Attempt {
     for (PatternValue in : rule_.nodes[stack].inputs)
       if (auto ref = known(in)) shape = pcg_.shape(*ref).shape();
     for (std::size_t v : variables)
-      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, shape.dims, sizes_), shape.dtype});
+      if (!leaves_[v].node.valid()) add_leaf(v, {fit(v, shape.dims, known_), shape.dtype});
   }
 
   Bindings bindings() const { return {pcg_, nodes_, leaves_, attributes_}; }
@@ -202,7 +203,7 @@ class Attempt {
   // Values for those attribute variables that stand alone in this node.
   Result<Attributes> choose_attributes(std::size_t n, const Example* example) {
     const PatternNode& node = rule_.nodes[n];
-    auto specs = node.op->attributes();
+    const std::vector<AttributeSpec>& specs = of_nodes_[n].specs;
     Attributes all;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       if (!node.attributes[i]) {
@@ -222,6 +223,19 @@ class Attempt {
     return all;
   }
 
+  // Attributes of the node, with the proposed shapes for those variables that have none.
+  Result<Attributes> with_operands(std::size_t n, const std::vector<std::optional<Shape>>& of_variable,
+                                   const Example* example) {
+    Pcg pcg = pcg_;
+    auto leaves = leaves_;
+    for (std::size_t v = 0; v < of_variable.size(); ++v)
+      if (of_variable[v]) add_leaf(v, *of_variable[v]);
+    auto attributes = choose_attributes(n, example);
+    pcg_ = std::move(pcg);
+    leaves_ = std::move(leaves);
+    return attributes;
+  }
+
   Result<void> choose_logical(std::size_t n) {
     const PatternNode& node = rule_.nodes[n];
     const auto attributes_before = attributes_;
@@ -230,30 +244,41 @@ class Attempt {
       auto ref = known(v);
       operands.push_back(ref ? std::optional(pcg_.shape(*ref).shape()) : std::nullopt);
     }
-    std::vector<Example> examples = node.op->examples();
-    std::erase_if(examples, [&](const Example& e) { return e.inputs.size() != operands.size(); });
-    for (Example& e : examples)
-      e.attributes = complete_attributes(node.op->name(), node.op->attributes(), e.attributes).value();
+    const std::vector<Example>& examples = of_nodes_[n].examples;
     Error last = fail("{}: no operands were found", node.op->name());
+    const bool sized = sized_by_operands(n);
     for (int t = 0; t < kProposals; ++t) {
       attributes_ = attributes_before;
       const Example* example = examples.empty() || draw_.chance(25) ? nullptr : &draw_.of(examples);
-      auto attributes = choose_attributes(n, example);
+      Result<Attributes> attributes = Attributes();
+      if (!sized) attributes = choose_attributes(n, example);
       if (!attributes.ok()) {
         last = attributes.error();
         continue;
       }
-      std::vector<Shape> shapes = example ? from_example(*node.op, *example, operands) : from_known(operands);
+      std::vector<Shape> shapes =
+          example ? from_example(*example, of_nodes_[n].tables[static_cast<std::size_t>(example - examples.data())],
+                                 operands)
+                  : from_known(operands);
+      for (std::size_t i = 0; i < shapes.size(); ++i)
+        if (of_nodes_[n].indices[i] && !operands[i]) shapes[i].dtype = DType::i32;
       // One variable in two places has one shape.
       std::vector<std::optional<Shape>> of_variable(leaves_.size());
-      ConditionFacts::Sizes sizes = sizes_;
+      ConditionFacts::Known known_sizes = known_;
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         std::vector<std::size_t> variables;
         variables_of(node.inputs[i], variables);
         for (std::size_t v : variables) {
           if (leaves_[v].node.valid()) continue;
-          if (!of_variable[v]) of_variable[v] = {fit(v, shapes[i].dims, sizes), shapes[i].dtype};
+          if (!of_variable[v]) of_variable[v] = {fit(v, shapes[i].dims, known_sizes), shapes[i].dtype};
           shapes[i] = *of_variable[v];
+        }
+      }
+      if (sized) {
+        attributes = with_operands(n, of_variable, example);
+        if (!attributes.ok()) {
+          last = attributes.error();
+          continue;
         }
       }
       auto table = node.op->axes(*attributes, shapes);
@@ -265,7 +290,7 @@ class Attempt {
         last = fail("{} has {} results, expected {}", node.op->name(), table->outputs.size(), node.results);
         continue;
       }
-      sizes_ = std::move(sizes);
+      known_ = std::move(known_sizes);
       for (std::size_t v = 0; v < of_variable.size(); ++v)
         if (of_variable[v]) add_leaf(v, *of_variable[v]);
       std::vector<ValueRef> inputs;
@@ -277,11 +302,10 @@ class Attempt {
   }
 
   // The example's operands, with the sizes of its axes drawn anew or taken from what is known.
-  std::vector<Shape> from_example(const Operator& op, const Example& example,
+  std::vector<Shape> from_example(const Example& example, std::optional<AxisTable> table,
                                   const std::vector<std::optional<Shape>>& operands) {
-    auto table = op.axes(example.attributes, example.inputs);
     std::vector<Shape> shapes = example.inputs;
-    if (table.ok()) {
+    if (table) {
       for (Axis& axis : table->axes)
         if (axis.size > 1 && axis.role != AxisRole::window && (equal_size_ || draw_.chance(40))) axis.size = size();
       for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -297,6 +321,19 @@ class Attempt {
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i]) shapes[i] = *operands[i];
     return shapes;
+  }
+
+  // Whether a condition gives an attribute of the node once its operands are there.
+  bool sized_by_operands(std::size_t n) const {
+    for (const auto& e : rule_.nodes[n].attributes) {
+      if (!e || e->kind != Expression::Kind::variable || attributes_[static_cast<std::size_t>(e->variable)]) continue;
+      for (const Condition& c : rule_.conditions)
+        for (auto [one, other] : {std::pair(&c.left, &c.right), std::pair(&c.right, &c.left)})
+          if (c.kind == Condition::Kind::equal && one->kind == Expression::Kind::variable &&
+              one->variable == e->variable && other->kind == Expression::Kind::list && !given(e->variable))
+            return true;
+    }
+    return false;
   }
 
   // Shapes like those of a known operand, else any.
@@ -567,11 +604,13 @@ class Attempt {
   }
 
   const Rule& rule_;
+  const std::vector<InstanceSampler::Facts::OfNode>& of_nodes_;
   const ConditionFacts& facts_;
-  ConditionFacts::Sizes sizes_;
+  ConditionFacts::Known known_;
   const SampleOptions& options_;
   Draw draw_;
   std::int64_t equal_size_;                                // 0: sizes differ
+  bool alike_;                                             // variables that conditions liken have one shape
   Pcg pcg_;                                                // logical
   std::vector<ValueRef> leaves_;                           // by value variable
   std::vector<NodeId> nodes_;                              // by source node
@@ -582,12 +621,12 @@ class Attempt {
 
 }  // namespace
 
-InstanceSampler::InstanceSampler(const Rule& rule, SampleOptions options) : rule_(rule), options_(std::move(options)) {}
+InstanceSampler::InstanceSampler(const Rule& rule, SampleOptions options)
+    : rule_(rule), options_(std::move(options)), facts_(std::make_shared<Facts>(rule)) {}
 
 std::optional<Instantiation> InstanceSampler::next() {
-  ConditionFacts facts(rule_);
   for (int t = 0; t < options_.tries; ++t) {
-    auto attempt = Attempt(rule_, facts, options_, combine(options_.seed, draws_++)).run();
+    auto attempt = Attempt(rule_, *facts_, options_, combine(options_.seed, draws_++)).run();
     if (attempt.ok()) return std::move(*attempt);
     obstacle_ = attempt.error().message;
   }

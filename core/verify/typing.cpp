@@ -141,16 +141,19 @@ std::string explain(const Constraint& c) {
 }  // namespace
 
 TypingProof prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                         const ProofLimit& limit) {
+                         const ProofLimit& limit, bool ask_total) {
   TypingProof proof;
   auto constraints = typing_constraints(rule, instance, signature);
   if (!constraints.ok()) {
     proof.why = constraints.error().message;
     return proof;
   }
-  auto open = unproved(constraints->assumed, constraints->asked, constraints->sums, limit);
-  proof.total = !open;
-  if (open) proof.partial = explain(*open);
+  std::optional<Constraint> open;
+  if (ask_total) {
+    open = unproved(constraints->assumed, constraints->asked, constraints->sums, limit);
+    proof.total = !open;
+    if (open) proof.partial = explain(*open);
+  }
   std::vector<Constraint> assumed = constraints->assumed;
   assumed.insert(assumed.end(), constraints->asked.begin(), constraints->asked.end());
   open = unproved(assumed, constraints->shown, constraints->sums, limit);

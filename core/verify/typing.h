@@ -12,8 +12,8 @@
 // What the source asks for and the rule's conditions are what a proof assumes (a condition that is not of these kinds
 // is not assumed). To apply a rule is to infer the target's types, and an ill-typed target is no application; so what
 // the target asks for is assumed too, and what is shown is that the results agree. Whether it *follows* that the target
-// is well-typed is found besides: then the rule is total, and no application is refused for its types. Parameters are
-// positive.
+// is well-typed is found besides, when it is asked for (it takes longer): then the rule is total, and no application is
+// refused for its types. Parameters are positive.
 #pragma once
 
 #include "core/rewrite/signature.h"
@@ -22,10 +22,10 @@
 namespace unity {
 
 struct TypingProof : ProofAttempt {
-  bool total = false;
-  std::string partial;  // what does not follow, of a rule that is not total
+  bool total = false;   // when it was asked for
+  std::string partial;  // what does not follow then, of a rule that is not total
 };
 TypingProof prove_typing(const Rule& rule, const RuleInstance& instance, const InstanceSignature& signature,
-                         const ProofLimit& limit);
+                         const ProofLimit& limit, bool ask_total);
 
 }  // namespace unity

@@ -23,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 const std::vector<std::int64_t> kChosenInGraphs = {0, 1, 2};  // values of parameters: dimensions, degrees
 constexpr int kIdleDraws = 24;                                // without a new signature, after which sampling ends
+constexpr std::int64_t kMostPoints = 1 << 22;  // of loops, after which larger instances are not evaluated
 constexpr std::size_t kFewDims = 12;  // of all operands of a rule, of which each two are tried with one element
 
 std::int64_t elements(const RuleInstance& instance) {
@@ -62,15 +63,24 @@ std::set<int> dimension_variables(const Rule& rule) {
 }
 
 // The instances that were found, with each of their dimensions in the place of each other, and with one or two
-// dimensions of one element, which may broadcast: few draws miss some.
+// dimensions of one element, which may broadcast: few draws miss some. Of each ranks, the instance with the most
+// dimensions that are neither of one element already nor split, which one element can not be.
 void add_variants(const Rule& rule, Sample& found) {
   std::set<int> variables = dimension_variables(rule);
-  std::set<std::string> ranks;
-  for (std::size_t i = 0, n = found.typed.size(); i < n; ++i) {
-    RuleInstance at = found.typed[i].instance;
-    std::string rank;
-    for (const ParallelShape& v : at.variables) rank += fmt::format("{} ", v.dims.size());
-    if (!ranks.insert(rank).second) continue;
+  std::map<std::string, std::pair<std::size_t, std::size_t>> bases;  // by ranks: other dimensions, instance
+  for (std::size_t i = 0; i < found.typed.size(); ++i) {
+    std::string ranks;
+    std::size_t spoilt = 0;
+    for (const ParallelShape& v : found.typed[i].instance.variables) {
+      ranks += fmt::format("{} ", v.dims.size());
+      for (const auto& dim : v.dims) spoilt += dim.size == 1 || dim.degree > 1;
+    }
+    std::pair base(spoilt, i);
+    auto [known, added] = bases.try_emplace(ranks, base);
+    known->second = std::min(known->second, base);
+  }
+  for (const auto& [ranks, base] : bases) {
+    RuleInstance at = found.typed[base.second].instance;
     auto add = [&](const std::vector<ParallelShape>& shapes, const std::vector<AttributeValue>& attributes) {
       Instantiation other = instantiate(rule, shapes, attributes);
       if (other.fault == InstanceFault::none || other.fault == InstanceFault::shapes)
@@ -201,6 +211,7 @@ Sample sample(const Rule& rule, const VerifyOptions& options) {
   };
   std::stable_sort(found.typed.begin(), found.typed.end(), smaller);
   std::stable_sort(found.untyped.begin(), found.untyped.end(), smaller);
+  std::stable_sort(found.rare.begin(), found.rare.end(), smaller);
   return found;
 }
 
@@ -232,19 +243,24 @@ bool differs(const RuleInstance& instance, std::uint64_t seed) {
   return !equal_values(instance, DType::mod, seed) && !equal_values(instance, DType::f64, seed);
 }
 
-// The smallest instance that shows the rule to be wrong.
+// The smallest instance that shows the rule to be wrong. They are in order.
 std::optional<Verification> refute(const std::vector<Instantiation>& instances) {
-  Verification v;
-  v.verdict = Verdict::refuted;
+  std::int64_t points = 0;
   for (const Instantiation& i : instances) {
-    v.counterexample = i.instance;
-    v.why = i.why;
-    if (i.fault != InstanceFault::none) return v;
-    v.why = "the sides differ on random values";
+    auto refuted = [&](std::string why) {
+      Verification v;
+      v.verdict = Verdict::refuted;
+      v.counterexample = i.instance;
+      v.why = std::move(why);
+      return v;
+    };
+    if (i.fault != InstanceFault::none) return refuted(i.why);
+    if (points > kMostPoints) continue;
+    points += loop_points(i.instance);
     for (std::uint64_t seed : {1, 2})
-      if (differs(i.instance, seed)) return v;
-    v.why = "a value that is detached changes the result: gradients would differ";
-    if (!equal_when_detached(i.instance, 1)) return v;
+      if (differs(i.instance, seed)) return refuted("the sides differ on random values");
+    if (!equal_when_detached(i.instance, 1))
+      return refuted("a value that is detached changes the result: gradients would differ");
   }
   return std::nullopt;
 }
@@ -281,7 +297,7 @@ class SignatureProofs {
   Result<void> add(const RuleInstance& instance) {
     InstanceSignature signature = signature_of(rule_, instance);
     if (parallel_.insert(signature.parallel).second) {
-      TypingProof typing = prove_typing(rule_, instance, signature, limit_);
+      TypingProof typing = prove_typing(rule_, instance, signature, limit_, total);
       if (!typing.proved) return fail("typing at {}: {}", signature.ranks, typing.why);
       if (total && !typing.total) partial = typing.partial;
       total = total && typing.total;

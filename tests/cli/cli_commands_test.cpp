@@ -254,7 +254,8 @@ TEST_CASE("degrees that do not divide are refused with what would") {
 TEST_CASE("plans that are cut off, foreign, for another machine or too large are refused") {
   Folder f;
   std::string plan = f.file("plan.json");
-  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 -o " + plan).code == 0);
+  REQUIRE(unity("search mlp-tiny --strategy data-parallel --topology laptop --devices 2 --global-batch 60 -o " + plan)
+              .code == 0);
   std::string text = read(plan);
   check_refused("explain " + f.write("cut.json", text.substr(0, text.size() / 2)), {"cut.json:", "truncated"});
   check_refused("explain " + f.write("foreign.json", "{\"format\": \"other\"}"),

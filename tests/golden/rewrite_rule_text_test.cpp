@@ -108,7 +108,9 @@ TEST_CASE("wrong rules are refused with place, found and expected") {
 
 TEST_CASE("damaged rule files are refused as input errors, or are rules that print and parse") {
   std::string text;
-  for (const Rule& rule : rule_library()) text += print(rule);
+  for (const RuleFile& file : rule_files())
+    for (std::size_t r = 0; r < file.rules.size(); r += file.name == "definitions" || file.name == "named" ? 1 : 50)
+      text += print(file.rules[r]);
   int refused = 0;
   std::size_t step = std::max<std::size_t>(3, text.size() / 900);
   for (std::size_t at = 0; at < text.size(); at += step) {

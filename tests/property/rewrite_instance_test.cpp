@@ -39,6 +39,25 @@ TEST_CASE("instances of every rule are found, and their sides are equal") {
   }
 }
 
+TEST_CASE("indices are found through the operators that move them") {
+  Rule rule = parse_rules("rule r embedding(concat(0, i, j), t) => concat(0, embedding(i, t), embedding(j, t))")[0];
+  InstanceSampler sampler(rule, {7});
+  auto sample = sampler.next();
+  REQUIRE(sample);
+  for (int v : {0, 1}) CHECK(sample->instance.variables[static_cast<std::size_t>(v)].dtype == DType::i32);
+  CHECK(sample->instance.variables[2].dtype == DType::f32);
+}
+
+TEST_CASE("a list that a condition gives follows the operands' sizes") {
+  Rule rule = parse_rules(
+      "rule r reshape(s, x) => reshape(s, relu(x)) where rank(x) == 3, s == [dim(x, 0), dim(x, 1)*dim(x, 2)]")[0];
+  InstanceSampler sampler(rule, {7});
+  auto sample = sampler.next();
+  REQUIRE(sample);
+  Dims x = sample->instance.variables[0].shape().dims;
+  CHECK(sample->instance.attributes[0] == AttributeValue(Dims{x[0], x[1] * x[2]}));
+}
+
 TEST_CASE("an instance says what is wrong with a rule") {
   ParallelShape x = serial({{4, 6}, DType::f32}), w = serial({{6, 8}, DType::f32});
   using Fault = InstanceFault;

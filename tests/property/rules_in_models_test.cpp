@@ -56,6 +56,8 @@ std::vector<ModelSpec> models() {
 
 using test::Dice;
 
+constexpr int kTries = 300;  // instances of a rule of its own, for one at which it can be applied: degrees are drawn
+
 // The gradient of every weight, by name. None where an operator has no gradient.
 std::map<std::string, LogicalTensor> gradients(const Pcg& serial, const LeafValues& leaves) {
   auto training = differentiate(serial);
@@ -101,11 +103,13 @@ struct Original {
     std::map<std::string, LogicalTensor> found = gradients(test::erased(after, instance).value(), leaves);
     for (const auto& [name, expected] : gradient) {
       INFO("gradient of " << name);
-      REQUIRE(found.contains(name));
+      // The result of x + (y - x) does not depend on x, whose gradient the shorter graph has not.
+      auto now = found.find(name);
       double largest = 1e-3, difference = 0;
       for (std::int64_t i = 0; i < expected.elements(); ++i) {
         largest = std::max(largest, std::abs(expected.number(i)));
-        difference = std::max(difference, std::abs(expected.number(i) - found[name].number(i)));
+        double number = now == found.end() ? 0 : now->second.number(i);
+        difference = std::max(difference, std::abs(expected.number(i) - number));
       }
       REQUIRE(difference <= 1e-9 * largest);
     }
@@ -176,7 +180,7 @@ class Walk {
   bool apply_to_instances(std::size_t r, int count) {
     InstanceSampler sampler(rules_[r], {.seed = dice_.below(1 << 20)});
     int before = applied_[r];
-    for (int tries = 0; tries < 8 * count && applied_[r] < before + count; ++tries) {
+    for (int tries = 0; tries < kTries * count && applied_[r] < before + count; ++tries) {
       auto instance = sampler.next();
       if (!instance) break;
       if (instance->fault != InstanceFault::none) continue;

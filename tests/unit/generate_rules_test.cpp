@@ -75,6 +75,18 @@ TEST_CASE("rows that the family's indices never reach are not taken for equal") 
   CHECK(result.contradicted.empty());
 }
 
+TEST_CASE("quotients that are undefined at different zeros are not equal") {
+  Family family{"quotients",
+                {serial_leaf("x", {4, 6}), serial_leaf("y", {4, 6}), serial_leaf("z", {4, 6})},
+                {term_operator("div")},
+                2,
+                1};
+  GenerateResult result = generate(of({family}));
+  // x / (x / y) is y but where x is 0 or y is, and x / x no constant; x / y / z is undefined where x / z / y is.
+  CHECK(texts(result) == std::set<std::string>{"  div(div(x, y), z) => div(div(x, z), y)\n"});
+  CHECK(result.contradicted.empty());
+}
+
 TEST_CASE("a number of summands stays a number") {
   Family family{"sums",
                 {serial_leaf("x", {4, 6}), serial_leaf("y", {4, 6})},
@@ -84,6 +96,20 @@ TEST_CASE("a number of summands stays a number") {
   std::set<std::string> found = texts(generate(of({family})));
   CHECK(found.contains("  add(x, y) => reduce(2, stack_partials(x, y))\n"));  // Unity, Fig. 11b
   CHECK(found.contains("  reduce(2, stack_partials(x, y)) => add(x, y)\n"));
+}
+
+TEST_CASE("a target that is well-typed in one layout alone asks for it") {
+  ParallelShape summands = serial({{4, 6}, DType::f32});
+  summands.partials = 2;
+  Family family{"sums",
+                {{"x", {summands}, 0}, {"y", {summands}, 0}},
+                {term_operator("add"), term_operator("stack_partials"), term_operator("reduce", {std::int64_t{2}})},
+                3,
+                1};
+  // The reduced operands are not partial, and the stack is of two, as their sum is: both have two summands.
+  CHECK(texts(generate(of({family})))
+            .contains("  add(x, y) => stack_partials(reduce(2, x), reduce(2, y))\n"
+                      "  where partials(y) == 2\n"));
 }
 
 TEST_CASE("degrees multiply") {

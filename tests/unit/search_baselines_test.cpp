@@ -22,11 +22,12 @@ Plan planned(const ModelSpec& spec, int devices, const std::string& strategy) {
   return planned(spec, devices, options);
 }
 
+// Those that rewrite computations; how operators are split is in the library, too.
 std::vector<std::string> library_steps(const Plan& plan) {
   std::vector<std::string> steps;
   for (const DerivationStep& step : plan.derivation)
     for (const Rule& rule : rule_library())
-      if (rule.name == step.rule) steps.push_back(step.rule);
+      if (rule.algebraic() && rule.name == step.rule) steps.push_back(step.rule);
   return steps;
 }
 

@@ -31,6 +31,30 @@ TEST_CASE("a value is detached only where the result does not depend on it") {
   check_proved("partition(0, d, reduce_max([1], x, detached=1)) => reduce_max([1], partition(0, d, x), detached=1)");
 }
 
+TEST_CASE("element-wise arithmetic has a normal form") {
+  Verification v = verdict("sub(scale(5.0, x), add(x, x)) => scale(3.0, x)");
+  CHECK(v.verdict == Verdict::proved);
+  CHECK(uses(v, "elementwise"));
+  check_proved(
+      "add(sub(x, y), sub(y, z)) => sub(shift(a, x), shift(a, z)) where rank(x) == 1, rank(y) == 1, "
+      "rank(z) == 1, dim(x, 0) == dim(y, 0), dim(y, 0) == dim(z, 0)");
+  check_proved("mul(add(x, y), sub(x, y)) => sub(power(2.0, x), power(2.0, y))");
+  check_proved("relu(mul(scale(f, x), y)) => relu(mul(y, scale(f, x)))");
+  // y is not zero on either side.
+  check_proved("div(x, div(y, div(y, y))) => div(x, y)");
+}
+
+TEST_CASE("what is undefined elsewhere, or larger, has another normal form") {
+  auto proved = [](const std::string& text) { return prove(parse_rules("rule r " + text).front()).verdict; };
+  const std::string alike = " where rank(x) == 1, rank(y) == 1, dim(x, 0) == dim(y, 0)";
+  CHECK(proved("div(x, div(x, y)) => y" + alike) != Verdict::proved);
+  CHECK(proved("mul(div(x, y), y) => x" + alike) != Verdict::proved);
+  CHECK(proved("add(x, div(y, y)) => shift(1.0, x)" + alike) != Verdict::proved);
+  CHECK(proved("mul(div(x, log(y)), log(y)) => add(x, sub(log(y), log(y)))" + alike) != Verdict::proved);
+  CHECK(proved("sub(add(x, y), y) => x") != Verdict::proved);  // y may be larger
+  CHECK(proved("scale(f, scale(g, x)) => scale(f + g, x)") != Verdict::proved);
+}
+
 TEST_CASE("the paper's substitutions are proved for every degree") {
   // Fig. 11a, both ways; 11b; a product's reduction axis; a sum that waits until after the product.
   check_proved("partition(a, d, relu(x)) => relu(partition(a, d, x))");
