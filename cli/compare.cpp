@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "cli/plan_summary.h"
 #include "cli/scale_options.h"
 #include "cli/search_options.h"
 #include "core/base/text.h"

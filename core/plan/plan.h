@@ -9,6 +9,7 @@
 #include "core/machine/mapping.h"
 #include "core/plan/program.h"
 #include "core/plan/schedule.h"
+#include "core/plan/search_log.h"
 
 namespace unity {
 
@@ -25,6 +26,7 @@ struct SearchRecord {
   std::string stopped_because;
   std::int64_t candidates = 0;
   double seconds = 0;
+  SearchLog log;  // empty in plans that are older
 };
 
 struct Prediction {

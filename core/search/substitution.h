@@ -48,6 +48,7 @@ struct SubstitutionOptions {
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
   int rewriting_share = 4;                   // of the budget, one in so many may go to rewritings
   bool one_device = false;                   // every operator on device 0, whatever the others could do
+  bool whole = false;                        // candidates are complete plans, for the log's best so far
   std::size_t keep = 4;                      // results
 };
 
