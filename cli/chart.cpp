@@ -202,7 +202,7 @@ std::string short_number(double value) {
 }
 
 std::string draw_charts(const std::string& title, const std::vector<Chart>& panels) {
-  std::size_t columns = std::max<std::size_t>(1, std::min(kPanelsInRow, panels.size())),
+  std::size_t columns = panels.size() == 4 ? 2 : std::clamp<std::size_t>(panels.size(), 1, kPanelsInRow),
               rows = (panels.size() + columns - 1) / columns;
   double width = kPanelWidth * static_cast<double>(columns), head = 40;
   head += draw_legend(nullptr, panels, head, width);

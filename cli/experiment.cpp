@@ -213,9 +213,10 @@ std::string Point::key() const {
 }
 
 const std::map<std::string, bool>& quantities() {
-  static const std::map<std::string, bool> list = {{"iteration_seconds", false},   {"samples_per_second", true},
-                                                   {"communication_bytes", false}, {"peak_memory_bytes", false},
-                                                   {"search_seconds", false},      {"candidates", false}};
+  static const std::map<std::string, bool> list = {{"iteration_seconds", false},       {"samples_per_second", true},
+                                                   {"communication_bytes", false},     {"peak_memory_bytes", false},
+                                                   {"search_seconds", false},          {"candidates", false},
+                                                   {"search_processor_seconds", false}};
   return list;
 }
 

@@ -1,7 +1,7 @@
 // unity report: what a search did, and the figures of an experiment, as text and drawings.
 #include <filesystem>
+#include <map>
 #include <memory>
-#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -23,27 +23,24 @@ struct Options {
   std::string folder, experiment;
 };
 
-// Writes each path once.
-class Output {
- public:
-  void write(const fs::path& path, const std::string& content) {
-    if (!written_.insert(path.lexically_normal().string()).second)
-      throw_input_error("{}: two of the files are reported there; report them one by one", path.string());
-    write_file_atomically(path, content);
-  }
-  const std::set<std::string>& written() const { return written_; }
+// What is printed and written when all files could be reported.
+struct Report {
+  std::string text;
+  std::map<std::string, std::string> files;
 
- private:
-  std::set<std::string> written_;
+  void add(const fs::path& path, std::string content) {
+    if (!files.emplace(path.lexically_normal().string(), std::move(content)).second)
+      throw_input_error("{}: two of the files are reported there; report them one by one", path.string());
+  }
 };
 
-void report_plan(const std::string& file, const std::string& text, const fs::path& folder, Output& output) {
+void report_plan(const std::string& file, const std::string& text, const fs::path& folder, Report& report) {
   Plan plan = plan_from_json(text, file);
-  fmt::print("{}\n", search_log_text(plan));
+  report.text += search_log_text(plan) + "\n";
   if (plan.search.log.best_so_far.empty()) return;
   std::string title = fmt::format("{} on {} devices of {}: strategy {}", plan.model.name, plan.devices, plan.topology,
                                   plan.search.strategy);
-  output.write(folder / (fs::path(file).stem().string() + ".search.svg"), search_log_svg(plan, title));
+  report.add(folder / (fs::path(file).stem().string() + ".search.svg"), search_log_svg(plan, title));
 }
 
 // A table of all rows with a plan, for experiments that declare no figures.
@@ -58,7 +55,7 @@ std::string points_table(const ordered_json& rows) {
 }
 
 void report_results(const std::string& file, const ordered_json& results, const Options& o, const fs::path& folder,
-                    Output& output) {
+                    Report& report) {
   const ordered_json& rows = results.at("rows");
   fs::path beside = fs::path(file).parent_path() / "experiment.yaml";
   std::string experiment_file = o.experiment.empty() ? beside.string() : o.experiment;
@@ -69,7 +66,7 @@ void report_results(const std::string& file, const ordered_json& results, const 
   std::string text = fmt::format("# {}\n", experiment.name);
   for (const Figure& figure : experiment.figures) {
     FigureValues values = figure_values(figure, rows);
-    output.write(folder / (figure.name + ".svg"), draw_charts(figure.title, figure_charts(figure, values)));
+    report.add(folder / (figure.name + ".svg"), draw_charts(figure.title, figure_charts(figure, values)));
     text += fmt::format("\n## {}\n\n![{}]({}.svg)\n\n{}", figure.title, figure.name, figure.name,
                         figure_table(figure, values));
   }
@@ -79,12 +76,12 @@ void report_results(const std::string& file, const ordered_json& results, const 
     if (row.contains("error"))
       failures += fmt::format("* {}: {}\n", row.value("point", ""), row["error"].get<std::string>());
   if (!failures.empty()) text += "\n## Points without a plan\n\n" + failures;
-  output.write(folder / "report.md", text);
-  fmt::print("{}\n", text);
+  report.text += text + "\n";
+  report.add(folder / "report.md", std::move(text));
 }
 
 void report(const Options& o) {
-  Output output;
+  Report made;
   if (!o.folder.empty()) {
     std::error_code error;
     fs::create_directories(o.folder, error);
@@ -98,14 +95,16 @@ void report(const Options& o) {
         parsed.is_object() && parsed.contains("format") && parsed["format"].is_string() ? parsed["format"] : "";
     try {
       if (format == "unity-results")
-        report_results(file, parsed, o, folder, output);
+        report_results(file, parsed, o, folder, made);
       else  // what is no plan is refused with place and reason
-        report_plan(file, text, folder, output);
+        report_plan(file, text, folder, made);
     } catch (const nlohmann::json::exception& e) {
       throw_input_error("{}: is not the result of a sweep: {}", file, e.what());
     }
   }
-  for (const std::string& path : output.written()) fmt::print("written: {}\n", path);
+  for (const auto& [path, content] : made.files) write_file_atomically(path, content);
+  fmt::print("{}", made.text);
+  for (const auto& [path, content] : made.files) fmt::print("written: {}\n", path);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -74,6 +75,8 @@ ordered_json run_point(const Point& p, const Options& o, const std::string& plan
     if (!plan.ok()) throw InputError(plan.error().message);
     save_plan(*plan, plan_path);
     row.update(plan_summary(*plan, plan_path));
+    const auto& levels = plan->search.log.seconds.level;
+    row["search_processor_seconds"] = std::accumulate(levels.begin(), levels.end(), 0.0);
   } catch (const std::exception& e) {  // whatever went wrong, the points after this one still count
     row["error"] = e.what();
   }
@@ -94,6 +97,7 @@ std::string to_csv(const ordered_json& rows) {
                                             "communication_bytes",
                                             "peak_memory_bytes",
                                             "search_seconds",
+                                            "search_processor_seconds",
                                             "candidates",
                                             "stopped_because",
                                             "plan",
