@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -54,7 +55,9 @@ double taken(const std::string& how, const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-std::string in_table(double value) { return fmt::format("{:.4g}", value); }
+std::string in_table(double value) {
+  return std::abs(value) < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+}
 
 }  // namespace
 
@@ -138,6 +141,7 @@ std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& value
 }
 
 std::string figure_table(const Figure& figure, const FigureValues& values) {
+  if (values.xs.empty()) return "no points yet\n";
   std::vector<std::string> header, rule;
   if (!figure.panels.empty()) header.push_back(figure.panels);
   header.push_back(figure.x);
@@ -146,7 +150,7 @@ std::string figure_table(const Figure& figure, const FigureValues& values) {
     if (figure.published.contains(series)) header.push_back(fmt::format("{} ({})", series, figure.source));
   }
   for (std::size_t i = 0; i < header.size(); ++i)
-    rule.push_back(i < header.size() - values.series.size() && i < 2 ? "---" : "---:");
+    rule.push_back(i < (figure.panels.empty() ? 1u : 2u) ? "---" : "---:");
   std::string text = "| " + join(header, " | ") + " |\n|" + join(rule, "|") + "|\n";
   for (std::size_t p = 0; p < values.panels.size(); ++p)
     for (std::size_t x = 0; x < values.xs.size(); ++x) {

@@ -316,6 +316,10 @@ void JointSearch::parts() {
   };
   for (const Layout& layout : layouts[0])
     if (!among(groups, layout)) groups.push_back(layout);
+  // What is left undone when the budget is spent is what uses fewer devices, and splits the batch less.
+  std::stable_sort(groups.begin(), groups.end(), [](const Layout& a, const Layout& b) {
+    return std::pair(a.tasks(), a.degrees[0]) > std::pair(b.tasks(), b.degrees[0]);
+  });
   auto only = [&](const std::vector<Layout>& kept) {
     std::vector<std::vector<Layout>> some = layouts;
     for (std::vector<Layout>& at_cut : some) std::erase_if(at_cut, [&](const Layout& l) { return !among(kept, l); });
