@@ -12,7 +12,7 @@
 namespace unity::cli {
 namespace {
 
-constexpr double kPanelWidth = 420, kPanelHeight = 300, kLegendLine = 18;
+constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18;
 constexpr std::size_t kPanelsInRow = 3;
 constexpr const char* kAxis = R"(stroke="#444444" stroke-width="1")";
 constexpr const char* kGrid = R"(stroke="#dddddd" stroke-width="1")";
@@ -55,7 +55,7 @@ struct Scale {
           if ((m == 1 || high / low < 100) && p * m >= low * 0.9999 && p * m <= high * 1.0001) list.push_back(p * m);
       return list;
     }
-    double rough = (high - low) / 4, power = std::pow(10, std::floor(std::log10(rough))), step = 10 * power;
+    double rough = (high - low) / 5, power = std::pow(10, std::floor(std::log10(rough))), step = 10 * power;
     for (double m : {5.0, 2.0, 1.0})
       if (m * power >= rough) step = m * power;
     for (double v = std::ceil(low / step) * step; v <= high + step / 1000; v += step) list.push_back(v);
@@ -63,16 +63,17 @@ struct Scale {
   }
 };
 
-// Over what the scale shows of the values; from 0 where it is not logarithmic.
-Scale scale_of(const std::vector<double>& values, double from, double to, bool logarithmic) {
+// Over the values that can be shown, with some room. From 0; of logarithms from below the least value, for bars from
+// the power of ten below it.
+Scale scale_of(const std::vector<double>& values, double from, double to, bool logarithmic, bool bars = false) {
   double low = logarithmic ? std::numeric_limits<double>::infinity() : 0, high = 0;
   for (double v : values) {
     if (!std::isfinite(v) || (logarithmic && v <= 0)) continue;
     low = std::min(low, v), high = std::max(high, v);
   }
   if (!(high > 0)) low = logarithmic ? 1 : low, high = 1;
-  if (logarithmic && high < low * 1.01) low /= 2, high *= 2;
-  return {low, logarithmic ? high : high * 1.08, from, to, logarithmic};
+  if (!logarithmic) return {low, high * 1.08, from, to, false};
+  return {bars ? std::pow(10, std::ceil(std::log10(low)) - 1) : low / 1.3, high * 1.3, from, to, true};
 }
 
 std::vector<double> values_of(const Chart& chart, bool of_x) {
@@ -101,8 +102,8 @@ void draw_y_axis(Svg& svg, const Box& box, const Scale& y, const std::string& la
 }
 
 void draw_lines(Svg& svg, const Box& box, const Chart& chart) {
-  Scale x = scale_of(values_of(chart, true), box.left, box.right, chart.log_x),
-        y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y);
+  Scale x = scale_of(values_of(chart, true), box.left, box.right, chart.log_x);
+  Scale y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y);
   draw_y_axis(svg, box, y, chart.y_label);
   // A few different positions, such as numbers of devices, are named as they are.
   std::set<double> positions;
@@ -134,14 +135,20 @@ void draw_lines(Svg& svg, const Box& box, const Chart& chart) {
 }
 
 void draw_bars(Svg& svg, const Box& box, const Chart& chart) {
-  Scale y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y);
+  Scale y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y, true);
   draw_y_axis(svg, box, y, chart.y_label);
   double slot = (box.right - box.left) / static_cast<double>(std::max<std::size_t>(1, chart.categories.size()));
   double bar = 0.8 * slot / static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
+  bool fits = std::all_of(chart.categories.begin(), chart.categories.end(),
+                          [&](const std::string& name) { return 7 * static_cast<double>(name.size()) < slot; });
   for (std::size_t c = 0; c < chart.categories.size(); ++c) {
     double middle = box.left + (static_cast<double>(c) + 0.5) * slot;
-    svg.text(middle, box.bottom + 14, chart.categories[c], Svg::Anchor::end, 11, -30);
+    if (fits)
+      svg.text(middle, box.bottom + 16, chart.categories[c], Svg::Anchor::middle, 11);
+    else
+      svg.text(middle, box.bottom + 14, chart.categories[c], Svg::Anchor::end, 11, -30);
   }
+  svg.text((box.left + box.right) / 2, box.bottom + 50, chart.x_label, Svg::Anchor::middle, 11);
   for (std::size_t i = 0; i < chart.series.size(); ++i)
     for (const ChartPoint& p : chart.series[i].points) {
       if (!y.shows(p.y) || !y.shows(p.high)) continue;
@@ -156,7 +163,7 @@ void draw_bars(Svg& svg, const Box& box, const Chart& chart) {
 void draw_rows(Svg& svg, Box box, const Chart& chart) {
   box.left += 60;
   box.right -= 40;
-  Scale x = scale_of(values_of(chart, false), box.left, box.right, chart.log_x);
+  Scale x = scale_of(values_of(chart, false), box.left, box.right, chart.log_x, true);
   double slot = (box.bottom - box.top) / static_cast<double>(std::max<std::size_t>(1, chart.categories.size()));
   double bar = std::min(0.8 * slot, 22.0);
   for (std::size_t c = 0; c < chart.categories.size(); ++c)
@@ -204,16 +211,18 @@ std::string short_number(double value) {
 std::string draw_charts(const std::string& title, const std::vector<Chart>& panels) {
   std::size_t columns = panels.size() == 4 ? 2 : std::clamp<std::size_t>(panels.size(), 1, kPanelsInRow),
               rows = (panels.size() + columns - 1) / columns;
-  double width = kPanelWidth * static_cast<double>(columns), head = 40;
+  double panel = panels.size() == 1 ? kOnlyPanelWidth : kPanelWidth;
+  double width = std::max(panel * static_cast<double>(columns), 32 + 8.6 * static_cast<double>(title.size()));
+  double head = 40;
   head += draw_legend(nullptr, panels, head, width);
   Svg svg(width, head + kPanelHeight * static_cast<double>(rows));
   svg.text(16, 24, title, Svg::Anchor::start, 16);
   draw_legend(&svg, panels, 40, width);
   for (std::size_t i = 0; i < panels.size(); ++i) {
-    double left = kPanelWidth * static_cast<double>(i % columns),
+    double left = panel * static_cast<double>(i % columns),
            top = head + kPanelHeight * static_cast<double>(i / columns);
     const Chart& chart = panels[i];
-    Box box{left + 64, top + 30, left + kPanelWidth - 16, top + kPanelHeight - 66};
+    Box box{left + 64, top + 30, left + panel - 16, top + kPanelHeight - 66};
     svg.text((box.left + box.right) / 2, top + 18, chart.title, Svg::Anchor::middle, 13);
     if (chart.kind == Chart::Kind::bars)
       draw_bars(svg, box, chart);

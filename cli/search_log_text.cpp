@@ -89,8 +89,8 @@ std::string search_log_text(const Plan& plan) {
   for (const std::string& line : search_log_lines(plan)) text += line + "\n";
   Table best({"best so far", "candidates", "seconds"});
   for (std::size_t i = 0; i < log.best_so_far.size(); ++i)
-    best.add({to_string(log.best_so_far[i].iteration), std::to_string(log.best_so_far[i].candidates),
-              fmt::format("{:.2f}", log.seconds.best_so_far[i])});
+    best.add({fmt::format("{:.6g} ms", log.best_so_far[i].iteration.seconds() * 1e3),
+              std::to_string(log.best_so_far[i].candidates), fmt::format("{:.2f}", log.seconds.best_so_far[i])});
   text += "\n" + best.text();
   if (plan.derivation.empty()) return text;
   Table rules({"rule of the plan", "times"});
