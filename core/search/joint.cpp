@@ -22,6 +22,7 @@
 namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input);
+Result<Outcome> expert(const StrategyInput& input);
 
 namespace {
 
@@ -367,6 +368,10 @@ Result<Outcome> JointSearch::run() {
               : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
   }
   if (data) take(std::move(*data));
+  // So are the expert's plans, whose one rule for all layers is hard to find part by part.
+  bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
+  if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping())
+    if (Result<Outcome> plan = expert(in_); plan.ok()) take(std::move(plan));
   if (best_.ok() && !why.empty()) best_->stopped_because = why;
   progress("done", 1);
   return std::move(best_);
