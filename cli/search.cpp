@@ -34,6 +34,7 @@ void search(const Options& o) {
   }
   plan_table({*found}).print();
   fmt::print("\nstopped: {}\n", found->search.stopped_because);
+  fmt::print("{}\n", certificate_text(*found));
   if (!o.output.empty()) fmt::print("plan written to {}; unity explain {} puts it in words\n", o.output, o.output);
 }
 

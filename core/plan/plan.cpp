@@ -98,6 +98,10 @@ std::string plan_to_json(const Plan& plan) {
                     {"stopped_because", plan.search.stopped_because},
                     {"candidates", plan.search.candidates},
                     {"seconds", plan.search.seconds}};
+  if (auto gap = plan.optimality_gap()) {
+    root["search"]["lower_bound_picoseconds"] = plan.search.lower_bound.count;
+    root["search"]["gap"] = *gap;
+  }
   root["derivation"] = json::array();
   for (const DerivationStep& s : plan.derivation)
     root["derivation"].push_back(
@@ -159,8 +163,11 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
                      {prediction.get<std::int64_t>("peak_memory_bytes")},
                      {prediction.get<std::int64_t>("communication_bytes")}};
   Reader search = root.child("search");
-  plan.search = {search.get<std::string>("strategy"), search.get<std::string>("stopped_because"),
-                 search.get<std::int64_t>("candidates"), search.get<double>("seconds")};
+  plan.search = {search.get<std::string>("strategy"),
+                 search.get<std::string>("stopped_because"),
+                 search.get<std::int64_t>("candidates"),
+                 search.get<double>("seconds"),
+                 {search.get_or<std::int64_t>("lower_bound_picoseconds", 0)}};
   for (const json& step : root.at("derivation")) {
     Reader s(step, file, "plan.derivation");
     plan.derivation.push_back({s.get<std::string>("rule"), s.get<std::string>("where"), s.get<int>("degree"),

@@ -38,6 +38,15 @@ class MappingSearch {
   // sides of a cut agree on it. Error when an operator has more tasks than there are devices (names it).
   Result<MappingResult> run(const Pcg& pcg) const;
 
+  // All that run() chooses from: every combination of the operators' mappings, with the stored leaves where they go
+  // then, one for each set of combinations that differ in nothing but the names of devices. Devices can be renamed
+  // where all are at one distance, else none can. Error also when there are more than `most` combinations.
+  Result<std::vector<std::vector<MachineMapping>>> all(const Pcg& pcg, std::int64_t most) const;
+
+  // Those of all() that differ from the given ones in the mapping of one operator, and of leaves that follow it.
+  Result<std::vector<std::vector<MachineMapping>>> neighbours(const Pcg& pcg,
+                                                              const std::vector<MachineMapping>& mappings) const;
+
  private:
   struct Cache;
   const CostModel& cost_;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/base/text.h"
+#include "core/search/lower_bound.h"
 #include "core/search/parallelism.h"
 #include "core/search/strategy.h"
 
@@ -82,7 +83,8 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
   plan.schedule = options.schedule;
   plan.derivation = std::move(outcome.derivation);
   plan.search = {options.strategy, outcome.stopped_because, evaluator.scored(),
-                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+                 lower_bound(model, cost, options).value_or(Picoseconds{})};
   plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
                      outcome.candidate.score.communicated};
   return plan;
