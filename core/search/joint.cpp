@@ -30,7 +30,8 @@ constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all p
 constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
 constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
 constexpr std::ptrdiff_t kSmall = 12;    // compute operators of a graph that is searched thoroughly
-constexpr int kThoroughBudget = 1000;    // graphs that are scored then, and at most as many mappings
+constexpr int kThoroughBudget = 1000;    // graphs that are scored then
+constexpr int kMappingBudget = 3000;     // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
@@ -267,9 +268,9 @@ Result<Outcome> JointSearch::whole_graph() {
 }
 
 // The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
-// the best graphs are improved, one operator at a time, as long as the simulation finds them faster.
+// the best graphs are improved step by step, as long as the simulation finds them faster.
 void JointSearch::improve_mappings(std::vector<Found>& found) {
-  std::int64_t limit = std::min<std::int64_t>(in_.options.budget, in_.evaluator.scored() + kThoroughBudget);
+  std::int64_t limit = std::min<std::int64_t>(in_.options.budget, in_.evaluator.scored() + kMappingBudget);
   for (Found& f : found) {
     for (bool better = true; better;) {
       better = false;

@@ -587,6 +587,17 @@ Result<std::vector<std::vector<MachineMapping>>> Dp::neighbours(const std::vecto
       if (c != was) chosen_[i] = c, found.push_back(mappings_of_choices());
     chosen_[i] = was;
   }
+  std::vector<int> given = chosen_;
+  std::size_t most = 0;
+  for (const Item& item : items_) most = std::max(most, item.choices.size());
+  for (std::size_t c = 0; c < most; ++c) {
+    chosen_ = given;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if (c >= items_[i].choices.size() || chosen_[i] == static_cast<int>(c)) continue;
+      chosen_[i] = static_cast<int>(c);
+      if (i > 0) found.push_back(mappings_of_choices());
+    }
+  }
   return found;
 }
 

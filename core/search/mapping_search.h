@@ -43,7 +43,8 @@ class MappingSearch {
   // where all are at one distance, else none can. Error also when there are more than `most` combinations.
   Result<std::vector<std::vector<MachineMapping>>> all(const Pcg& pcg, std::int64_t most) const;
 
-  // Those of all() that differ from the given ones in the mapping of one operator, and of leaves that follow it.
+  // Those of all() that differ from the given ones in the mapping of one operator, or in that all operators up to one
+  // have the same place in their lists of choices (the first stage of two), and in the leaves that follow these.
   Result<std::vector<std::vector<MachineMapping>>> neighbours(const Pcg& pcg,
                                                               const std::vector<MachineMapping>& mappings) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "core/base/parallel.h"
@@ -230,8 +231,10 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
     std::stable_sort(result.found.begin(), result.found.end(), [](const Found& a, const Found& b) {
       return a.candidate.score.iteration < b.candidate.score.iteration;
     });
-    fastest.assign(result.found.begin(),
-                   result.found.begin() + static_cast<std::ptrdiff_t>(std::min(result.found.size(), options.keep)));
+    // Mappings that are found later may make any degree of parallelism the best one.
+    std::map<int, std::size_t> kept;
+    for (const Found& f : result.found)
+      if (kept[most_tasks(f.state.pcg)]++ < options.keep) fastest.push_back(f);
   }
   keep_pareto(result.found, options.keep);
   result.found.insert(result.found.begin(), fastest.begin(), fastest.end());

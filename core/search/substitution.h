@@ -59,7 +59,8 @@ struct SubstitutionOptions {
   bool one_device = false;                   // every operator on device 0, whatever the others could do
   std::size_t keep = 4;                      // results
   // For small graphs: operators are sharded one by one, too, and when no state within alpha is left, alpha grows until
-  // none is left at all or the budget is spent; the results are the fastest, and then the Pareto front.
+  // none is left at all or the budget is spent; the results are the fastest of each degree of parallelism (`keep` of
+  // them), and then the Pareto front.
   bool thorough = false;
 };
 
