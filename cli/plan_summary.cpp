@@ -30,13 +30,17 @@ nlohmann::ordered_json plan_summary(const Plan& plan, const std::string& path) {
                                    {"search_seconds", plan.search.seconds},
                                    {"candidates", plan.search.candidates},
                                    {"stopped_because", plan.search.stopped_because},
+                                   {"lower_bound_seconds", nullptr},
+                                   {"gap", nullptr},
                                    {"plan", nullptr}};
+  if (auto gap = plan.optimality_gap())
+    result["lower_bound_seconds"] = plan.search.lower_bound.seconds(), result["gap"] = *gap;
   if (!path.empty()) result["plan"] = path;
   return result;
 }
 
 Table empty_plan_table() {
-  return Table({"strategy", "iteration", "samples/s", "communication", "peak memory", "search", "candidates"});
+  return Table({"strategy", "iteration", "samples/s", "communication", "peak memory", "search", "candidates", "gap"});
 }
 
 std::vector<std::string> plan_row(const Plan& plan) {
@@ -46,7 +50,15 @@ std::vector<std::string> plan_row(const Plan& plan) {
           to_string(plan.prediction.communicated),
           to_string(plan.prediction.peak_memory),
           fmt::format("{:.2f} s", plan.search.seconds),
-          std::to_string(plan.search.candidates)};
+          std::to_string(plan.search.candidates),
+          plan.optimality_gap() ? fmt::format("{:.1f}%", 100 * *plan.optimality_gap()) : "-"};
+}
+
+std::string certificate_text(const Plan& plan) {
+  auto gap = plan.optimality_gap();
+  if (!gap) return "certificate: none, times on this machine are measured";
+  return fmt::format("certificate: no plan is faster than {}; this one is within {:.1f}%",
+                     to_string(plan.search.lower_bound), 100 * *gap);
 }
 
 Table plan_table(const std::vector<Plan>& plans) {

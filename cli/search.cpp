@@ -46,6 +46,7 @@ void search(const Options& o) {
   }
   plan_table({*found}).print();
   fmt::print("\nstopped: {}\n", found->search.stopped_because);
+  fmt::print("{}\n", certificate_text(*found));
   for (const std::string& line : search_log_lines(*found)) fmt::print("{}\n", line);
   if (!o.output.empty()) fmt::print("plan written to {}; unity explain {} puts it in words\n", o.output, o.output);
 }

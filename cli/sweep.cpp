@@ -100,6 +100,8 @@ std::string to_csv(const ordered_json& rows) {
                                             "search_processor_seconds",
                                             "candidates",
                                             "stopped_because",
+                                            "lower_bound_seconds",
+                                            "gap",
                                             "plan",
                                             "error"};
   std::string text = join(columns, ",") + "\n";

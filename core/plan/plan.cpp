@@ -62,6 +62,10 @@ std::string plan_to_json(const Plan& plan) {
                     {"stopped_because", plan.search.stopped_because},
                     {"candidates", plan.search.candidates},
                     {"seconds", plan.search.seconds}};
+  if (auto gap = plan.optimality_gap()) {
+    root["search"]["lower_bound_picoseconds"] = plan.search.lower_bound.count;
+    root["search"]["gap"] = *gap;
+  }
   if (!plan.search.log.best_so_far.empty()) root["search"]["log"] = search_log_json(plan.search.log);
   root["derivation"] = json::array();
   for (const DerivationStep& s : plan.derivation)
@@ -124,8 +128,11 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
                      {prediction.get<std::int64_t>("peak_memory_bytes")},
                      {prediction.get<std::int64_t>("communication_bytes")}};
   Reader search = root.child("search");
-  plan.search = {search.get<std::string>("strategy"), search.get<std::string>("stopped_because"),
-                 search.get<std::int64_t>("candidates"), search.get<double>("seconds")};
+  plan.search = {search.get<std::string>("strategy"),
+                 search.get<std::string>("stopped_because"),
+                 search.get<std::int64_t>("candidates"),
+                 search.get<double>("seconds"),
+                 {search.get_or<std::int64_t>("lower_bound_picoseconds", 0)}};
   if (search.has("log")) plan.search.log = search_log_from_json(search.at("log"), file);
   for (const json& step : root.at("derivation")) {
     Reader s(step, file, "plan.derivation");

@@ -42,6 +42,7 @@ class Evaluator {
   // Error when a mapping or lowering does not exist (more tasks than devices), or the search has to stop.
   Result<Candidate> evaluate(Pcg pcg);
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings);  // with mappings given
+  const MappingSearch& mapping_search() const { return mapping_; }
 
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
   bool fits(const Score& score) const;

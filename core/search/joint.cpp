@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "core/base/parallel.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
@@ -29,6 +30,9 @@ namespace {
 constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all pairs are then tried
 constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
 constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
+constexpr std::ptrdiff_t kSmall = 12;    // compute operators of a graph that is searched thoroughly
+constexpr int kThoroughBudget = 1000;    // graphs that are scored then
+constexpr int kMappingBudget = 3000;     // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
@@ -58,6 +62,7 @@ class JointSearch {
   SubstitutionOptions level_2() const;
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   Result<Outcome> whole_graph();
+  void improve_mappings(std::vector<Found>& found);
   const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
   std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts);
@@ -259,13 +264,45 @@ Result<Outcome> JointSearch::whole_graph() {
   options.budget = in_.options.budget;
   options.whole = !serial_;
   options.keep = 16;
+  options.thorough = !serial_ && std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
+                                               [](const Node& n) { return n.is_compute(); }) <= kSmall;
+  if (options.thorough) options.budget = std::min(options.budget, kThoroughBudget);
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
+  if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
   for (Found& f : result.found)
     if (fits(f.candidate.score))
       return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
   if (result.found.empty()) return fail("strategy unity: no candidate could be lowered");
   return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
+}
+
+// The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
+// the best graphs are improved step by step, as long as the simulation finds them faster.
+void JointSearch::improve_mappings(std::vector<Found>& found) {
+  std::int64_t limit = std::min<std::int64_t>(in_.options.budget, in_.evaluator.scored() + kMappingBudget);
+  for (Found& f : found) {
+    for (bool better = true; better;) {
+      better = false;
+      auto neighbours = in_.evaluator.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings);
+      if (!neighbours.ok()) break;
+      std::vector<std::optional<Candidate>> candidates(neighbours->size());
+      if (in_.evaluator.scored() + static_cast<std::int64_t>(candidates.size()) > limit) break;
+      parallel_for(candidates.size(), in_.options.jobs, [&](std::size_t i) {
+        auto candidate = in_.evaluator.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
+        if (candidate.ok()) candidates[i] = std::move(*candidate);
+      });
+      for (std::optional<Candidate>& c : candidates)
+        if (c) {
+          in_.evaluator.found(c->score);
+          if (fits(c->score) && c->score.iteration < f.candidate.score.iteration)
+            f.candidate = std::move(*c), better = true;
+        }
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return a.candidate.score.iteration < b.candidate.score.iteration;
+  });
 }
 
 // The fastest plan that fits; of plans that do not fit, the error of the smallest.

@@ -2,6 +2,8 @@
 // (Narayanan et al., 2021, section 3): pairs of matmuls by columns and rows inside a stage, the batch over what is left
 // of it, stages of consecutive operators.
 
+#include <algorithm>
+
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
@@ -28,6 +30,9 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
     return Outcome{std::move(candidate), std::move(state.steps), what};
   }
+  auto operators =
+      std::count_if(state.pcg.nodes().begin(), state.pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+  if (operators < g.stages) return fail("{} stages for {} operators", g.stages, operators);
   Pcg pcg = UNITY_TRY(
       record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, g.micro_batches); }));
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {

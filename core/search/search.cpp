@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/search/lower_bound.h"
 #include "core/search/parallelism.h"
 #include "core/search/strategy.h"
 
@@ -93,8 +94,8 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
     evaluator.found(outcome.candidate.score);
     log = record.log();
   }
-  plan.search = {options.strategy, log.interrupted ? stopped : outcome.stopped_because, evaluator.scored(),
-                 record.seconds(), std::move(log)};
+  plan.search = {options.strategy, log.interrupted ? stopped : outcome.stopped_because,       evaluator.scored(),
+                 record.seconds(), lower_bound(model, cost, options).value_or(Picoseconds{}), std::move(log)};
   plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
                      outcome.candidate.score.communicated};
   return plan;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "core/base/parallel.h"
@@ -31,19 +32,6 @@ struct Reached {
   std::optional<State> state;
   LeftOut why_not = LeftOut::refused;
 };
-
-std::vector<Move> layout_moves(const Pcg& pcg, const SubstitutionOptions& options, SearchRecorder& record) {
-  std::vector<Move> moves;
-  std::vector<AxisClass> classes = axis_classes(pcg);
-  std::vector<int> degrees = degrees_of_devices(options.devices);
-  for (std::size_t c = 0; c < classes.size(); ++c)
-    if (options.parallelism.empty() || is_allowed(kinds_of_class(pcg, classes, c), options.parallelism))
-      for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
-    else
-      record.left_out(LeftOut::not_allowed, static_cast<std::int64_t>(degrees.size()));
-  for (int d : degrees) moves.push_back({Move::Kind::replicate_all, 0, 0, d});
-  return moves;
-}
 
 Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match) {
   State next = state;
@@ -105,6 +93,22 @@ void keep_pareto(std::vector<Found>& found, std::size_t keep) {
 
 }  // namespace
 
+std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<int>& degrees,
+                               const std::vector<std::string>& parallelism, bool one_by_one) {
+  std::vector<Move> moves;
+  std::vector<AxisClass> classes = axis_classes(pcg);
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    if (!parallelism.empty() && !is_allowed(kinds_of_class(pcg, classes, c), parallelism)) continue;
+    for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
+    for (const AxisClassMember& m : classes[c].members)
+      for (int d : one_by_one ? degrees : std::vector<int>{})
+        for (Move::Kind kind : {Move::Kind::shard_one, Move::Kind::spread_one})
+          moves.push_back({kind, static_cast<int>(m.node.value), m.axis, d});
+  }
+  for (int d : degrees) moves.push_back({Move::Kind::replicate_all, 0, 0, d});
+  return moves;
+}
+
 std::vector<int> degrees_of_devices(int n) {
   std::vector<int> degrees;
   for (int d = 2; d <= n; ++d)
@@ -132,6 +136,19 @@ Result<State> apply_move(const State& state, const Move& move, const std::vector
       std::vector<DerivationEvent> log;
       next.pcg = UNITY_TRY(shard_class(state.pcg, members, move.degree, &log, move.kind == Move::Kind::shard_unevenly));
       for (const DerivationEvent& e : log) next.steps.push_back({e.rule, e.where, e.degree, 0});
+      break;
+    }
+    case Move::Kind::shard_one:
+    case Move::Kind::spread_one: {
+      NodeId node(move.index);
+      if (node.index() >= state.pcg.size() || !state.pcg[node].is_compute())
+        return fail("node {} is no operator", move.index);
+      const Node& n = state.pcg[node];
+      bool shard = move.kind == Move::Kind::shard_one;
+      next.pcg = shard ? UNITY_TRY(apply_shard(state.pcg, node, move.match, move.degree))
+                       : UNITY_TRY(apply_spread(state.pcg, node, move.match, move.degree));
+      next.steps.push_back(
+          {shard ? shard_rule_name(n, move.match) : spread_rule_name(n, move.match), n.name, move.degree, 0});
       break;
     }
     case Move::Kind::replicate_all: {
@@ -166,6 +183,7 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
   std::set<Open> open;
   std::set<Hash> seen;
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  double alpha = options.alpha;
   int scored = 0, rewritten = 0;
   // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that
   // order: the same with any number of threads.
@@ -205,25 +223,31 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
       if (options.whole) evaluator.found(candidates[i]->score, ++number);
       Found found{std::move(fresh[i]), std::move(*candidates[i])};
       result.found.push_back(found);
-      if (static_cast<double>(cost) <= options.alpha * static_cast<double>(best))
+      if (options.thorough || static_cast<double>(cost) <= alpha * static_cast<double>(best))
         open.insert({cost, hashes[i], std::move(found)});
       else
         record.left_out(LeftOut::above_alpha);
       best = std::min(best, cost);
     }
-    if (result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
+    if (!options.thorough && result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
   };
-  auto is_expanded = [&](std::int64_t cost) {
-    return static_cast<double>(cost) <= options.alpha * static_cast<double>(best);
-  };
+  auto is_expanded = [&](std::int64_t cost) { return static_cast<double>(cost) <= alpha * static_cast<double>(best); };
   std::vector<Reached> given;
   for (const State& state : start) given.push_back({state});
   consider(std::move(given));
-  result.stopped_because = "exhausted: no open candidate within alpha of the best";
-  while (!open.empty() && is_expanded(open.begin()->cost) && !evaluator.stopping()) {
+  result.stopped_because =
+      options.thorough ? "exhausted: no open candidate" : "exhausted: no open candidate within alpha of the best";
+  while (!open.empty() && (options.thorough || is_expanded(open.begin()->cost)) && !evaluator.stopping()) {
     Open next = std::move(open.extract(open.begin()).value());
-    std::vector<Move> moves =
-        record.timed(SearchLevel::substitution, [&] { return layout_moves(next.found.state.pcg, options, record); });
+    if (!is_expanded(next.cost)) alpha = static_cast<double>(next.cost) / static_cast<double>(best);
+    std::vector<int> degrees = degrees_of_devices(options.devices);
+    std::vector<Move> moves = record.timed(SearchLevel::substitution, [&] {
+      return layout_moves(next.found.state.pcg, degrees, options.parallelism, options.thorough);
+    });
+    if (!options.parallelism.empty())
+      record.left_out(LeftOut::not_allowed,
+                      static_cast<std::int64_t>(
+                          layout_moves(next.found.state.pcg, degrees, {}, options.thorough).size() - moves.size()));
     std::vector<Reached> states(moves.size());
     parallel_for(moves.size(), options.jobs, [&](std::size_t i) {
       auto timer = record.time(SearchLevel::substitution);
@@ -251,7 +275,18 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
   }
   record.left_out(LeftOut::above_alpha,
                   std::count_if(open.begin(), open.end(), [&](const Open& o) { return !is_expanded(o.cost); }));
+  std::vector<Found> fastest;
+  if (options.thorough) {
+    std::stable_sort(result.found.begin(), result.found.end(), [](const Found& a, const Found& b) {
+      return a.candidate.score.iteration < b.candidate.score.iteration;
+    });
+    // Mappings that are found later may make any degree of parallelism the best one.
+    std::map<int, std::size_t> kept;
+    for (const Found& f : result.found)
+      if (kept[most_tasks(f.state.pcg)]++ < options.keep) fastest.push_back(f);
+  }
   keep_pareto(result.found, options.keep);
+  result.found.insert(result.found.begin(), fastest.begin(), fastest.end());
   for (Found& f : result.found) f.candidate.pcg = f.state.pcg;
   return result;
 }
