@@ -1,8 +1,7 @@
 // Strategy `exhaustive`: the fastest plan of a space that is scored as a whole, of small graphs. The space:
 //
 //   graphs    all that lead from the model by any number of moves, breadth-first, once each (canonical hash): every
-//   rule
-//             of the library and of the user at every match; every axis of every single operator, split by every
+//             rule of the library and of the user at every match; every axis of every single operator, split by every
 //             divisor of the devices, where it is computed once and where it is computed several times (derive.h);
 //             every axis class (axis_classes.h), likewise; copies of everything. No operator has more tasks than there
 //             are devices.

@@ -106,7 +106,7 @@ struct BestDevice {
 };
 
 // For each share, what the smallest part of an operator has of the largest part's share where its axes of these sizes
-// are split unevenly.
+// are split unevenly. (No operator has more tasks at once than there are devices.)
 std::vector<double> smallest_parts(const std::vector<std::int64_t>& uneven, int devices) {
   std::vector<std::pair<double, double>> splits = {{1, 1}};  // share of the largest part, smallest by largest
   for (std::int64_t size : uneven) {
@@ -145,7 +145,10 @@ bool lies_on(const WorkStep& step, std::optional<int> operand) {
 class Bound {
  public:
   Bound(const Pcg& model, const CostModel& cost, const SearchOptions& options)
-      : model_(model), best_(cost), work_(necessary_work(model, options.optimizer, options.rules)) {}
+      : model_(model),
+        devices_(static_cast<int>(cost.topology().device_count())),
+        best_(cost),
+        work_(necessary_work(model, options.optimizer, options.rules)) {}
 
   Picoseconds run() {
     Path path = longest_path();
@@ -197,9 +200,11 @@ class Bound {
 
   // For a largest task of a share between two that are tried: the path has a task of the smaller one, at the rates of
   // the larger one.
-  Costs costs_of(const WorkUnit& unit, std::optional<int> operand) const {
+  Costs costs_of(const WorkUnit& unit, std::optional<int> operand) {
     Costs costs;
-    std::vector<double> smallest = smallest_parts(unit.uneven, static_cast<int>(std::ceil(best_.devices)));
+    auto [known, fresh] = smallest_.try_emplace(unit.uneven);
+    if (fresh) known->second = smallest_parts(unit.uneven, devices_);
+    const std::vector<double>& smallest = known->second;
     double share = 1;
     for (int k = 0; k <= kShares; ++k, share /= kShareStep) {
       double path = 0, area = 0;
@@ -249,8 +254,10 @@ class Bound {
   }
 
   const Pcg& model_;
+  int devices_;
   BestDevice best_;
   std::vector<WorkItem> work_;
+  std::map<std::vector<std::int64_t>, std::vector<double>> smallest_;  // by sizes of axes
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/graph/autodiff.h"
+#include "core/rewrite/axis_classes.h"
 #include "core/rewrite/library.h"
 
 namespace unity {
@@ -50,6 +51,7 @@ class Finder {
     find_live();
     find_reached();
     find_products();
+    find_uneven();
     std::vector<WorkItem> items;
     for (std::size_t i = 0; i < model_.size(); ++i) {
       NodeId id(static_cast<std::int64_t>(i));
@@ -260,18 +262,25 @@ class Finder {
     // Rates are those of f32.
     return operand_shape(table, table.outputs[0]).dtype == DType::f32 ? flops(table, full_ranges(table)) : 0;
   }
-  static std::vector<std::int64_t> uneven_axes(const Node& n) {
-    std::vector<std::int64_t> sizes;
-    for (const Axis& axis : n.table->axes)
-      if (axis.size > 1 && (axis.role == AxisRole::window || (n.op->name() == "matmul" && axis.name == "n")))
-        sizes.push_back(axis.size);
-    return sizes;
+  // Windows may be split unevenly, and the columns of a product (of logits), with all that walks the same dimension.
+  void find_uneven() {
+    uneven_.resize(model_.size());
+    for (const AxisClass& c : axis_classes(model_)) {
+      auto axis = [&](const AxisClassMember& m) {
+        return model_[m.node].table->axes[static_cast<std::size_t>(m.axis)];
+      };
+      bool uneven = std::any_of(c.members.begin(), c.members.end(), [&](const AxisClassMember& m) {
+        return axis(m).role == AxisRole::window || (model_[m.node].op->name() == "matmul" && axis(m).name == "n");
+      });
+      for (const AxisClassMember& m : c.members)
+        if (uneven && axis(m).size > 1) uneven_[m.node.index()].push_back(axis(m).size);
+    }
   }
 
   // The operator and its gradient. `product`: only steps that are products, and their FLOPs count.
   WorkUnit as_it_is(NodeId id, bool product) const {
     const Node& n = model_[id];
-    WorkUnit unit{{{product ? arithmetic(*n.table) : 0, traffic(*n.op, *n.table), true, {}}}, 1, uneven_axes(n)};
+    WorkUnit unit{{{product ? arithmetic(*n.table) : 0, traffic(*n.op, *n.table), true, {}}}, 1, uneven_[id.index()]};
     if (!reached_[id.index()] || !needs_[id.index()]) return unit;
     GradientProgram program = gradient_program(model_, id, needs_);
     std::vector<std::vector<Shape>> shapes;
@@ -365,7 +374,7 @@ class Finder {
     WorkUnit both = first;
     double y = shape_bytes(n.outputs[0].shape());
     for (WorkStep& s : both.steps) s.flops *= 2, s.bytes += p.joined > 1 ? 0 : y;
-    return {{first, unit}, {both, WorkUnit{{{0, 2 * y, true, {}}}, 1, uneven_axes(n)}}};
+    return {{first, unit}, {both, WorkUnit{{{0, 2 * y, true, {}}}, 1, uneven_[id.index()]}}};
   }
 
   // Rows are read; of plain gradient descent the same rows are updated, else the table is.
@@ -407,6 +416,7 @@ class Finder {
   const std::vector<std::vector<Pcg::Use>> uses_;
   std::vector<Hash> values_;  // by node
   std::vector<bool> live_, reached_;
+  std::vector<std::vector<std::int64_t>> uneven_;  // by node: sizes of its axes whose parts may differ
   std::vector<Product> products_;
   std::map<std::size_t, std::size_t> product_of_;  // by node
   std::map<std::size_t, bool> counted_;            // by node

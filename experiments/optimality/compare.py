@@ -1,8 +1,8 @@
 """Strategy `unity` against strategy `exhaustive`, which scores the whole space, on random small graphs and machines.
 
-python compare.py --unity build/release/bin/unity [--cases 200] [--seed 1] [--plans 30000] [-o result.json]
+python compare.py --unity build/release/bin/unity [--cases 200] [--seed 1] [--plans 4000] [--least 0] [-o result.json]
 
-A case whose space has more plans than --plans is drawn again. Exit code 1 when a certificate is broken (a plan is faster
+A case whose space has more plans than --plans, or fewer than --least, is drawn again. Exit code 1 when a certificate is broken (a plan is faster
 than its lower bound), or a plan of `unity` is more than 1% slower than the optimum.
 """
 import argparse
@@ -119,6 +119,8 @@ def case(arguments, folder, number):
         path.write_text(model.text())
         topology, devices = machine(dice, folder, number)
         best, why = search(arguments.unity, path, topology, devices, "exhaustive", arguments.plans)
+        if best is not None and best["candidates"] < arguments.least:
+            continue
         if best is None:
             if "have more than" in why or "120 s" in why or "devices" in why:
                 continue
@@ -138,7 +140,8 @@ def main():
     parser.add_argument("--unity", required=True)
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--plans", type=int, default=30000)
+    parser.add_argument("--plans", type=int, default=4000)
+    parser.add_argument("--least", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-o", "--output")
     arguments = parser.parse_args()
