@@ -6,9 +6,10 @@
 // gives t(f, b), what a task takes alone, hence r(f) and q(b), the most FLOPs and bytes per second of any task of at
 // most f FLOPs and b bytes, and l, the overhead of a task. Tasks of one device run one after the other, so
 //
-//   area   D T >= sum over u of A_u(s),  A_u(s) = sum_i max(F_i / r(s F_i), B_i / q(s B_i)) + k l / s
-//   path   T   >= sum over u on a path of C_u(s),  C_u(s) = sum_i on the path l + max(s F_i / r(s F_i), s B_i / q(s
-//   B_i))
+//   area   D T >= sum over u of A_u(s)
+//          A_u(s) = sum over all steps of max(F_i / r(s F_i), B_i / q(s B_i)) + l / s
+//   path   T >= sum over u on a path of C_u(s)
+//          C_u(s) = sum over steps on the path of max(s F_i / r(s F_i), s B_i / q(s B_i)) + l
 //
 // with D the devices (of logical devices on shared cores: those that can be busy at full speed), and for any path of
 // dependencies through the model's operators, there and back through their gradients: large tasks are efficient, but
