@@ -28,7 +28,7 @@ struct SearchRecord {
   std::int64_t candidates = 0;
   double seconds = 0;
   Picoseconds lower_bound;  // no plan of the model on the machine is faster (core/search/lower_bound.h); 0: not known
-  SearchLog log;  // empty in plans that are older
+  SearchLog log;            // empty in plans that are older
 };
 
 struct Prediction {
