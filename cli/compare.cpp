@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "cli/plan_summary.h"
 #include "cli/scale_options.h"
 #include "cli/search_options.h"
 #include "core/base/text.h"
@@ -51,7 +51,7 @@ void compare(const Options& o) {
                       {"devices", cost.topology().device_count()},
                       {"strategy", name},
                       {"error", plan.error().message}});
-      table.add({name, "-", "-", "-", "-", "-", "-"});
+      table.add({name, "-", "-", "-", "-", "-", "-", "-"});
       failures.push_back(plan.error().message);
       continue;
     }
@@ -75,7 +75,9 @@ void compare(const Options& o) {
   fmt::print("\n");
   table.print();
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
-  if (best) fmt::print("\nfastest: {}{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output);
+  if (!best) return;
+  fmt::print("\nfastest: {}{}\n{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output,
+             certificate_text(*best));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "cli/commands.h"
 #include "cli/iterations.h"
 #include "cli/lowered.h"
+#include "cli/plan_summary.h"
 #include "cli/prediction_report.h"
-#include "cli/report.h"
 #include "cli/scale_options.h"
 
 namespace unity::cli {

@@ -1,11 +1,14 @@
 // unity search: the plan that a strategy finds.
 #include <memory>
+#include <stdexcept>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "cli/interruption.h"
+#include "cli/plan_summary.h"
+#include "cli/search_log_text.h"
 #include "cli/search_options.h"
 
 namespace unity::cli {
@@ -25,15 +28,26 @@ void search(const Options& o) {
         "--pipeline: strategy unity does not choose pipeline stages yet; expected --strategy pipeline, which does");
   require_writable(o.output);
   SimulatedCostModel cost(o.machine.load());
-  auto found = search_plan(o.model, o.machine.topology, cost, o.settings.options(o.strategy, o.model.model));
+  SearchOptions options = o.settings.options(o.strategy, o.model.model);
+  Result<Plan> found = [&] {
+    Interruption interruption;
+    options.stop = &interruption.requested();
+    Result<Plan> plan = search_plan(o.model, o.machine.topology, cost, options);
+    if (!plan.ok() && interruption.requested()) throw std::runtime_error(plan.error().message);
+    return plan;
+  }();
   if (!found.ok()) throw_input_error("{}", found.error().message);
   if (!o.output.empty()) save_plan(*found, o.output);
   if (o.json) {
-    fmt::print("{}\n", plan_summary(*found, o.output).dump(2));
+    nlohmann::ordered_json summary = plan_summary(*found, o.output);
+    summary["search_log"] = search_log_json(found->search.log);
+    fmt::print("{}\n", summary.dump(2));
     return;
   }
   plan_table({*found}).print();
   fmt::print("\nstopped: {}\n", found->search.stopped_because);
+  fmt::print("{}\n", certificate_text(*found));
+  for (const std::string& line : search_log_lines(*found)) fmt::print("{}\n", line);
   if (!o.output.empty()) fmt::print("plan written to {}; unity explain {} puts it in words\n", o.output, o.output);
 }
 

@@ -43,6 +43,9 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
   at_least_one(command.add_option("--jobs", search.jobs,
                                   "Threads (default: one for each core); the plan does not depend on it"));
   command.add_option("--seed", search.seed, "Seed of random choices")->capture_default_str();
+  command.add_option("--time-limit", search.time_limit,
+                     "Seconds after which the search ends with the best so far; what it finds then depends on the "
+                     "machine (default: none)");
   command.add_option("--memory-limit", memory_limit, "Memory per device, as in '12 GB' (default: as the device has)");
   command.add_option("--parallelism", parallelism,
                      "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)");

@@ -21,8 +21,8 @@ struct ScheduleOptions {
   void apply(Schedule& schedule) const;
 };
 
-// --budget --alpha --seed --memory-limit --parallelism --rules --jobs --optimizer --stages --parts --micro-batches, and
-// those of ScheduleOptions.
+// --budget --alpha --seed --time-limit --memory-limit --parallelism --rules --jobs --optimizer --stages --parts
+// --micro-batches, and those of ScheduleOptions.
 struct SearchSettings {
   SearchOptions search;
   std::string memory_limit;

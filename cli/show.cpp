@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/graphviz.h"
 #include "cli/options.h"
-#include "cli/report.h"
+#include "cli/plan_summary.h"
 #include "cli/show_topology.h"
 #include "cli/table.h"
 #include "core/base/text.h"

@@ -14,7 +14,7 @@
 #include "cli/lowered.h"
 #include "cli/noise_options.h"
 #include "cli/path_report.h"
-#include "cli/report.h"
+#include "cli/plan_summary.h"
 #include "cli/scale_options.h"
 #include "cli/table.h"
 #include "cli/timeline.h"

@@ -238,8 +238,15 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
       auto [it, inserted] = best.try_emplace(s.box, rank, ref.piece);
       if (!inserted && rank < it->second.first) it->second = {rank, ref.piece};
     }
+    // Where copies were added up apart, one may be in parts and another whole: then the parts are left out.
+    auto within_another = [&](const Box& box) {
+      return std::any_of(best.begin(), best.end(), [&](const auto& other) {
+        return other.first.elements() > box.elements() && !intersect(intersect(other.first, box), r.box).empty();
+      });
+    };
     std::int64_t covered = 0;
     for (auto& [box, choice] : best) {
+      if (within_another(box)) continue;
       Box part = intersect(box, r.box);
       covered += part.elements();
       transfers.push_back({choice.second, i, part});

@@ -6,50 +6,14 @@
 
 #include "core/base/text.h"
 #include "core/graph/text.h"
+#include "core/plan/json_reader.h"
 
 namespace unity {
 namespace {
 
 using nlohmann::json;
 
-// Reads typed fields, naming the place of what is missing or of another type.
-class Reader {
- public:
-  Reader(const json& object, std::string file, std::string place)
-      : object_(object), file_(std::move(file)), place_(std::move(place)) {
-    if (!object.is_object())
-      throw_input_error("{}: {}: found {}, expected an object", file_, place_, object.type_name());
-  }
-  const json& at(const char* key) const {
-    auto it = object_.find(key);
-    if (it == object_.end()) throw_input_error("{}: {}: key '{}' is missing", file_, place_, key);
-    return *it;
-  }
-  template <class T>
-  T get(const char* key) const {
-    const json& value = at(key);
-    try {
-      return value.get<T>();
-    } catch (const json::exception&) {
-      throw_input_error("{}: {}.{}: found {}, expected another type", file_, place_, key, value.dump().substr(0, 60));
-    }
-  }
-  template <class T>
-  T get_or(const char* key, T otherwise) const {
-    return object_.contains(key) ? get<T>(key) : otherwise;
-  }
-  // A key that none reads is a mistake in writing one that is.
-  void expect_only(const std::vector<std::string>& keys) const {
-    for (const auto& [key, value] : object_.items())
-      if (std::find(keys.begin(), keys.end(), key) == keys.end())
-        throw_input_error("{}: {}: unknown key '{}'{}", file_, place_, key, suggestion(key, keys));
-  }
-  Reader child(const char* key) const { return {at(key), file_, place_ + "." + key}; }
-
- private:
-  const json& object_;
-  std::string file_, place_;
-};
+using Reader = JsonReader;
 
 // Plans without one are older, or have none of what it says.
 Schedule read_schedule(const Reader& reader, const std::string& file) {
@@ -98,6 +62,11 @@ std::string plan_to_json(const Plan& plan) {
                     {"stopped_because", plan.search.stopped_because},
                     {"candidates", plan.search.candidates},
                     {"seconds", plan.search.seconds}};
+  if (auto gap = plan.optimality_gap()) {
+    root["search"]["lower_bound_picoseconds"] = plan.search.lower_bound.count;
+    root["search"]["gap"] = *gap;
+  }
+  if (!plan.search.log.best_so_far.empty()) root["search"]["log"] = search_log_json(plan.search.log);
   root["derivation"] = json::array();
   for (const DerivationStep& s : plan.derivation)
     root["derivation"].push_back(
@@ -153,14 +122,18 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
                     o.get<double>("beta1"),        o.get<double>("beta2"),         o.get<double>("epsilon"),
                     o.get_or("weight_decay", 0.0), o.get_or("nesterov", false)};
   check_optimizer(plan.optimizer, file + ": plan.optimizer");
-  if (parsed.contains("schedule")) plan.schedule = read_schedule(root.child("schedule"), file);
+  if (root.has("schedule")) plan.schedule = read_schedule(root.child("schedule"), file);
   Reader prediction = root.child("prediction");
   plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
                      {prediction.get<std::int64_t>("peak_memory_bytes")},
                      {prediction.get<std::int64_t>("communication_bytes")}};
   Reader search = root.child("search");
-  plan.search = {search.get<std::string>("strategy"), search.get<std::string>("stopped_because"),
-                 search.get<std::int64_t>("candidates"), search.get<double>("seconds")};
+  plan.search = {search.get<std::string>("strategy"),
+                 search.get<std::string>("stopped_because"),
+                 search.get<std::int64_t>("candidates"),
+                 search.get<double>("seconds"),
+                 {search.get_or<std::int64_t>("lower_bound_picoseconds", 0)}};
+  if (search.has("log")) plan.search.log = search_log_from_json(search.at("log"), file);
   for (const json& step : root.at("derivation")) {
     Reader s(step, file, "plan.derivation");
     plan.derivation.push_back({s.get<std::string>("rule"), s.get<std::string>("where"), s.get<int>("degree"),

@@ -10,7 +10,9 @@
 namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input) {
-  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, input.devices));
+  State state = UNITY_TRY(input.evaluator.record().timed(SearchLevel::substitution, [&] {
+    return shard_batch({normalize(input.model), {}, {}}, input.devices);
+  }));
   Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
   return Outcome{std::move(candidate), std::move(state.steps), "one plan"};
 }
@@ -33,7 +35,9 @@ Result<Outcome> expert(const StrategyInput& input) {
   for (int model = 2; model <= per_node; ++model) {
     if (input.devices % model != 0 || per_node % model != 0) continue;
     for (bool vocabulary : {false, true}) {
-      auto state = split(vocabulary ? unfuse_cross_entropy(whole) : Result<State>(whole), model, vocabulary);
+      auto state = input.evaluator.record().timed(SearchLevel::substitution, [&] {
+        return split(vocabulary ? unfuse_cross_entropy(whole) : Result<State>(whole), model, vocabulary);
+      });
       if (!state.ok()) {
         if (!best.ok() && !vocabulary) best = Error{"strategy expert: " + state.error().message};
         continue;

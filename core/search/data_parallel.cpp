@@ -24,7 +24,8 @@ Result<State> shard_batch(const State& state, int degree) {
   return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
 }
 
-void take_better(Result<Outcome>& best, Result<Outcome> other, const Evaluator& evaluator) {
+void take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator) {
+  if (other.ok()) evaluator.found(other->candidate.score);
   if (!other.ok() || !best.ok()) {
     if (!best.ok()) best = std::move(other);
     return;

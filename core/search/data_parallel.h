@@ -12,7 +12,7 @@ Result<ValueRef> batch_leaf(const Pcg& pcg);
 // All operators that walk the batch, split by `degree` along it. Error where that does not divide.
 Result<State> shard_batch(const State& state, int degree);
 
-// Of two plans the one that fits, else the faster; of two errors the later one.
-void take_better(Result<Outcome>& best, Result<Outcome> other, const Evaluator& evaluator);
+// Of two plans the one that fits, else the faster; of two errors the later one. The other one goes into the log.
+void take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator);
 
 }  // namespace unity

@@ -55,22 +55,49 @@ MemoryUse memory_use(const Program& program) {
 
 Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit,
                      const EvaluatorOptions& options)
-    : cost_(cost), lower_(lower), memory_limit_(memory_limit), options_(options), mapping_(cost, options.cache) {}
+    : cost_(cost),
+      lower_(lower),
+      memory_limit_(memory_limit),
+      options_(options),
+      mapping_(cost, options.cache),
+      record_(options.stop, options.time_limit) {}
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) {
   if (!options_.mapping_dp) {
     std::vector<MachineMapping> natural = natural_mappings(pcg);
     return evaluate(std::move(pcg), std::move(natural));
   }
-  MappingResult mapping = UNITY_TRY(mapping_.run(pcg));
-  return evaluate(std::move(pcg), std::move(mapping.mappings));
+  if (stopping()) return evaluate(std::move(pcg), {});
+  Result<MappingResult> mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
+  if (!mapping.ok()) {
+    record_.left_out(LeftOut::not_runnable);
+    return mapping.error();
+  }
+  return evaluate(std::move(pcg), std::move(mapping->mappings));
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
-  Program program = UNITY_TRY(lower(pcg, mappings, cost_.topology(), lower_));
+  if (stopping()) {
+    record_.left_out(LeftOut::interrupted);
+    return fail("the search was stopped before this candidate");
+  }
+  Result<Program> program =
+      record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), lower_); });
+  if (!program.ok()) {
+    record_.left_out(LeftOut::not_runnable);
+    return program.error();
+  }
   ++scored_;
-  Score score = cost_.score(program);
-  return Candidate{std::move(pcg), std::move(mappings), std::move(score), memory_use(program)};
+  auto timer = record_.time(SearchLevel::simulation);
+  Score score = cost_.score(*program);
+  return Candidate{std::move(pcg), std::move(mappings), std::move(score), memory_use(*program)};
+}
+
+void Evaluator::found(const Score& score, std::int64_t candidates) {
+  if (fits(score))
+    record_.found(candidates ? candidates : scored(), score.iteration);
+  else
+    record_.left_out(LeftOut::does_not_fit);
 }
 
 Bytes Evaluator::memory_of(DeviceId device) const {

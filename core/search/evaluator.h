@@ -7,6 +7,7 @@
 #include "core/plan/lower.h"
 #include "core/search/cost_model.h"
 #include "core/search/mapping_search.h"
+#include "core/search/search_recorder.h"
 
 namespace unity {
 
@@ -28,17 +29,20 @@ struct Candidate {
 
 // What can be left out of the evaluation, to see what it is worth.
 struct EvaluatorOptions {
-  bool mapping_dp = true;  // else every operator starts at device 0
-  bool cache = true;       // costs of edges are kept from graph to graph
+  bool mapping_dp = true;                   // else every operator starts at device 0
+  bool cache = true;                        // costs of edges are kept from graph to graph
+  const std::atomic<bool>* stop = nullptr;  // once set, no further candidate is scored
+  double time_limit = 0;                    // seconds; 0: none
 };
 
 class Evaluator {
  public:
   Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit, const EvaluatorOptions& options = {});
 
-  // Error when a mapping or lowering does not exist (more tasks than devices).
+  // Error when a mapping or lowering does not exist (more tasks than devices), or the search has to stop.
   Result<Candidate> evaluate(Pcg pcg);
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings);  // with mappings given
+  const MappingSearch& mapping_search() const { return mapping_; }
 
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
   bool fits(const Score& score) const;
@@ -46,12 +50,19 @@ class Evaluator {
   const CostModel& cost() const { return cost_; }
   std::int64_t scored() const { return scored_; }
 
+  // A complete plan, scored as the `candidates`-th (0: the last): for the log. From one thread at a time, in an order
+  // that repeats.
+  void found(const Score& score, std::int64_t candidates = 0);
+  SearchRecorder& record() { return record_; }
+  bool stopping() { return record_.stopping(); }
+
  private:
   const CostModel& cost_;
   LowerOptions lower_;
   Bytes memory_limit_;
   EvaluatorOptions options_;
   MappingSearch mapping_;
+  SearchRecorder record_;
   std::atomic<std::int64_t> scored_{0};
 };
 

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "core/base/parallel.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
@@ -21,12 +23,16 @@
 namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input);
+Result<Outcome> expert(const StrategyInput& input);
 
 namespace {
 
 constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all pairs are then tried
 constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
 constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
+constexpr std::ptrdiff_t kSmall = 12;    // compute operators of a graph that is searched thoroughly
+constexpr int kThoroughBudget = 1000;    // graphs that are scored then
+constexpr int kMappingBudget = 3000;     // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
@@ -56,9 +62,13 @@ class JointSearch {
   SubstitutionOptions level_2() const;
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   Result<Outcome> whole_graph();
+  void improve_mappings(std::vector<Found>& found);
   const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
-  std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts, bool uniform);
+  std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts);
+  void whole_plans(const std::vector<Partial>& plans);
+  void parts();
+  void take(Result<Outcome> other);
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
   Layout end_layout(std::size_t part, const Layout& layout) const {
@@ -71,12 +81,15 @@ class JointSearch {
   std::vector<Part> parts_;
   std::vector<Rule> rules_;
   std::map<Hash, std::vector<Entry>> memo_;
-  std::int64_t hits_ = 0;
-  std::int64_t best_ = 0;
+  std::set<Hash> assembled_;
+  Result<Outcome> best_ = fail("strategy unity: no plan was found");
+  Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
-  if (in_.options.progress) in_.options.progress({stage, in_.evaluator.scored(), fraction, {best_}});
+  if (in_.options.progress)
+    in_.options.progress(
+        {stage, in_.evaluator.scored(), fraction, best_.ok() ? best_->candidate.score.iteration : Picoseconds{}});
 }
 
 // Shards the class of dimension `dim` of a value by `degree`, when it has one.
@@ -145,18 +158,22 @@ SubstitutionOptions JointSearch::level_2() const {
 
 const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out) {
   static const std::vector<Entry> kNone;
-  auto graph = part_graph(in_.model, parts_[index], in, out);
+  if (in_.evaluator.stopping()) return kNone;
+  SearchRecorder& record = in_.evaluator.record();
+  auto graph = record.timed(SearchLevel::split, [&] { return part_graph(in_.model, parts_[index], in, out); });
   if (!graph.ok()) return kNone;
-  Hash key = combine(canonical_hash(*graph), mix(parts_[index].in.valid()));
+  Hash key =
+      record.timed(SearchLevel::split, [&] { return combine(canonical_hash(*graph), mix(parts_[index].in.valid())); });
   if (!in_.options.cache) key = combine(key, memo_.size());
   auto [it, inserted] = memo_.try_emplace(key);
   if (!inserted) {
-    ++hits_;
+    record.part_reused();
     return it->second;
   }
   SubstitutionOptions options = level_2();
   options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
+  record.part_solved();
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
   for (Found& f : result.found)
     it->second.push_back({f.candidate.score.iteration.count, f.candidate.memory.persistent.count,
@@ -186,8 +203,8 @@ std::vector<std::vector<Layout>> JointSearch::layouts_at_cuts() const {
   return all;
 }
 
-// Dynamic programming over the cuts. Uniform: alike layouts at every cut (one chain for each).
-std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts, bool uniform) {
+// Dynamic programming over the cuts, with these layouts at each.
+std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts) {
   std::vector<std::pair<Layout, std::vector<Partial>>> ends;  // by layout at the current cut
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     std::vector<std::pair<Layout, std::vector<Partial>>> next;
@@ -207,10 +224,8 @@ std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& 
       if (p == 0) {
         extend({}, {});
       } else {
-        for (const auto& [in, plans] : ends) {
-          if (uniform && !last && !alike(in, out)) continue;
+        for (const auto& [in, plans] : ends)
           for (const Partial& before : plans) extend(before, in);
-        }
       }
       keep_front(reached);
       if (!reached.empty()) next.emplace_back(out, std::move(reached));
@@ -247,9 +262,14 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
 Result<Outcome> JointSearch::whole_graph() {
   SubstitutionOptions options = level_2();
   options.budget = in_.options.budget;
+  options.whole = !serial_;
   options.keep = 16;
+  options.thorough = !serial_ && std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
+                                               [](const Node& n) { return n.is_compute(); }) <= kSmall;
+  if (options.thorough) options.budget = std::min(options.budget, kThoroughBudget);
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
+  if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
   for (Found& f : result.found)
     if (fits(f.candidate.score))
       return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
@@ -257,74 +277,141 @@ Result<Outcome> JointSearch::whole_graph() {
   return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
 }
 
-Result<Outcome> JointSearch::run() {
-  Result<Outcome> best = fail("strategy unity: no plan was found");
-  Bytes smallest{std::numeric_limits<std::int64_t>::max()};
-  auto take = [&](Result<Outcome> other) {
-    if (!other.ok()) {
-      if (!best.ok() && smallest.count == std::numeric_limits<std::int64_t>::max()) best = other.error();
-      return;
-    }
-    if (!fits(other->candidate.score)) {
-      // Of plans that do not fit, the smallest is the one to report.
-      Bytes needs = other->candidate.score.peak();
-      if (!best.ok() && needs < smallest)
-        best = does_not_fit("unity", other->candidate, in_.evaluator), smallest = needs;
-      return;
-    }
-    if (!best.ok() || other->candidate.score.iteration < best->candidate.score.iteration) {
-      best = std::move(other);
-      best_ = best->candidate.score.iteration.count;
-    }
-  };
-  if (parts_.size() == 1) {
-    take(whole_graph());
-  } else {
-    std::vector<std::vector<Layout>> layouts = layouts_at_cuts();
-    std::vector<Partial> uniform = chain(layouts, true);
-    std::stable_sort(uniform.begin(), uniform.end(),
-                     [](const Partial& a, const Partial& b) { return a.time < b.time; });
-    std::vector<Layout> best_alike;
-    for (const Partial& p : uniform) {
-      const Layout& layout = p.chosen[0].first;
-      bool there = std::any_of(best_alike.begin(), best_alike.end(), [&](const Layout& l) { return alike(l, layout); });
-      if (!there && best_alike.size() < kLayoutsKept) best_alike.push_back(layout);
-    }
-    std::vector<std::vector<Layout>> kept = layouts;
-    for (std::vector<Layout>& at_cut : kept)
-      std::erase_if(at_cut, [&](const Layout& l) {
-        return std::none_of(best_alike.begin(), best_alike.end(), [&](const Layout& b) { return alike(l, b); });
+// The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
+// the best graphs are improved step by step, as long as the simulation finds them faster.
+void JointSearch::improve_mappings(std::vector<Found>& found) {
+  std::int64_t limit = std::min<std::int64_t>(in_.options.budget, in_.evaluator.scored() + kMappingBudget);
+  for (Found& f : found) {
+    for (bool better = true; better;) {
+      better = false;
+      auto neighbours = in_.evaluator.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings);
+      if (!neighbours.ok()) break;
+      std::vector<std::optional<Candidate>> candidates(neighbours->size());
+      if (in_.evaluator.scored() + static_cast<std::int64_t>(candidates.size()) > limit) break;
+      parallel_for(candidates.size(), in_.options.jobs, [&](std::size_t i) {
+        auto candidate = in_.evaluator.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
+        if (candidate.ok()) candidates[i] = std::move(*candidate);
       });
-    std::vector<Partial> plans = chain(kept, false);
-    plans.insert(plans.end(), uniform.begin(),
-                 uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
-    // What needs the least memory is kept too: when nothing faster fits, it may.
-    auto smallest = std::min_element(uniform.begin(), uniform.end(), [](const Partial& a, const Partial& b) {
-      return a.persistent + a.transient < b.persistent + b.transient;
-    });
-    if (smallest != uniform.end()) plans.push_back(*smallest);
-    std::string why = in_.evaluator.scored() >= in_.options.budget
-                          ? fmt::format("budget of {} candidates", in_.options.budget)
-                          : fmt::format("{} parts under {} layouts exhausted, {} solved once and reused", parts_.size(),
-                                        layouts[0].size(), hits_);
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      progress("whole plans", 0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(plans.size()));
-      auto state = assemble(plans[i]);
-      if (!state.ok()) {
-        take(state.error());
-        continue;
-      }
-      auto candidate = in_.evaluator.evaluate(state->pcg);
-      if (candidate.ok())
-        take(Outcome{std::move(*candidate), std::move(state->steps), why});
-      else
-        take(candidate.error());
+      for (std::optional<Candidate>& c : candidates)
+        if (c) {
+          in_.evaluator.found(c->score);
+          if (fits(c->score) && c->score.iteration < f.candidate.score.iteration)
+            f.candidate = std::move(*c), better = true;
+        }
     }
   }
-  // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it.
-  if (is_allowed({"data"}, in_.options.parallelism)) take(data_parallel(in_));
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return a.candidate.score.iteration < b.candidate.score.iteration;
+  });
+}
+
+// The fastest plan that fits; of plans that do not fit, the error of the smallest.
+void JointSearch::take(Result<Outcome> other) {
+  if (!other.ok()) {
+    if (!best_.ok() && smallest_.count == std::numeric_limits<std::int64_t>::max()) best_ = other.error();
+    return;
+  }
+  if (!fits(other->candidate.score)) {
+    Bytes needs = other->candidate.score.peak();
+    if (!best_.ok() && needs < smallest_)
+      best_ = does_not_fit("unity", other->candidate, in_.evaluator), smallest_ = needs;
+    return;
+  }
+  if (!best_.ok() || other->candidate.score.iteration < best_->candidate.score.iteration) best_ = std::move(other);
+}
+
+// Scores what the parts' solutions make together, each graph once.
+void JointSearch::whole_plans(const std::vector<Partial>& plans) {
+  SearchRecorder& record = in_.evaluator.record();
+  for (const Partial& plan : plans) {
+    if (in_.evaluator.stopping()) return;
+    auto state = record.timed(SearchLevel::split, [&] { return assemble(plan); });
+    if (!state.ok()) {
+      take(state.error());
+      continue;
+    }
+    if (!assembled_.insert(canonical_hash(state->pcg)).second) {
+      record.left_out(LeftOut::duplicate);
+      continue;
+    }
+    auto candidate = in_.evaluator.evaluate(state->pcg);
+    if (!candidate.ok()) {
+      take(candidate.error());
+      continue;
+    }
+    if (!serial_) in_.evaluator.found(candidate->score);
+    take(Outcome{std::move(*candidate), std::move(state->steps), {}});
+  }
+}
+
+// First one chain for each layout, alike at all cuts; of the fastest layouts then all pairs. Whole plans are scored as
+// soon as they promise something, so that there is one to return when the search is stopped.
+void JointSearch::parts() {
+  std::vector<std::vector<Layout>> layouts = layouts_at_cuts();
+  std::vector<Layout> groups;
+  auto among = [](const std::vector<Layout>& list, const Layout& layout) {
+    return std::any_of(list.begin(), list.end(), [&](const Layout& l) { return alike(l, layout); });
+  };
+  for (const Layout& layout : layouts[0])
+    if (!among(groups, layout)) groups.push_back(layout);
+  // What is left undone when the budget is spent is what uses fewer devices, and splits the batch less.
+  std::stable_sort(groups.begin(), groups.end(), [](const Layout& a, const Layout& b) {
+    return std::pair(a.tasks(), a.degrees[0]) > std::pair(b.tasks(), b.degrees[0]);
+  });
+  auto only = [&](const std::vector<Layout>& kept) {
+    std::vector<std::vector<Layout>> some = layouts;
+    for (std::vector<Layout>& at_cut : some) std::erase_if(at_cut, [&](const Layout& l) { return !among(kept, l); });
+    return some;
+  };
+  std::vector<Partial> uniform;
+  std::int64_t promised = std::numeric_limits<std::int64_t>::max();
+  for (const Layout& group : groups) {
+    std::vector<Partial> found = chain(only({group}));
+    if (!found.empty() && found[0].time < promised) {
+      promised = found[0].time;
+      whole_plans({found[0]});
+    }
+    uniform.insert(uniform.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  }
+  keep_front(uniform);
+  std::vector<Layout> fastest;
+  for (const Partial& p : uniform) {
+    const Layout& layout = p.chosen[0].first;
+    if (!among(fastest, layout) && fastest.size() < kLayoutsKept) fastest.push_back(layout);
+  }
+  std::vector<Partial> plans = chain(only(fastest));
+  plans.insert(plans.end(), uniform.begin(),
+               uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
+  // What needs the least memory is kept too: when nothing faster fits, it may.
+  if (!uniform.empty()) plans.push_back(uniform.back());
+  progress("whole plans", 0.5);
+  whole_plans(plans);
+}
+
+Result<Outcome> JointSearch::run() {
+  // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
+  // is a plan from the first second on.
+  std::optional<Result<Outcome>> data;
+  if (is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
+  if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
+  std::string why;
+  if (parts_.size() == 1) {
+    take(whole_graph());
+    if (best_.ok()) why = best_->stopped_because;
+  } else {
+    parts();
+    why = in_.evaluator.scored() >= in_.options.budget
+              ? fmt::format("budget of {} candidates", in_.options.budget)
+              : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
+  }
+  if (data) take(std::move(*data));
+  // So are the expert's plans, whose one rule for all layers is hard to find part by part.
+  bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
+  if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping())
+    if (Result<Outcome> plan = expert(in_); plan.ok()) take(std::move(plan));
+  if (best_.ok() && !why.empty()) best_->stopped_because = why;
   progress("done", 1);
-  return best;
+  return std::move(best_);
 }
 
 }  // namespace

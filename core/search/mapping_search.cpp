@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 namespace unity {
@@ -68,6 +69,8 @@ class Dp {
       : pcg_(pcg), cost_(cost), topology_(cost.topology()), mutex_(mutex), edge_cache_(edge_cache) {}
 
   Result<MappingResult> run();
+  Result<std::vector<std::vector<MachineMapping>>> all(std::int64_t most);
+  Result<std::vector<std::vector<MachineMapping>>> neighbours(const std::vector<MachineMapping>& mappings);
 
  private:
   using Set = std::vector<int>;  // items, ascending (topological)
@@ -84,6 +87,7 @@ class Dp {
   int splitting_node(const Set& set) const;
   bool fits(const Set& set, const Resources& r) const;
   void place_leaves(MappingResult& result);
+  std::vector<MachineMapping> mappings_of_choices();
 
   const Pcg& pcg_;
   const CostModel& cost_;
@@ -526,7 +530,96 @@ Result<MappingResult> Dp::run() {
   return result;
 }
 
+// Whether the machine stays the same when any devices change places: all routes alike, through no common link.
+bool all_alike(const Topology& t) {
+  std::set<LinkId> used;
+  std::set<std::tuple<std::size_t, std::int64_t, double>> seen;
+  for (std::size_t a = 0; a < t.device_count(); ++a)
+    for (std::size_t b = 0; b < t.device_count(); ++b) {
+      if (a == b) continue;
+      DeviceId from(static_cast<std::int64_t>(a)), to(static_cast<std::int64_t>(b));
+      for (LinkId l : t.route(from, to))
+        if (!used.insert(l).second) return false;
+      seen.insert({t.device(from).spec, t.latency(from, to).count, t.bandwidth(from, to).rate});
+    }
+  return seen.size() <= 1 && t.physical_devices.size() == t.device_count();
+}
+
+Result<std::vector<std::vector<MachineMapping>>> Dp::all(std::int64_t most) {
+  UNITY_TRY_VOID(build_items());
+  std::int64_t combinations = 1;
+  for (const Item& item : items_) {
+    combinations *= static_cast<std::int64_t>(item.choices.size());
+    if (combinations > most) return fail("more than {} mappings", most);
+  }
+  bool alike = all_alike(topology_);
+  std::set<std::vector<std::int64_t>> seen;
+  std::vector<std::vector<MachineMapping>> found;
+  for (std::int64_t number = 0; number < combinations; ++number) {
+    chosen_.clear();
+    std::int64_t rest = number;
+    std::map<DeviceId, std::int64_t> names;  // in the order in which devices are met
+    std::vector<std::int64_t> places;
+    for (const Item& item : items_) {
+      auto choices = static_cast<std::int64_t>(item.choices.size());
+      chosen_.push_back(static_cast<int>(rest % choices));
+      rest /= choices;
+      for (DeviceId d : item.devices[static_cast<std::size_t>(chosen_.back())])
+        places.push_back(alike ? names.try_emplace(d, static_cast<std::int64_t>(names.size())).first->second : d.value);
+    }
+    if (!seen.insert(places).second) continue;
+    found.push_back(mappings_of_choices());
+  }
+  return found;
+}
+
+Result<std::vector<std::vector<MachineMapping>>> Dp::neighbours(const std::vector<MachineMapping>& mappings) {
+  UNITY_TRY_VOID(build_items());
+  chosen_.clear();
+  for (const Item& item : items_) {
+    auto found = std::find(item.choices.begin(), item.choices.end(), mappings[item.node.index()]);
+    chosen_.push_back(found == item.choices.end() ? 0 : static_cast<int>(found - item.choices.begin()));
+  }
+  std::vector<std::vector<MachineMapping>> found;
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    int was = chosen_[i];
+    for (int c = 0; c < static_cast<int>(items_[i].choices.size()); ++c)
+      if (c != was) chosen_[i] = c, found.push_back(mappings_of_choices());
+    chosen_[i] = was;
+  }
+  std::vector<int> given = chosen_;
+  std::size_t most = 0;
+  for (const Item& item : items_) most = std::max(most, item.choices.size());
+  for (std::size_t c = 0; c < most; ++c) {
+    chosen_ = given;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if (c >= items_[i].choices.size() || chosen_[i] == static_cast<int>(c)) continue;
+      chosen_[i] = static_cast<int>(c);
+      if (i > 0) found.push_back(mappings_of_choices());
+    }
+  }
+  return found;
+}
+
+std::vector<MachineMapping> Dp::mappings_of_choices() {
+  MappingResult result;
+  result.mappings.resize(pcg_.size());
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    result.mappings[items_[i].node.index()] = items_[i].choices[static_cast<std::size_t>(chosen_[i])];
+  place_leaves(result);
+  return std::move(result.mappings);
+}
+
 }  // namespace
+
+Result<std::vector<std::vector<MachineMapping>>> MappingSearch::all(const Pcg& pcg, std::int64_t most) const {
+  return Dp(pcg, cost_, cache_->mutex, cache_->edges).all(most);
+}
+
+Result<std::vector<std::vector<MachineMapping>>> MappingSearch::neighbours(
+    const Pcg& pcg, const std::vector<MachineMapping>& mappings) const {
+  return Dp(pcg, cost_, cache_->mutex, cache_->edges).neighbours(mappings);
+}
 
 Result<MappingResult> MappingSearch::run(const Pcg& pcg) const {
   if (keep_) return Dp(pcg, cost_, cache_->mutex, cache_->edges).run();

@@ -38,6 +38,16 @@ class MappingSearch {
   // sides of a cut agree on it. Error when an operator has more tasks than there are devices (names it).
   Result<MappingResult> run(const Pcg& pcg) const;
 
+  // All that run() chooses from: every combination of the operators' mappings, with the stored leaves where they go
+  // then, one for each set of combinations that differ in nothing but the names of devices. Devices can be renamed
+  // where all are at one distance, else none can. Error also when there are more than `most` combinations.
+  Result<std::vector<std::vector<MachineMapping>>> all(const Pcg& pcg, std::int64_t most) const;
+
+  // Those of all() that differ from the given ones in the mapping of one operator, or in that all operators up to one
+  // have the same place in their lists of choices (the first stage of two), and in the leaves that follow these.
+  Result<std::vector<std::vector<MachineMapping>>> neighbours(const Pcg& pcg,
+                                                              const std::vector<MachineMapping>& mappings) const;
+
  private:
   struct Cache;
   const CostModel& cost_;

@@ -2,6 +2,8 @@
 // (Narayanan et al., 2021, section 3): pairs of matmuls by columns and rows inside a stage, the batch over what is left
 // of it, stages of consecutive operators.
 
+#include <algorithm>
+
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
@@ -15,19 +17,27 @@ struct Grid {
 };
 
 Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
-  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, g.data));
-  if (g.tensor > 1) {
-    state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, g.tensor}));
-    state = UNITY_TRY(column_then_row(state, g.tensor, input.devices));
-  }
+  SearchRecorder& record = input.evaluator.record();
+  State state = UNITY_TRY(record.timed(SearchLevel::substitution, [&]() -> Result<State> {
+    State sharded = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, g.data));
+    if (g.tensor == 1) return sharded;
+    sharded = UNITY_TRY(apply_move(sharded, {Move::Kind::replicate_all, 0, 0, g.tensor}));
+    return column_then_row(sharded, g.tensor, input.devices);
+  }));
   std::string what = fmt::format("{}-way tensor, {}-way data, {}-way pipeline parallelism, {} micro-batches", g.tensor,
                                  g.data, g.stages, g.micro_batches);
   if (g.stages == 1) {
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
     return Outcome{std::move(candidate), std::move(state.steps), what};
   }
-  Pcg pcg = UNITY_TRY(with_micro_batches(state.pcg, g.micro_batches));
-  auto mappings = UNITY_TRY(map_stages(pcg, balanced_stages(pcg, g.stages), g.stages, g.tensor * g.data));
+  auto operators =
+      std::count_if(state.pcg.nodes().begin(), state.pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+  if (operators < g.stages) return fail("{} stages for {} operators", g.stages, operators);
+  Pcg pcg = UNITY_TRY(
+      record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, g.micro_batches); }));
+  auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
+    return map_stages(pcg, balanced_stages(pcg, g.stages), g.stages, g.tensor * g.data);
+  }));
   Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
   return Outcome{std::move(candidate), std::move(state.steps), what};
 }
@@ -45,6 +55,7 @@ Result<Outcome> megatron_grid(const StrategyInput& input) {
     for (int tensor = 1; tensor <= std::min(width, per_node); ++tensor) {
       if (width % tensor != 0 || per_node % tensor != 0) continue;
       for (int waves : stages == 1 ? std::vector{1} : std::vector{1, 2, 4, 8}) {
+        if (tried > 0 && input.evaluator.stopping()) break;
         Result<Outcome> next = try_grid(input, {tensor, width / tensor, stages, waves * stages});
         ++tried;
         if (!next.ok()) next = Error{"strategy megatron-grid: " + next.error().message};

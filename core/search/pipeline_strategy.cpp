@@ -16,12 +16,18 @@ struct Choice {
 
 Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   int width = input.devices / c.stages;
-  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, width));
-  Pcg pcg = UNITY_TRY(with_micro_batches(state.pcg, c.micro_batches));
+  SearchRecorder& record = input.evaluator.record();
+  State state = UNITY_TRY(record.timed(SearchLevel::substitution, [&] {
+    return shard_batch({normalize(input.model), {}, {}}, width);
+  }));
+  Pcg pcg = UNITY_TRY(
+      record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, c.micro_batches); }));
   auto operators = std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
   if (operators < c.stages * c.parts)
     return fail("{} stages of {} parts for a model of {} operators", c.stages, c.parts, operators);
-  auto mappings = UNITY_TRY(map_stages(pcg, balanced_stages(pcg, c.stages * c.parts), c.stages, width));
+  auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
+    return map_stages(pcg, balanced_stages(pcg, c.stages * c.parts), c.stages, width);
+  }));
   std::string what = fmt::format("{} stages{} of {} devices, {} micro-batches, {}", c.stages,
                                  c.parts > 1 ? fmt::format(" with {} parts each", c.parts) : "", width, c.micro_batches,
                                  to_string(input.options.schedule.order));
@@ -51,6 +57,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
       if (o.micro_batches == 0 && batch % (static_cast<std::int64_t>(m) * (input.devices / s)) == 0)
         micros.push_back(m);
     for (int m : micros) {
+      if (tried > 0 && input.evaluator.stopping()) break;
       Result<Outcome> next = try_choice(input, {s, m, o.parts > 0 ? o.parts : interleaved ? 2 : 1});
       ++tried;
       if (!next.ok()) next = Error{"strategy pipeline: " + next.error().message};

@@ -1,9 +1,9 @@
 #include "core/search/search.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/base/text.h"
+#include "core/search/lower_bound.h"
 #include "core/search/parallelism.h"
 #include "core/search/strategy.h"
 
@@ -54,6 +54,7 @@ Error does_not_fit(const std::string& strategy, const Candidate& candidate, cons
 
 Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel& cost, const SearchOptions& options) {
   if (options.budget < 1) throw_input_error("budget is {}, expected at least 1 candidate", options.budget);
+  if (!(options.time_limit >= 0)) throw_input_error("time limit is {}, expected at least 0 s", options.time_limit);
   if (!(options.alpha >= 1)) throw_input_error("alpha is {}, expected at least 1", options.alpha);
   for (const std::string& kind : options.parallelism)
     if (std::find(parallelism_kinds().begin(), parallelism_kinds().end(), kind) == parallelism_kinds().end())
@@ -63,11 +64,18 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
     if (e.info.name == options.strategy) entry = &e;
   if (!entry)
     throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
-  auto start = std::chrono::steady_clock::now();
   const Topology& topology = cost.topology();
   Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit,
-                      {options.mapping_dp, options.cache});
-  Outcome outcome = UNITY_TRY(entry->run({model, evaluator, options, static_cast<int>(topology.device_count())}));
+                      {options.mapping_dp, options.cache, options.stop, options.time_limit});
+  Result<Outcome> found = entry->run({model, evaluator, options, static_cast<int>(topology.device_count())});
+  SearchRecorder& record = evaluator.record();
+  std::string stopped =
+      options.stop && *options.stop ? "interrupted" : fmt::format("time limit of {:g} s", options.time_limit);
+  if (!found.ok()) {
+    if (record.stopped()) return fail("strategy {}: {} before a plan was found", options.strategy, stopped);
+    return found.error();
+  }
+  Outcome outcome = std::move(*found);
   if (!evaluator.fits(outcome.candidate.score)) return does_not_fit(options.strategy, outcome.candidate, evaluator);
   Plan plan;
   plan.model = spec;
@@ -81,8 +89,13 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
   plan.optimizer = options.optimizer;
   plan.schedule = options.schedule;
   plan.derivation = std::move(outcome.derivation);
-  plan.search = {options.strategy, outcome.stopped_because, evaluator.scored(),
-                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  SearchLog log = record.log();
+  if (log.best_so_far.empty()) {  // strategies that have but one plan
+    evaluator.found(outcome.candidate.score);
+    log = record.log();
+  }
+  plan.search = {options.strategy, log.interrupted ? stopped : outcome.stopped_because,       evaluator.scored(),
+                 record.seconds(), lower_bound(model, cost, options).value_or(Picoseconds{}), std::move(log)};
   plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
                      outcome.candidate.score.communicated};
   return plan;

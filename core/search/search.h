@@ -1,6 +1,7 @@
 // Search: from a model and a machine to a Plan. One entry point for every strategy.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct SearchOptions {
   int minimum_part = 10;  // smallest part of a split, in operators (paper: k = 10)
   std::uint64_t seed = 1;
   Bytes memory_limit{0};  // per device; 0: as the device has
+  double time_limit = 0;  // seconds, after which the best so far is returned; 0: none. Results do not repeat then
   OptimizerSpec optimizer;
   Schedule schedule;
   int stages = 0, parts = 0, micro_batches = 0;  // strategy pipeline: stages, parts of the graph in each; 0: tried
@@ -37,10 +39,12 @@ struct SearchOptions {
   bool mapping_dp = true;  // level 3; without it, every operator starts at device 0, the last grid dimension innermost
   bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
   std::function<void(const SearchProgress&)> progress;
+  const std::atomic<bool>* stop = nullptr;  // once set, by another thread or a signal's handler: as at the time limit
 };
 
 // The plan that the strategy finds. Error: the strategy does not apply to this model or machine, or no plan fits in
-// memory (says how much it would need). InputError: unknown strategy, options out of range.
+// memory (says how much it would need), or the search was stopped before it had any. InputError: unknown strategy,
+// options out of range.
 Result<Plan> find_plan(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost,
                        const SearchOptions& options);
 

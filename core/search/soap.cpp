@@ -30,11 +30,12 @@ class Soap {
     start_with_data_parallelism();
     Outcome current = UNITY_TRY(evaluate());
     Outcome best = current;
+    in_.evaluator.found(best.candidate.score);
     // As FlexFlow: until the budget is spent, or half of what was spent has brought nothing.
     std::int64_t at_best = 0, proposals = 0;
     auto spent = [&] { return in_.evaluator.scored(); };
     std::string why = fmt::format("budget of {} candidates", in_.options.budget);
-    while (spent() < in_.options.budget) {
+    while (spent() < in_.options.budget && !in_.evaluator.stopping()) {
       if (++proposals > 100 && proposals > 2 * at_best) {
         why = "half of the search has brought nothing";
         break;
@@ -44,7 +45,9 @@ class Soap {
       degrees_[i] = propose(i);
       if (degrees_[i] == before) continue;
       auto next = evaluate();
+      if (next.ok()) in_.evaluator.found(next->candidate.score);
       if (!next.ok() || !accepts(current.candidate, next->candidate)) {
+        if (next.ok()) in_.evaluator.record().left_out(LeftOut::rejected);
         degrees_[i] = before;
         continue;
       }
@@ -113,8 +116,13 @@ class Soap {
         shapes.push_back(required_input_shape(*n.table, sharding, k, false));
       layouts[i] = {std::move(shapes)};
     }
-    Relaid relaid = UNITY_TRY(relayout(serial_, layouts));
-    Candidate candidate = UNITY_TRY(in_.evaluator.evaluate(std::move(relaid.pcg)));
+    Result<Relaid> relaid =
+        in_.evaluator.record().timed(SearchLevel::substitution, [&] { return relayout(serial_, layouts); });
+    if (!relaid.ok()) {
+      in_.evaluator.record().left_out(LeftOut::refused);
+      return relaid.error();
+    }
+    Candidate candidate = UNITY_TRY(in_.evaluator.evaluate(std::move(relaid->pcg)));
     std::vector<DerivationStep> steps;
     for (std::size_t i : operators_) {
       const Node& n = serial_.nodes()[i];

@@ -20,10 +20,19 @@ namespace unity {
 struct Move {
   // fill_class: shard_class on those members only whose operator does not use all devices yet
   // shard_unevenly: shard_class in parts that may differ by an element
-  enum class Kind : std::uint8_t { shard_class, fill_class, shard_unevenly, replicate_all, rule };
+  // shard_one, spread_one: one operator along one axis (derive.h)
+  enum class Kind : std::uint8_t {
+    shard_class,
+    fill_class,
+    shard_unevenly,
+    shard_one,
+    spread_one,
+    replicate_all,
+    rule
+  };
   Kind kind = Kind::shard_class;
-  int index = 0;  // axis class, or rule
-  int match = 0;  // rule: which match; fill_class: how many devices there are
+  int index = 0;  // axis class, rule, or node
+  int match = 0;  // rule: which match; fill_class: how many devices there are; shard_one, spread_one: the axis
   int degree = 0;
   bool operator==(const Move&) const = default;
 };
@@ -48,7 +57,12 @@ struct SubstitutionOptions {
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
   int rewriting_share = 4;                   // of the budget, one in so many may go to rewritings
   bool one_device = false;                   // every operator on device 0, whatever the others could do
+  bool whole = false;                        // candidates are complete plans, for the log's best so far
   std::size_t keep = 4;                      // results
+  // For small graphs: operators are sharded one by one, too, and when no state within alpha is left, alpha grows until
+  // none is left at all or the budget is spent; the results are the fastest of each degree of parallelism (`keep` of
+  // them), and then the Pareto front.
+  bool thorough = false;
 };
 
 struct SubstitutionResult {
@@ -61,6 +75,11 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
 
 // Divisors of n above 1, ascending.
 std::vector<int> degrees_of_devices(int n);
+
+// Every axis class (of the allowed kinds), and copies, by each of these degrees; `one_by_one`: also every axis of every
+// operator.
+std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<int>& degrees,
+                               const std::vector<std::string>& parallelism, bool one_by_one);
 
 // The largest number of tasks of an operator: how many devices the graph needs.
 int most_tasks(const Pcg& pcg);

@@ -46,9 +46,12 @@ Result<Pcg> with_stored_parts(const Pcg& pcg, int degree) {
 }  // namespace
 
 Result<Outcome> deepspeed_zero(const StrategyInput& input) {
-  State state = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, input.devices));
-  Pcg pcg = input.devices > 1 ? UNITY_TRY(with_stored_parts(state.pcg, input.devices)) : state.pcg;
-  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg)));
+  State state = UNITY_TRY(input.evaluator.record().timed(SearchLevel::substitution, [&]() -> Result<State> {
+    State sharded = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, input.devices));
+    if (input.devices > 1) sharded.pcg = UNITY_TRY(with_stored_parts(sharded.pcg, input.devices));
+    return sharded;
+  }));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(state.pcg)));
   state.steps.push_back({"gather_stored_parts", "all weights", input.devices, 0});
   return Outcome{std::move(candidate), std::move(state.steps), "one plan"};
 }

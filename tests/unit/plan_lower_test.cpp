@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/graph/autodiff.h"
+#include "core/graph/text.h"
 #include "core/plan/lower.h"
 #include "tests/support/interpret.h"
 #include "tests/support/plan_builder.h"
@@ -251,6 +252,25 @@ TEST_CASE("partial maxima of micro-batches are folded where they are") {
   CHECK(std::count_if(program.tasks.begin(), program.tasks.end(), [&](const Task& t) {
           return t.kind == TaskKind::compute && program.ops[static_cast<std::size_t>(t.op)].op->name() == "maximum";
         }) == 2);
+}
+
+TEST_CASE("copies whose summands are added up apart, one in parts and one whole, train like one device") {
+  // Copy 0 is on devices 0 and 3, which need a half each; copy 1 on 1 and 4, of which one needs a half. Device 2 finds
+  // both forms of its half.
+  Pcg serial = parse_pcg(
+      "pcg serial { x = input([4, 4]) t = input([4, 6]) w0 = weight([4, 6]) w1 = weight([6, 6])\n"
+      "return mean_squared_error(matmul(matmul(x, w0), w1), t) }",
+      "serial");
+  Pcg parallel = parse_pcg(
+      "pcg parallel { x = input([4, 4]) t = input([4, 6]) w0 = weight([4, 6]) w1 = weight([6, 6])\n"
+      "h = matmul(replicate(2, partition(1, 2, x)), replicate(2, partition(0, 2, w0)))\n"
+      "y = matmul(partition(0, 2, reduce(2, h)), replicate(4, w1))\n"
+      "return mean_squared_error(combine(0, 2, y), replicate(2, t)) }",
+      "parallel");
+  std::vector<MachineMapping> mappings = natural_mappings(parallel);
+  for (std::size_t i = 0; i < parallel.size(); ++i)
+    if (parallel.nodes()[i].name == "h") mappings[i] = {0, {3, 1}};
+  CHECK(difference(serial, parallel, mappings, 6) < 1e-12);
 }
 
 TEST_CASE("an output that is left in partial maxima is refused") {

@@ -1,0 +1,37 @@
+// Charts as SVG: panels side by side under one title and one legend.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace unity::cli {
+
+struct ChartPoint {
+  double x = 0;  // bars, rows: the number of the category
+  double y = 0;
+  double high = 0;  // of a range from y on; y where there is none
+};
+
+struct ChartSeries {
+  std::string name;      // in the legend, which has each name once
+  int color = 0;         // the same for what belongs together
+  bool outside = false;  // figures of others, such as the paper's: drawn as outlines, dashed
+  std::vector<ChartPoint> points;
+};
+
+struct Chart {
+  enum class Kind { lines, steps, bars, rows };  // rows: bars that lie, with their labels before them
+  Kind kind = Kind::lines;
+  std::string title, x_label, y_label;
+  std::vector<std::string> categories;  // bars, rows
+  std::vector<ChartSeries> series;
+  bool log_x = false, log_y = false;
+};
+
+// An SVG document. Points that a logarithmic axis cannot show (0 and less) are left out.
+std::string draw_charts(const std::string& title, const std::vector<Chart>& panels);
+
+// Three significant digits, with k, M, G for thousands: "1.23", "45.6k".
+std::string short_number(double value);
+
+}  // namespace unity::cli

@@ -1,0 +1,265 @@
+#include "cli/experiment.h"
+
+#include <algorithm>
+#include <set>
+
+#include <yaml-cpp/yaml.h>
+
+#include "core/base/text.h"
+
+namespace unity::cli {
+namespace {
+
+// A mapping of a file that says where it is wrong.
+class Section {
+ public:
+  Section(const std::string& file, YAML::Node node, const std::string& what, const std::vector<std::string>& keys)
+      : file_(file), node_(std::move(node)) {
+    if (!node_.IsMap()) fail_at(node_, fmt::format("found no mapping, expected {}", what));
+    for (const auto& entry : node_) {
+      if (!entry.first.IsScalar()) fail_at(entry.first, "found a nested key, expected a name");
+      std::string key = entry.first.Scalar();
+      if (std::find(keys.begin(), keys.end(), key) == keys.end())
+        fail_at(entry.first, fmt::format("unknown key '{}'{}", key, suggestion(key, keys)));
+    }
+  }
+
+  [[noreturn]] void fail_at(const YAML::Node& node, const std::string& message) const {
+    throw InputError(fmt::format("{}:{}:{}: {}", file_, node.Mark().line + 1, node.Mark().column + 1, message));
+  }
+  [[noreturn]] void fail_at(const std::string& key, const std::string& message) const {
+    fail_at(node_[key] ? node_[key] : node_, fmt::format("{}: {}", key, message));
+  }
+
+  YAML::Node at(const std::string& key) const { return node_[key]; }
+  bool has(const std::string& key) const { return static_cast<bool>(node_[key]); }
+  const std::string& file() const { return file_; }
+
+  template <class T>
+  T convert(const std::string& key, const YAML::Node& item) const {
+    constexpr const char* kExpected = std::is_same_v<T, std::string> ? "a name"
+                                      : std::is_same_v<T, bool>      ? "true or false"
+                                      : std::is_floating_point_v<T>  ? "a number"
+                                                                     : "an integer";
+    try {
+      if (item.IsScalar()) return item.as<T>();
+    } catch (const YAML::Exception&) {
+    }
+    fail_at(item, fmt::format("{}: found '{}', expected {}", key, item.IsScalar() ? item.Scalar() : "a nested value",
+                              kExpected));
+  }
+  template <class T>
+  T get(const std::string& key, T fallback) const {
+    return has(key) ? convert<T>(key, at(key)) : fallback;
+  }
+  std::string required(const std::string& key) const {
+    if (!has(key)) fail_at(node_, fmt::format("key '{}' is missing", key));
+    return convert<std::string>(key, at(key));
+  }
+  // One value or a list of them; integers are at least 1.
+  template <class T>
+  std::vector<T> list(const std::string& key, std::vector<T> fallback) const {
+    if (!has(key)) return fallback;
+    std::vector<T> values;
+    auto add = [&](const YAML::Node& item) {
+      values.push_back(convert<T>(key, item));
+      if constexpr (std::is_integral_v<T>)
+        if (values.back() < 1) fail_at(item, fmt::format("{}: found {}, expected at least 1", key, values.back()));
+    };
+    if (at(key).IsSequence())
+      for (const YAML::Node& item : at(key)) add(item);
+    else
+      add(at(key));
+    if (values.empty()) fail_at(key, "the list is empty");
+    return values;
+  }
+  // The same, each one of the known names or, where files are, a path.
+  std::vector<std::string> names(const std::string& key, std::vector<std::string> fallback,
+                                 const std::vector<std::string>& known, bool files = false) const {
+    std::vector<std::string> values = list<std::string>(key, std::move(fallback));
+    for (std::size_t i = 0; has(key) && i < values.size(); ++i)
+      if (!(files && values[i].ends_with(".yaml")) && std::find(known.begin(), known.end(), values[i]) == known.end())
+        fail_at(at(key).IsSequence() ? at(key)[i] : at(key),
+                fmt::format("{}: '{}' is not known{}", key, values[i], suggestion(values[i], known)));
+    return values;
+  }
+  std::string name(const std::string& key, const std::string& fallback, const std::vector<std::string>& known) const {
+    return names(key, {fallback}, known).front();
+  }
+
+ private:
+  std::string file_;
+  YAML::Node node_;
+};
+
+Variant read_variant(const std::string& file, const YAML::Node& node) {
+  Section s(file, node, "a variant",
+            {"name", "strategy", "without", "parallelism", "budget", "alpha", "seed", "time-limit", "memory-limit",
+             "stages", "micro-batches", "schedule"});
+  Variant v;
+  v.name = s.required("name");
+  v.strategy = s.name("strategy", "unity", strategy_names());
+  SearchOptions& o = v.settings.search;
+  for (const std::string& part : s.names("without", {}, {"splitting", "algebra", "dp", "cache"}))
+    (part == "splitting" ? o.splitting : part == "algebra" ? o.algebra : part == "dp" ? o.mapping_dp : o.cache) = false;
+  v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
+  for (const auto& [key, value] :
+       {std::pair{"budget", &o.budget}, {"stages", &o.stages}, {"micro-batches", &o.micro_batches}})
+    *value = s.list<int>(key, {*value}).front();
+  o.alpha = s.get("alpha", o.alpha);
+  o.seed = s.get("seed", o.seed);
+  o.time_limit = s.get("time-limit", o.time_limit);
+  v.settings.memory_limit = s.get<std::string>("memory-limit", "");
+  v.settings.schedule.order = s.get<std::string>("schedule", "");
+  std::vector<std::string> settings;
+  for (const auto& entry : node)
+    if (std::string key = entry.first.Scalar(); key != "name") {
+      std::vector<std::string> values = s.list<std::string>(key, {});
+      settings.push_back(key + "=" + join(values, ","));
+    }
+  v.text = join(settings, " ");
+  return v;
+}
+
+std::vector<Variant> read_variants(const Section& root) {
+  if (root.has("variants") && root.has("strategies"))
+    root.fail_at("variants", "found beside 'strategies', expected one of them");
+  std::vector<Variant> variants;
+  if (!root.has("variants")) {
+    for (const std::string& name : root.names("strategies", {"unity"}, strategy_names())) {
+      variants.emplace_back();
+      variants.back().name = variants.back().strategy = name;
+    }
+    return variants;
+  }
+  if (!root.at("variants").IsSequence()) root.fail_at("variants", "expected a list");
+  std::set<std::string> names;
+  for (const YAML::Node& node : root.at("variants")) {
+    variants.push_back(read_variant(root.file(), node));
+    if (!names.insert(variants.back().name).second)
+      root.fail_at(node, fmt::format("variant '{}' is there twice", variants.back().name));
+  }
+  if (variants.empty()) root.fail_at("variants", "the list is empty");
+  return variants;
+}
+
+Published read_published(const Section& figure, const YAML::Node& node) {
+  if (!node.IsSequence()) {
+    auto value = figure.convert<double>("published", node);
+    return {value, value};
+  }
+  if (node.size() != 2) figure.fail_at(node, "published: expected a number, or two of a range");
+  Published range{figure.convert<double>("published", node[0]), figure.convert<double>("published", node[1])};
+  if (range.second < range.first) figure.fail_at(node, "published: expected the smaller number of a range first");
+  return range;
+}
+
+Figure read_figure(const std::string& file, const YAML::Node& node, const std::vector<Variant>& variants) {
+  static const std::vector<std::string> kColumns = {"model",   "topology",      "nodes",   "devices", "strategy",
+                                                    "variant", "batch_per_gpu", "seq_len", "layers",  "budget"};
+  Section s(
+      file, node, "a figure",
+      {"name", "title", "kind", "x", "y", "series", "panels", "only", "over", "take", "log", "published", "source"});
+  Figure f;
+  f.name = s.required("name");
+  if (f.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos)
+    s.fail_at("name", fmt::format("found '{}', expected a file's name of letters, digits and -", f.name));
+  f.title = s.get<std::string>("title", f.name);
+  f.lines = s.name("kind", "bars", {"bars", "lines"}) == "lines";
+  std::vector<std::string> measured;
+  for (const auto& [key, more] : quantities()) measured.push_back(key);
+  s.required("x"), s.required("y");
+  f.x = s.name("x", "", kColumns);
+  f.y = s.name("y", "", measured);
+  if (f.lines && (f.x == "model" || f.x == "topology" || f.x == "strategy" || f.x == "variant"))
+    s.fail_at("x", fmt::format("found '{}', expected a column of numbers, along which lines are drawn", f.x));
+  f.series = s.name("series", "variant", kColumns);
+  if (s.has("panels")) f.panels = s.name("panels", "", kColumns);
+  f.take = s.name("take", "max", {"max", "min", "mean"});
+  f.source = s.get<std::string>("source", f.source);
+  for (const std::string& axis : s.names("log", {}, {"x", "y"})) (axis == "x" ? f.log_x : f.log_y) = true;
+  std::vector<std::string> names;
+  for (const Variant& v : variants) names.push_back(v.name);
+  f.over = s.names("over", {}, names);
+  if (s.has("only")) {
+    Section only(file, s.at("only"), "columns and their values", kColumns);
+    for (const auto& entry : s.at("only")) {
+      std::string column = entry.first.Scalar();
+      f.only[column] = column == "variant" ? only.names(column, {}, names) : only.list<std::string>(column, {});
+    }
+  }
+  if (s.has("published")) {
+    if (!s.at("published").IsMap()) s.fail_at("published", "expected values by series and x");
+    if (s.has("panels")) s.fail_at("published", "found beside 'panels', expected a figure of one chart");
+    for (const auto& series : s.at("published")) {
+      if (!series.second.IsMap()) s.fail_at(series.second, "published: expected values by x");
+      for (const auto& x : series.second)
+        f.published[series.first.Scalar()][x.first.Scalar()] = read_published(s, x.second);
+    }
+  }
+  return f;
+}
+
+}  // namespace
+
+std::string Point::key() const {
+  std::string text = fmt::format("{}/{}/nodes={}/devices={}/{}", model, topology, nodes, devices, variant.name);
+  if (!variant.text.empty()) text += fmt::format(" ({})", variant.text);
+  if (batch_per_gpu) text += fmt::format("/batch-per-gpu={}", batch_per_gpu);
+  if (seq_len) text += fmt::format("/seq-len={}", seq_len);
+  if (layers) text += fmt::format("/layers={}", layers);
+  if (budget) text += fmt::format("/budget={}", budget);
+  return text;
+}
+
+const std::map<std::string, bool>& quantities() {
+  static const std::map<std::string, bool> list = {{"iteration_seconds", false},       {"samples_per_second", true},
+                                                   {"communication_bytes", false},     {"peak_memory_bytes", false},
+                                                   {"search_seconds", false},          {"candidates", false},
+                                                   {"search_processor_seconds", false}};
+  return list;
+}
+
+Experiment load_experiment(const std::string& file) {
+  YAML::Node node;
+  try {
+    node = YAML::Load(read_file(file));
+  } catch (const YAML::ParserException& e) {
+    throw_input_error("{}:{}:{}: malformed YAML: {}", file, e.mark.line + 1, e.mark.column + 1, e.msg);
+  }
+  if (!node.IsMap())
+    throw_input_error("{}:1:1: found no mapping, expected an experiment (format: unity-experiment)", file);
+  Section root(file, node, "an experiment",
+               {"format", "version", "name", "models", "topologies", "nodes", "devices", "strategies", "variants",
+                "batch-per-gpu", "seq-len", "layers", "budget", "figures"});
+  for (const char* key : {"format", "version", "models", "topologies"})
+    if (!root.has(key)) root.fail_at(node, fmt::format("key '{}' is missing", key));
+  if (std::string format = root.get<std::string>("format", ""); format != "unity-experiment")
+    root.fail_at("format", fmt::format("found '{}', expected unity-experiment", format));
+  if (root.get("version", 0) != 1)
+    root.fail_at("version", fmt::format("found '{}', expected 1", root.get<std::string>("version", "")));
+  Experiment e;
+  e.name = root.get<std::string>("name", file);
+  std::vector<Variant> variants = read_variants(root);
+  for (const std::string& model : root.names("models", {}, model_names(), true))
+    for (const std::string& topology : root.names("topologies", {}, topology_names(), true))
+      for (int nodes : root.list<int>("nodes", {0}))
+        for (int devices : root.list<int>("devices", {0}))
+          for (std::int64_t batch : root.list<std::int64_t>("batch-per-gpu", {0}))
+            for (std::int64_t seq : root.list<std::int64_t>("seq-len", {0}))
+              for (std::int64_t layers : root.list<std::int64_t>("layers", {0}))
+                for (int budget : root.list<int>("budget", {0}))
+                  for (const Variant& v : variants)
+                    e.grid.push_back({model, topology, v, nodes, devices, batch, seq, layers, budget});
+  if (!root.has("figures")) return e;
+  if (!root.at("figures").IsSequence()) root.fail_at("figures", "expected a list");
+  std::set<std::string> names;
+  for (const YAML::Node& figure : root.at("figures")) {
+    e.figures.push_back(read_figure(file, figure, variants));
+    if (!names.insert(e.figures.back().name).second)
+      root.fail_at(figure, fmt::format("figure '{}' is there twice", e.figures.back().name));
+  }
+  return e;
+}
+
+}  // namespace unity::cli

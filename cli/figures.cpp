@@ -1,0 +1,175 @@
+#include "cli/figures.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+
+namespace unity::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string text_of(const ordered_json& row, const std::string& column) {
+  auto it = row.find(column);
+  if (it == row.end() || it->is_null()) return {};
+  return it->is_string() ? it->get<std::string>() : it->dump();
+}
+
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return {};
+  return value;
+}
+
+// What a row is about apart from its variant.
+std::string place_of(const ordered_json& row) {
+  std::string place;
+  for (const char* column : {"model", "topology", "nodes", "devices", "batch_per_gpu", "seq_len", "layers", "budget"})
+    place += text_of(row, column) + "\n";
+  return place;
+}
+
+bool counts(const Figure& figure, const ordered_json& row) {
+  for (const auto& [column, values] : figure.only)
+    if (std::find(values.begin(), values.end(), text_of(row, column)) == values.end()) return false;
+  return true;
+}
+
+std::size_t place_in(std::vector<std::string>& list, const std::string& value) {
+  auto it = std::find(list.begin(), list.end(), value);
+  if (it == list.end()) it = list.insert(list.end(), value);
+  return static_cast<std::size_t>(it - list.begin());
+}
+
+double taken(const std::string& how, const std::vector<double>& values) {
+  if (how == "max") return *std::max_element(values.begin(), values.end());
+  if (how == "min") return *std::min_element(values.begin(), values.end());
+  double sum = 0;
+  for (double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+std::string in_table(double value) {
+  return std::abs(value) < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+}
+
+}  // namespace
+
+FigureValues figure_values(const Figure& figure, const ordered_json& rows) {
+  bool more_is_better = quantities().at(figure.y);
+  std::map<std::string, double> base;  // by place: the best of the variants that others are divided by
+  for (const ordered_json& row : rows) {
+    if (!row.contains(figure.y)) continue;
+    if (std::find(figure.over.begin(), figure.over.end(), text_of(row, "variant")) == figure.over.end()) continue;
+    double y = row[figure.y].get<double>();
+    auto [it, first] = base.emplace(place_of(row), y);
+    if (!first) it->second = more_is_better ? std::max(it->second, y) : std::min(it->second, y);
+  }
+  FigureValues values;
+  std::map<std::array<std::string, 3>, std::vector<double>> found;  // by panel, x, series
+  for (const ordered_json& row : rows) {
+    if (!counts(figure, row)) continue;
+    std::array<std::string, 3> key = {figure.panels.empty() ? "" : text_of(row, figure.panels), text_of(row, figure.x),
+                                      text_of(row, figure.series)};
+    place_in(values.panels, key[0]), place_in(values.xs, key[1]), place_in(values.series, key[2]);
+    if (!row.contains(figure.y)) continue;
+    double y = row[figure.y].get<double>();
+    if (!figure.over.empty()) {
+      auto by = base.find(place_of(row));
+      if (by == base.end() || by->second == 0) continue;
+      y /= by->second;
+    }
+    found[key].push_back(y);
+  }
+  if (values.panels.empty()) values.panels.emplace_back();
+  for (const auto& [series, by_x] : figure.published) {
+    place_in(values.series, series);
+    for (const auto& [x, range] : by_x) place_in(values.xs, x);
+  }
+  if (std::all_of(values.xs.begin(), values.xs.end(), [](const std::string& x) { return number_of(x).has_value(); }))
+    std::stable_sort(values.xs.begin(), values.xs.end(),
+                     [](const std::string& a, const std::string& b) { return *number_of(a) < *number_of(b); });
+  for (const std::string& panel : values.panels) {
+    auto& by_x = values.cells.emplace_back();
+    for (const std::string& x : values.xs) {
+      auto& by_series = by_x.emplace_back();
+      for (const std::string& series : values.series) {
+        FigureValues::Cell& cell = by_series.emplace_back();
+        if (auto it = found.find({panel, x, series}); it != found.end()) cell.ours = taken(figure.take, it->second);
+        if (auto s = figure.published.find(series); s != figure.published.end())
+          if (auto p = s->second.find(x); p != s->second.end()) cell.published = p->second;
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& values) {
+  std::vector<Chart> charts;
+  std::string label = figure.over.empty() ? figure.y : fmt::format("{} / that of {}", figure.y, join(figure.over));
+  if (label.size() > 46) label = figure.y + " / the best baseline's";
+  std::replace(label.begin(), label.end(), '_', ' ');
+  for (std::size_t p = 0; p < values.panels.size(); ++p) {
+    Chart chart{.kind = figure.lines ? Chart::Kind::lines : Chart::Kind::bars,
+                .title = values.panels[p],
+                .x_label = figure.x,
+                .y_label = label,
+                .categories = figure.lines ? std::vector<std::string>{} : values.xs,
+                .log_x = figure.log_x,
+                .log_y = figure.log_y};
+    for (std::size_t s = 0; s < values.series.size(); ++s) {
+      ChartSeries ours{values.series[s], static_cast<int>(s), false, {}},
+          theirs{fmt::format("{} ({})", values.series[s], figure.source), static_cast<int>(s), true, {}};
+      for (std::size_t i = 0; i < values.xs.size(); ++i) {
+        const FigureValues::Cell& cell = values.cells[p][i][s];
+        double x = figure.lines ? number_of(values.xs[i]).value_or(0) : static_cast<double>(i);
+        if (cell.ours) ours.points.push_back({x, *cell.ours, *cell.ours});
+        if (cell.published) theirs.points.push_back({x, cell.published->first, cell.published->second});
+      }
+      if (!ours.points.empty()) chart.series.push_back(std::move(ours));
+      if (!theirs.points.empty()) chart.series.push_back(std::move(theirs));
+    }
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+std::string figure_table(const Figure& figure, const FigureValues& values) {
+  if (values.xs.empty()) return "no points yet\n";
+  std::vector<std::string> header, rule;
+  if (!figure.panels.empty()) header.push_back(figure.panels);
+  header.push_back(figure.x);
+  for (const std::string& series : values.series) {
+    header.push_back(series);
+    if (figure.published.contains(series)) header.push_back(fmt::format("{} ({})", series, figure.source));
+  }
+  for (std::size_t i = 0; i < header.size(); ++i)
+    rule.push_back(i < (figure.panels.empty() ? 1u : 2u) ? "---" : "---:");
+  std::string text = "| " + join(header, " | ") + " |\n|" + join(rule, "|") + "|\n";
+  for (std::size_t p = 0; p < values.panels.size(); ++p)
+    for (std::size_t x = 0; x < values.xs.size(); ++x) {
+      std::vector<std::string> line;
+      if (!figure.panels.empty()) line.push_back(values.panels[p]);
+      line.push_back(values.xs[x]);
+      for (std::size_t s = 0; s < values.series.size(); ++s) {
+        const FigureValues::Cell& cell = values.cells[p][x][s];
+        line.push_back(cell.ours ? in_table(*cell.ours) : "-");
+        if (!figure.published.contains(values.series[s])) continue;
+        std::string theirs = "-";
+        if (cell.published) theirs = in_table(cell.published->first);
+        if (cell.published && cell.published->second > cell.published->first)
+          theirs += " to " + in_table(cell.published->second);
+        line.push_back(theirs);
+      }
+      text += "| " + join(line, " | ") + " |\n";
+    }
+  return text;
+}
+
+}  // namespace unity::cli

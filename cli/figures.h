@@ -1,0 +1,33 @@
+// The figures of an experiment, from the rows of its results: as charts and as tables.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/chart.h"
+#include "cli/experiment.h"
+
+namespace unity::cli {
+
+// A figure's values by panel, x and series, each in the order of the rows; numbers along x in their own order.
+struct FigureValues {
+  struct Cell {
+    std::optional<double> ours;
+    std::optional<Published> published;
+  };
+  std::vector<std::string> panels, xs, series;
+  std::vector<std::vector<std::vector<Cell>>> cells;
+};
+
+FigureValues figure_values(const Figure& figure, const nlohmann::ordered_json& rows);
+
+// A chart for each panel. What is published has outlines in the colour of its series.
+std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& values);
+
+// Markdown: a row for each panel and x, a column for each series, and one for what is published of it.
+std::string figure_table(const Figure& figure, const FigureValues& values);
+
+}  // namespace unity::cli

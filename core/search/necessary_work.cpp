@@ -1,0 +1,432 @@
+#include "core/search/necessary_work.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/graph/autodiff.h"
+#include "core/rewrite/axis_classes.h"
+#include "core/rewrite/library.h"
+
+namespace unity {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+// Sources of rules, but taken apart by none of the library's: given operands. Those of the second set, moreover, read
+// what they are given whole and are not linear in it.
+const Names kOpaque = {"attention",     "batch_matmul", "batch_norm", "causal_softmax", "cross_entropy", "embedding",
+                       "embedding_bag", "exp",          "log",        "reduce_max",     "reduce_sum",    "reduce_mean",
+                       "relu",          "softmax"};
+const Names kObservers = {"attention", "batch_matmul", "batch_norm", "causal_softmax", "cross_entropy",
+                          "exp",       "log",          "relu",       "softmax"};
+const Names kPassing = {"add", "concat", "reshape", "scale"};  // results hold each element of the operand
+
+Names kinds_in_sources(const std::vector<Rule>& rules) {
+  Names names;
+  for (const Rule& rule : rules)
+    for (std::size_t n = 0; n < rule.source_nodes; ++n)
+      if (rule.nodes[n].op->category() == OpCategory::compute) names.insert(rule.nodes[n].op->name());
+  return names;
+}
+
+bool is_product(const Node& n) { return n.op->name() == "matmul" || n.op->name() == "conv2d"; }
+bool has_activation(const Node& n) {
+  return is_product(n) && text_attribute(n.attributes, n.op->name() == "matmul" ? 0 : 4) != "none";
+}
+
+class Finder {
+ public:
+  Finder(const Pcg& model, const OptimizerSpec& optimizer, const std::vector<Rule>& users_rules)
+      : model_(model),
+        optimizer_(optimizer),
+        rewritten_(kinds_in_sources(rule_library())),
+        users_(kinds_in_sources(users_rules)),
+        needs_(needs_gradient(model)),
+        uses_(model.uses()) {}
+
+  std::vector<WorkItem> run() {
+    find_values();
+    find_live();
+    find_reached();
+    find_products();
+    find_uneven();
+    std::vector<WorkItem> items;
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      NodeId id(static_cast<std::int64_t>(i));
+      WorkItem item{id, alternatives(id)};
+      if (!item.alternatives.empty()) items.push_back(std::move(item));
+    }
+    return items;
+  }
+
+ private:
+  struct Product {
+    NodeId node;
+    std::set<Hash> x, w;          // the given values its operands are made of
+    std::set<std::size_t> sums;   // additions that its result may reach by linear operators
+    std::vector<bool> ancestors;  // by node
+    double flops = 0;
+    NodeId norm;  // the batch norm that reads it, and may be folded into another one
+    double joined = 1;
+  };
+
+  const Node& node(std::size_t i) const { return model_.nodes()[i]; }
+  bool kept(const Node& n) const {
+    return n.is_compute() && !rewritten_.contains(n.op->name()) && !users_.contains(n.op->name());
+  }
+  bool listed(const Names& names, const Node& n) const {
+    return names.contains(n.op->name()) && !users_.contains(n.op->name());
+  }
+  bool given(const Node& n) const { return n.is_leaf() || kept(n) || listed(kOpaque, n) || has_activation(n); }
+  bool observes(const Node& n, std::size_t operand) const {
+    if (n.table->inputs[operand].shape_only) return false;
+    return kept(n) || (listed(kObservers, n) && (n.op->name() != "batch_norm" || operand == 0));
+  }
+
+  // Equal for values that the same operators compute of the same leaves.
+  void find_values() {
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      const Node& n = node(i);
+      Hash h = hash_text(n.op->name());
+      if (n.is_leaf() || n.op->random()) h = combine(h, i + 1);
+      for (const AttributeValue& a : n.attributes) h = combine(h, hash_text(to_string(a)));
+      for (ValueRef v : n.inputs) h = combine(h, value(v));
+      values_.push_back(h);
+    }
+  }
+  Hash value(ValueRef v) const { return combine(values_[v.node.index()], static_cast<Hash>(v.output)); }
+
+  // What an output needs. Of an operator with a result that nobody reads, rules may drop a part, and what that needs.
+  void find_live() {
+    live_.assign(model_.size(), false);
+    std::vector<std::vector<bool>> read(model_.size());
+    for (std::size_t i = 0; i < model_.size(); ++i) read[i].assign(node(i).outputs.size(), false);
+    for (ValueRef v : model_.outputs()) read[v.node.index()][static_cast<std::size_t>(v.output)] = true;
+    for (std::size_t i = model_.size(); i-- > 0;) {
+      bool any = std::any_of(read[i].begin(), read[i].end(), [](bool r) { return r; });
+      bool all = std::all_of(read[i].begin(), read[i].end(), [](bool r) { return r; });
+      live_[i] = any;
+      if (kept(node(i)) ? any : any && all)
+        for (ValueRef v : node(i).inputs) read[v.node.index()][static_cast<std::size_t>(v.output)] = true;
+    }
+  }
+
+  // Where the gradient of the loss arrives.
+  void find_reached() {
+    reached_.assign(model_.size(), false);
+    if (model_.outputs().empty()) return;
+    reached_[model_.outputs()[0].node.index()] = true;
+    for (std::size_t i = model_.size(); i-- > 0;) {
+      NodeId id(static_cast<std::int64_t>(i));
+      if (!reached_[i] || !needs_[i] || !node(i).is_compute()) continue;
+      GradientProgram program = gradient_program(model_, id, needs_);
+      for (std::size_t k = 0; k < program.input_gradients.size(); ++k)
+        if (program.input_gradients[k]) reached_[node(i).inputs[k].node.index()] = true;
+    }
+  }
+
+  // The given values that a value is made of by linear operators, and whether that is by arranging and adding up
+  // different ones only. Each is visited once.
+  struct Roots {
+    std::set<Hash> values;
+    std::set<ValueRef> seen;
+    bool plain = true;
+  };
+  void find_roots(ValueRef v, Roots& found) const {
+    const Node& n = model_[v.node];
+    bool is_given = given(n), fresh = is_given ? found.values.insert(value(v)).second : found.seen.insert(v).second;
+    found.plain = found.plain && fresh && (is_given || kPassing.contains(n.op->name()));
+    if (is_given || !fresh) return;
+    for (ValueRef in : n.inputs) find_roots(in, found);
+  }
+
+  // Products of which a value is a sum.
+  void products_of(ValueRef v, std::set<std::size_t>& found, std::set<ValueRef>& seen) const {
+    const Node& n = model_[v.node];
+    if (given(n) || !seen.insert(v).second) return;
+    if (is_product(n)) found.insert(v.node.index());
+    for (ValueRef in : n.inputs) products_of(in, found, seen);
+  }
+
+  // Whether the result is read whole, with no product of a common operand added on the way.
+  bool is_observed(const Product& p) const {
+    if (has_activation(model_[p.node])) return true;
+    std::vector<NodeId> open = {p.node};
+    while (!open.empty()) {
+      NodeId at = open.back();
+      open.pop_back();
+      for (const Pcg::Use& u : uses_[at.index()]) {
+        const Node& user = model_[u.user];
+        if (!live_[u.user.index()] || users_.contains(user.op->name())) continue;
+        if (observes(user, static_cast<std::size_t>(u.operand))) return true;
+        if (!kPassing.contains(user.op->name())) continue;
+        if (user.op->name() == "add" && shares_operand(p, user)) continue;
+        open.push_back(u.user);
+      }
+    }
+    return false;
+  }
+  bool shares_operand(const Product& p, const Node& sum) const {
+    std::set<std::size_t> added;
+    std::set<ValueRef> seen;
+    for (ValueRef v : sum.inputs) products_of(v, added, seen);
+    added.erase(p.node.index());
+    return std::any_of(added.begin(), added.end(), [&](std::size_t other) {
+      Roots theirs;
+      for (ValueRef v : node(other).inputs) find_roots(v, theirs);
+      return meet(theirs.values, p.x) || meet(theirs.values, p.w);
+    });
+  }
+  template <class T>
+  static bool meet(const std::set<T>& a, const std::set<T>& b) {
+    return std::any_of(a.begin(), a.end(), [&](const T& t) { return b.contains(t); });
+  }
+
+  void find_products() {
+    std::set<Hash> seen;
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      const Node& n = node(i);
+      if (!is_product(n) || users_.contains(n.op->name())) continue;
+      Roots x, w;
+      find_roots(n.inputs[0], x);
+      find_roots(n.inputs[1], w);
+      Product p{NodeId(static_cast<std::int64_t>(i)), x.values, w.values, {},
+                std::vector<bool>(model_.size()),     0,        {},       1};
+      p.flops = flops(*n.table, full_ranges(*n.table));
+      for (const Pcg::Use& u : uses_[i])
+        if (!p.norm.valid() && live_[u.user.index()] && model_[u.user].op->name() == "batch_norm") p.norm = u.user;
+      note_sums(p.node, p.sums);
+      note_ancestors(p.node, p.ancestors);
+      bool plain = x.plain && w.plain && !meet(p.x, p.w);
+      counted_[i] = plain && live_[i] && is_observed(p) && seen.insert(values_[i]).second;
+      products_.push_back(std::move(p));
+    }
+    // What rules may join with a product: what has an operand in common with it or is added to it, and with those, as
+    // far as neither waits for the other's result.
+    std::vector<std::size_t> group(products_.size());
+    for (std::size_t a = 0; a < products_.size(); ++a) {
+      group[a] = a;
+      for (std::size_t b = 0; b < a; ++b) {
+        const Product &p = products_[a], &q = products_[b];
+        if (group[a] == group[b] || !(meet(p.x, q.x) || meet(p.w, q.w) || meet(p.sums, q.sums))) continue;
+        std::replace(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(a) + 1, group[b], group[a]);
+      }
+    }
+    for (std::size_t a = 0; a < products_.size(); ++a) {
+      Product& p = products_[a];
+      double all = p.flops;
+      for (std::size_t b = 0; b < products_.size(); ++b) {
+        const Product& q = products_[b];
+        if (a == b || group[a] != group[b] || p.ancestors[q.node.index()] || q.ancestors[p.node.index()]) continue;
+        all += q.norm.valid() ? 2 * q.flops : q.flops;
+      }
+      p.joined = all / p.flops;
+      product_of_[p.node.index()] = a;
+    }
+  }
+  void note_sums(NodeId id, std::set<std::size_t>& sums) const {
+    for (const Pcg::Use& u : uses_[id.index()]) {
+      const Node& n = model_[u.user];
+      bool folded = n.op->name() == "batch_norm" && u.operand == 0;
+      if (given(n) && !folded) continue;
+      if (is_product(n)) continue;
+      if (n.op->name() == "add" && !sums.insert(u.user.index()).second) continue;
+      note_sums(u.user, sums);
+    }
+  }
+  void note_ancestors(NodeId id, std::vector<bool>& found) const {
+    for (ValueRef v : model_[id].inputs) {
+      if (found[v.node.index()]) continue;
+      found[v.node.index()] = true;
+      note_ancestors(v.node, found);
+    }
+  }
+
+  static double shape_bytes(const Shape& s) { return static_cast<double>(s.bytes()); }
+  static double traffic(const Operator& op, const AxisTable& table) {
+    std::vector<Shape> in;
+    for (const OperandAxes& o : table.inputs) in.push_back(operand_shape(table, o));
+    Shape first = operand_shape(table, table.outputs[0]);
+    double bytes = 0;
+    for (std::size_t k = 0; k < in.size(); ++k) {
+      if (table.inputs[k].shape_only) continue;
+      std::int64_t read = std::min(in[k].elements(), op.elements_read(in, first, k).value_or(in[k].elements()));
+      bytes += static_cast<double>(read * size_of(in[k].dtype));
+    }
+    for (const OperandAxes& o : table.outputs) bytes += shape_bytes(operand_shape(table, o));
+    return bytes;
+  }
+  static double arithmetic(const AxisTable& table) {
+    // Rates are those of f32.
+    return operand_shape(table, table.outputs[0]).dtype == DType::f32 ? flops(table, full_ranges(table)) : 0;
+  }
+  // Windows may be split unevenly, and the columns of a product (of logits), with all that walks the same dimension.
+  void find_uneven() {
+    uneven_.resize(model_.size());
+    for (const AxisClass& c : axis_classes(model_)) {
+      auto axis = [&](const AxisClassMember& m) {
+        return model_[m.node].table->axes[static_cast<std::size_t>(m.axis)];
+      };
+      bool uneven = std::any_of(c.members.begin(), c.members.end(), [&](const AxisClassMember& m) {
+        return axis(m).role == AxisRole::window || (model_[m.node].op->name() == "matmul" && axis(m).name == "n");
+      });
+      for (const AxisClassMember& m : c.members)
+        if (uneven && axis(m).size > 1) uneven_[m.node.index()].push_back(axis(m).size);
+    }
+  }
+
+  // The operator and its gradient. `product`: only steps that are products, and their FLOPs count.
+  WorkUnit as_it_is(NodeId id, bool product) const {
+    const Node& n = model_[id];
+    WorkUnit unit{{{product ? arithmetic(*n.table) : 0, traffic(*n.op, *n.table), true, {}}}, 1, uneven_[id.index()]};
+    if (!reached_[id.index()] || !needs_[id.index()]) return unit;
+    GradientProgram program = gradient_program(model_, id, needs_);
+    std::vector<std::vector<Shape>> shapes;
+    auto shape_of = [&](GradientValue v) -> Shape {
+      auto i = static_cast<std::size_t>(v.index);
+      if (v.kind == GradientValue::Kind::input) return model_.shape(n.inputs[i]).shape();
+      if (v.kind == GradientValue::Kind::step) return shapes[i][static_cast<std::size_t>(v.result)];
+      return n.outputs[i].shape();
+    };
+    for (std::size_t s = 0; s < program.steps.size(); ++s) {
+      const GradientStep& step = program.steps[s];
+      std::vector<Shape> in;
+      for (GradientValue v : step.inputs) in.push_back(shape_of(v));
+      AxisTable table = step.op->axes(step.attributes, in).value();
+      shapes.emplace_back();
+      for (const OperandAxes& o : table.outputs) shapes.back().push_back(operand_shape(table, o));
+      if (product && step.op->name() == "relu_gradient") continue;
+      WorkStep work{product ? arithmetic(table) : 0, traffic(*step.op, table), false, {}};
+      for (std::size_t k = 0; k < program.input_gradients.size(); ++k) {
+        const auto& g = program.input_gradients[k];
+        if (g && g->kind == GradientValue::Kind::step && static_cast<std::size_t>(g->index) == s)
+          work.toward.push_back(static_cast<int>(k));
+      }
+      unit.steps.push_back(std::move(work));
+    }
+    return unit;
+  }
+
+  std::vector<std::vector<WorkUnit>> alternatives(NodeId id) const {
+    const Node& n = model_[id];
+    std::size_t i = id.index();
+    const std::string& name = n.op->name();
+    if (name == "weight") return update(id);
+    if (!n.is_compute() || !live_[i]) return {};
+    if (kept(n)) return {{as_it_is(id, false)}};
+    if (users_.contains(name)) return {};
+    if (is_product(n)) return product(id);
+    if (name == "batch_matmul" || name == "attention") return {{products_of_attention(id)}};
+    if (name == "batch_norm") return normalization(id);
+    if (name == "embedding" || name == "embedding_bag") return {{lookup(id)}};
+    if (name == "relu" && stays(n)) return {{as_it_is(id, false)}};
+    return {};
+  }
+
+  // A product that a batch norm reads is in normalization().
+  std::vector<std::vector<WorkUnit>> product(NodeId id) const {
+    if (!counted_.at(id.index())) return {};
+    const Product& p = products_[product_of_.at(id.index())];
+    if (p.norm.valid() && !users_.contains("batch_norm")) return {};
+    return {{product_unit(p)}};
+  }
+  // Where it can be joined with others, its operands may be read for several at once.
+  WorkUnit product_unit(const Product& p) const {
+    WorkUnit unit = as_it_is(p.node, true);
+    unit.joined = p.joined;
+    if (p.joined > 1)
+      for (WorkStep& s : unit.steps) s.bytes = 0;
+    return unit;
+  }
+
+  // Fused, it is one product of twice the FLOPs, and its gradient one of five times as many. Bytes depend on the form.
+  WorkUnit products_of_attention(NodeId id) const {
+    const Node& n = model_[id];
+    bool attention = n.op->name() == "attention";
+    double one = arithmetic(*n.table) / (attention ? 2 : 1);
+    WorkUnit unit{std::vector<WorkStep>(attention ? 2 : 1, {one, 0, true, {}}), 5, {}};
+    if (!reached_[id.index()] || !needs_[id.index()]) return unit;
+    GradientProgram program = gradient_program(model_, id, needs_);
+    std::vector<int> wanted;
+    for (int k = 0; k < static_cast<int>(program.input_gradients.size()); ++k)
+      if (program.input_gradients[static_cast<std::size_t>(k)]) wanted.push_back(k);
+    for (int k : wanted) unit.steps.push_back({one, 0, false, {k}});
+    // That of the weights, from which those of queries and keys follow.
+    if (attention && !wanted.empty() && wanted[0] < 2) unit.steps.push_back({one, 0, false, {}});
+    return unit;
+  }
+
+  // As it is, behind its convolution; or that convolution, joined with a second one of scaled filters, and the addition
+  // of what is left. There the path through the gradient goes through the second convolution.
+  std::vector<std::vector<WorkUnit>> normalization(NodeId id) const {
+    const Node& n = model_[id];
+    WorkUnit unit = as_it_is(id, false);
+    auto found = product_of_.find(n.inputs[0].node.index());
+    if (found == product_of_.end()) return {{unit}};
+    const Product& p = products_[found->second];
+    if (!counted_.at(p.node.index()) || p.norm != id) return {};
+    WorkUnit first = product_unit(p);
+    // A path through this node comes through the product.
+    for (WorkStep& s : first.steps)
+      s.toward = s.toward == std::vector<int>{0} ? std::vector<int>{0, 1, 2} : std::vector<int>{};
+    WorkUnit both = first;
+    double y = shape_bytes(n.outputs[0].shape());
+    for (WorkStep& s : both.steps) s.flops *= 2, s.bytes += p.joined > 1 ? 0 : y;
+    return {{first, unit}, {both, WorkUnit{{{0, 2 * y, true, {}}}, 1, uneven_[id.index()]}}};
+  }
+
+  // Rows are read; of plain gradient descent the same rows are updated, else the table is.
+  WorkUnit lookup(NodeId id) const {
+    const Node& n = model_[id];
+    double rows =
+        traffic(*n.op, *n.table) - shape_bytes(n.outputs[0].shape()) - shape_bytes(model_.shape(n.inputs[0]).shape());
+    WorkUnit unit{{{0, rows, true, {}}}, 1, {}};
+    if (!reached_[id.index()] || !needs_[id.index()]) return unit;
+    unit.steps.push_back({0, std::min(2 * rows, 4 * shape_bytes(model_.shape(n.inputs[1]).shape())), false, {}});
+    return unit;
+  }
+
+  bool stays(const Node& relu) const {
+    const Node& from = model_[relu.inputs[0].node];
+    if (kept(from)) return true;
+    return from.op->name() == "add" && std::any_of(from.inputs.begin(), from.inputs.end(), [&](ValueRef v) {
+             const Node& n = model_[v.node];
+             return kept(n) || n.op->name() == "relu" || n.op->name() == "batch_norm";
+           });
+  }
+
+  std::vector<std::vector<WorkUnit>> update(NodeId id) const {
+    if (!reached_[id.index()]) return {};
+    if (optimizer_.name == "sgd" && optimizer_.states() == 0 && optimizer_.weight_decay == 0)
+      for (const Pcg::Use& u : uses_[id.index()]) {
+        const std::string& user = model_[u.user].op->name();
+        if (user.starts_with("embedding") || user == "gather" || model_[u.user].op->category() != OpCategory::compute)
+          return {};
+      }
+    double weight = shape_bytes(model_[id].outputs[0].shape());
+    return {{WorkUnit{{{0, (3 + 2 * optimizer_.states()) * weight, true, {}}}, 1, {}}}};
+  }
+
+  const Pcg& model_;
+  const OptimizerSpec& optimizer_;
+  const Names rewritten_, users_;  // kinds of operators in sources of rules
+  const std::vector<bool> needs_;
+  const std::vector<std::vector<Pcg::Use>> uses_;
+  std::vector<Hash> values_;  // by node
+  std::vector<bool> live_, reached_;
+  std::vector<std::vector<std::int64_t>> uneven_;  // by node: sizes of its axes whose parts may differ
+  std::vector<Product> products_;
+  std::map<std::size_t, std::size_t> product_of_;  // by node
+  std::map<std::size_t, bool> counted_;            // by node
+};
+
+}  // namespace
+
+std::vector<WorkItem> necessary_work(const Pcg& model, const OptimizerSpec& optimizer,
+                                     const std::vector<Rule>& users_rules) {
+  return Finder(model, optimizer, users_rules).run();
+}
+
+}  // namespace unity

@@ -1,0 +1,48 @@
+#include "core/search/search_recorder.h"
+
+#include <ctime>
+
+namespace unity {
+namespace {
+
+std::int64_t thread_nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
+
+SearchRecorder::Timer::Timer(std::atomic<std::int64_t>& sum) : sum_(sum), start_(thread_nanoseconds()) {}
+SearchRecorder::Timer::~Timer() { sum_ += thread_nanoseconds() - start_; }
+
+SearchRecorder::SearchRecorder(const std::atomic<bool>* stop, double time_limit)
+    : stop_(stop), time_limit_(time_limit) {}
+
+void SearchRecorder::found(std::int64_t candidates, Picoseconds iteration) {
+  if (!best_.empty() && iteration >= best_.back().iteration) return;
+  best_.push_back({candidates, iteration});
+  best_seconds_.push_back(seconds());
+}
+
+bool SearchRecorder::stopping() {
+  if (!stopped_ && ((stop_ && *stop_) || (time_limit_ > 0 && seconds() >= time_limit_))) stopped_ = true;
+  return stopped_;
+}
+
+double SearchRecorder::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+SearchLog SearchRecorder::log() const {
+  SearchLog log;
+  log.interrupted = stopped_;
+  for (std::size_t r = 0; r < kLeftOutReasons; ++r) log.left_out[r] = left_out_[r];
+  log.best_so_far = best_;
+  log.parts_solved = parts_solved_, log.parts_reused = parts_reused_;
+  log.seconds.best_so_far = best_seconds_;
+  for (std::size_t l = 0; l < kSearchLevels; ++l) log.seconds.level[l] = static_cast<double>(nanoseconds_[l]) * 1e-9;
+  return log;
+}
+
+}  // namespace unity

@@ -1,0 +1,65 @@
+// Writes a search's log (core/plan/search_log.h) while it goes on, and knows when it has to stop early.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "core/plan/search_log.h"
+
+namespace unity {
+
+// Counts may come from several threads; sums do not depend on their order. Complete plans come from one thread at a
+// time, in an order that repeats.
+class SearchRecorder {
+ public:
+  // `stop`: set by whoever wants the search to end; may be null. `time_limit`: seconds, 0 for none.
+  explicit SearchRecorder(const std::atomic<bool>* stop = nullptr, double time_limit = 0);
+
+  void left_out(LeftOut reason, std::int64_t count = 1) {
+    if (count) left_out_[static_cast<std::size_t>(reason)] += count;
+  }
+  void found(std::int64_t candidates, Picoseconds iteration);
+  void part_solved() { ++parts_solved_; }
+  void part_reused() { ++parts_reused_; }
+
+  // Adds the processor time of the calling thread, from here to the end of its life. Not to be nested.
+  class Timer {
+   public:
+    explicit Timer(std::atomic<std::int64_t>& sum);
+    ~Timer();
+    Timer(const Timer&) = delete;
+    Timer& operator=(const Timer&) = delete;
+
+   private:
+    std::atomic<std::int64_t>& sum_;
+    std::int64_t start_;
+  };
+  Timer time(SearchLevel level) { return Timer(nanoseconds_[static_cast<std::size_t>(level)]); }
+  template <class Work>
+  auto timed(SearchLevel level, const Work& work) {
+    Timer timer = time(level);
+    return work();
+  }
+
+  // Whether no further candidate may be scored. Once true, always true: a search that asked was cut short.
+  bool stopping();
+  bool stopped() const { return stopped_; }
+
+  double seconds() const;  // since construction
+  SearchLog log() const;
+
+ private:
+  const std::atomic<bool>* stop_;
+  double time_limit_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::atomic<bool> stopped_{false};
+  std::array<std::atomic<std::int64_t>, kLeftOutReasons> left_out_{};
+  std::array<std::atomic<std::int64_t>, kSearchLevels> nanoseconds_{};
+  std::int64_t parts_solved_ = 0, parts_reused_ = 0;
+  std::vector<BestSoFar> best_;
+  std::vector<double> best_seconds_;
+};
+
+}  // namespace unity

@@ -1,0 +1,198 @@
+// Certificates hold for every plan, and the joint search finds the optimum of small spaces.
+#include <catch2/catch.hpp>
+
+#include "core/graph/builder.h"
+#include "core/models/models.h"
+#include "core/rewrite/instance.h"
+#include "core/search/lower_bound.h"
+#include "core/search/necessary_work.h"
+#include "core/search/random_plan.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
+#include "tests/support/dice.h"
+#include "tests/support/stub_cost_model.h"
+
+namespace unity::test {
+namespace {
+
+Plan found(const Pcg& pcg, const CostModel& cost, const std::string& strategy, int budget) {
+  SearchOptions options;
+  options.strategy = strategy;
+  options.budget = budget;
+  return find_plan({"random", {}}, pcg, cost, options).value();
+}
+
+// Products and activations, up to five operators with the loss.
+Pcg random_graph(std::uint64_t seed) {
+  Dice dice(seed);
+  Builder b("random");
+  auto size = [&] { return std::array<std::int64_t, 3>{48, 384, 3072}[dice.below(3)]; };
+  std::int64_t batch = size();
+  ValueRef x = b.input("x", {batch, size()});
+  for (std::size_t i = 0, layers = 1 + dice.below(2); i < layers; ++i) {
+    std::int64_t width = size();
+    x = b.apply("matmul", {}, {x, b.weight(fmt::format("w{}", i), {b.dims(x)[1], width})});
+    if (dice.below(2)) x = b.apply(dice.below(2) ? "relu" : "gelu", {}, {x});
+  }
+  ValueRef target = b.input("target", b.dims(x));
+  return std::move(b).finish({b.apply("mean_squared_error", {}, {x, target}, "loss")});
+}
+
+double product_flops(const Pcg& pcg) {
+  double sum = 0;
+  for (const Node& n : pcg.nodes())
+    if (n.op->name() == "matmul" || n.op->name() == "conv2d" || n.op->name() == "batch_matmul" ||
+        n.op->name() == "attention")
+      sum += flops(*n.table, full_ranges(*n.table));
+  return sum;
+}
+
+double necessary_flops(const Pcg& pcg) {
+  double sum = 0;
+  for (const WorkItem& item : necessary_work(pcg, {}, {})) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& units : item.alternatives) {
+      double here = 0;
+      for (const WorkUnit& u : units)
+        for (const WorkStep& s : u.steps)
+          if (s.forward) here += s.flops;
+      least = std::min(least, here);
+    }
+    sum += least;
+  }
+  return sum;
+}
+
+// What is behind a rule's results: gelu, through which no rule sees.
+Pcg observed(const Pcg& side) {
+  Pcg pcg = side;
+  std::vector<ValueRef> outputs;
+  for (ValueRef v : side.outputs()) {
+    if (side.shape(v).dtype == DType::i32) continue;
+    outputs.push_back({pcg.try_add(get_operator("gelu"), {}, {v}, {}, "observer").value(), 0});
+  }
+  pcg.set_outputs(outputs);
+  return pcg.without_dead_nodes();
+}
+
+}  // namespace
+
+TEST_CASE("unity finds the optimum of exhaustive search on small random graphs, above the certificate") {
+  const std::vector<std::pair<const char*, int>> machines = {
+      {"summit", 2}, {"dgx-a100", 2}, {"summit", 3}, {"laptop", 2}};
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    INFO("seed " << seed);
+    auto [topology, devices] = machines[seed % machines.size()];
+    SimulatedCostModel cost(load_topology(topology, {1, devices}));
+    Pcg pcg = random_graph(seed);
+    Plan best = found(pcg, cost, "exhaustive", 20000), unity = found(pcg, cost, "unity", 4000);
+    CHECK(unity.prediction.iteration == best.prediction.iteration);
+    CHECK(best.search.lower_bound.count > 0);
+    CHECK(best.search.lower_bound <= best.prediction.iteration);
+  }
+}
+
+TEST_CASE("no strategy finds a plan that is faster than the certificate") {
+  struct Case {
+    ModelSpec model;
+    const char* topology;
+    int nodes, devices;
+  };
+  const std::vector<Case> cases = {{{"mlp-mnist", {{"batch", 96}}}, "summit", 1, 4},
+                                   {{"bert-tiny", {{"batch", 12}}}, "dgx-a100", 1, 4},
+                                   {{"mlp", {{"batch", 384}, {"layers", 4}, {"hidden", 1024}}}, "summit", 2, 12},
+                                   {{"mlp-mnist", {{"batch", 96}}}, "laptop", 1, 4}};
+  for (const Case& c : cases)
+    for (const std::string& strategy : strategy_names()) {
+      if (strategy == "exhaustive") continue;
+      SimulatedCostModel cost(load_topology(c.topology, {c.nodes, c.devices}));
+      SearchOptions options;
+      options.strategy = strategy;
+      options.budget = 120;
+      auto plan = find_plan(c.model, build_model(c.model), cost, options);
+      if (!plan.ok()) continue;  // does not apply
+      INFO(c.model.name << " on " << c.topology << ", " << strategy);
+      CHECK(plan->search.lower_bound.count > 0);
+      CHECK(plan->search.lower_bound <= plan->prediction.iteration);
+    }
+}
+
+TEST_CASE("no random plan is faster than the certificate") {
+  const std::vector<ModelSpec> models = {{"bert-tiny", {{"batch", 12}}},
+                                         {"resnext-50", {{"batch", 24}, {"image", 64}, {"blocks", 1}}},
+                                         {"dlrm", {{"batch", 768}}},
+                                         {"candle-uno", {{"batch", 96}}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 6}));
+  std::mt19937_64 random(7);
+  for (const ModelSpec& spec : models) {
+    Pcg pcg = build_model(spec);
+    Picoseconds bound = lower_bound(pcg, cost, {}).value();
+    for (int i = 0; i < 8; ++i) {
+      State state = random_state(pcg, 6, random);
+      auto program = lower(state.pcg, random_mappings(state.pcg, cost.topology(), random), cost.topology());
+      if (program.ok()) CHECK(bound <= cost.score(*program).iteration);
+    }
+  }
+}
+
+TEST_CASE("no rule of the library makes the necessary products fewer than it computes") {
+  int instances = 0;
+  for (const Rule& rule : rule_library()) {
+    if (!rule.algebraic()) continue;
+    InstanceSampler sampler(rule, {.seed = 3, .serial = true});
+    for (int i = 0; i < 12; ++i) {
+      auto sample = sampler.next();
+      if (!sample) break;
+      if (sample->fault != InstanceFault::none) continue;
+      const Pcg& source = sample->instance.source;
+      if (std::any_of(source.outputs().begin(), source.outputs().end(),
+                      [&](ValueRef v) { return source.shape(v).parallel(); }))
+        continue;
+      INFO(print(rule));
+      CHECK(necessary_flops(observed(sample->instance.source)) <= product_flops(sample->instance.target));
+      ++instances;
+    }
+  }
+  CHECK(instances > 200);
+}
+
+TEST_CASE("the certificate of one product is its FLOPs at the best efficiency, in equal parts") {
+  // Tasks take 1 ns and a picosecond for each FLOP. x [8, 4] w [4, 6]: 2 * 8 * 4 * 6 = 384 FLOPs in the forward pass,
+  // and as many in the gradient of w; too few for the table, whose rate starts at 1e4 FLOPs: so wide as to count.
+  Builder b("one");
+  ValueRef x = b.input("x", {1000, 1000}), w = b.weight("w", {1000, 1000});
+  ValueRef y = b.apply("matmul", {}, {x, w});
+  Pcg pcg = std::move(b).finish({b.apply("mean_squared_error", {}, {y, b.input("t", {1000, 1000})}, "loss")});
+  StubCostModel one(uniform_topology(1)), four(uniform_topology(4));
+  // 2 steps of 2e9 FLOPs, at 1e12 FLOPs a second: 4 ms, and 4 tasks' overheads, of the loss and its gradient, too.
+  CHECK(lower_bound(pcg, one, {})->seconds() == Approx(4e-3).epsilon(1e-3));
+  CHECK(lower_bound(pcg, four, {})->seconds() == Approx(1e-3).epsilon(0.1));
+}
+
+TEST_CASE("products that a sum can share, or that are summed afterwards, are not necessary") {
+  Builder b("shared");
+  ValueRef x = b.input("x", {8, 4});
+  auto product = [&](ValueRef v, const char* name) {
+    return b.apply("matmul", {}, {v, b.weight(name, {b.dims(v)[1], 6})});
+  };
+  ValueRef sum = b.apply("add", {}, {product(x, "w1"), product(x, "w2")});  // x (w1 + w2)
+  ValueRef one = product(b.apply("gelu", {}, {sum}), "w3");                 // 2 * 8 * 6 * 6 FLOPs, read by gelu
+  ValueRef two = product(one, "w4");                                        // or gelu(sum) (w3 w4)
+  ValueRef mean = b.apply("reduce_mean", {Dims{0, 1}}, {two});              // or with the mean of rows
+  CHECK(necessary_flops(std::move(b).finish({b.apply(
+            "add", {}, {mean, b.apply("reduce_mean", {Dims{0, 1}}, {b.apply("gelu", {}, {one})})})})) == 2 * 8 * 6 * 6);
+}
+
+TEST_CASE("exhaustive search refuses what is too large with the number and the limit") {
+  ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  SearchOptions options;
+  options.strategy = "exhaustive";
+  options.budget = 20;
+  auto plan = find_plan(spec, build_model(spec), cost, options);
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().message.find("operators on 4 devices have more than 20 graphs, expected at most so many") !=
+        std::string::npos);
+}
+
+}  // namespace unity::test
