@@ -132,7 +132,7 @@ def case(arguments, folder, number):
                 "devices": devices, "plans": best["candidates"], "optimum": best["iteration_seconds"],
                 "unity": found["iteration_seconds"], "ratio": found["iteration_seconds"] / best["iteration_seconds"],
                 "bound": best["lower_bound_seconds"], "model": model.text(), "draws": draw + 1}
-    return {"case": number, "error": "no draw was small enough"}
+    return {"case": number, "skipped": "none of 40 draws was of that size"}
 
 
 def main():
@@ -150,7 +150,8 @@ def main():
     if arguments.output:
         pathlib.Path(arguments.output).write_text(json.dumps(rows, indent=1))
     failed = [r for r in rows if "error" in r]
-    rows = [r for r in rows if "error" not in r]
+    skipped = sum("skipped" in r for r in rows)
+    rows = [r for r in rows if "ratio" in r]
     for r in failed:
         print(f"case {r['case']}: {r['error']}")
     worse = [r for r in rows if r["ratio"] > 1]
@@ -163,7 +164,7 @@ def main():
     within = sum(r["ratio"] <= 1.01 for r in rows)
     broken = [r["case"] for r in rows if r["bound"] is not None and r["bound"] > min(r["optimum"], r["unity"])]
     faster = [r["case"] for r in rows if r["ratio"] < 1]
-    print(f"{len(rows)} cases: {sum(r['ratio'] <= 1 for r in rows)} equal, {within} within 1%, "
+    print(f"{len(rows)} cases ({skipped} left out: none of 40 draws was of that size): {sum(r['ratio'] <= 1 for r in rows)} equal, {within} within 1%, "
           f"worst {max(r['ratio'] for r in rows):.4f}; faster than the optimum: {faster}; certificates broken: {broken}")
     sys.exit(1 if failed or broken or within < len(rows) else 0)
 
