@@ -13,6 +13,7 @@
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
 #include "core/search/split.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all pairs are then tried
 constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
+constexpr std::size_t kTraded = 4;       // complete plans, of which each is varied to need less memory
 constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
@@ -56,13 +58,15 @@ class JointSearch {
  private:
   SubstitutionOptions level_2() const;
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
-  Result<Outcome> whole_graph();
+  void whole_graph();
   const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
   std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts);
   void whole_plans(const std::vector<Partial>& plans);
   void parts();
   void take(Result<Outcome> other);
+  void keep(Outcome plan);
+  void trade_memory();
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
   Layout end_layout(std::size_t part, const Layout& layout) const {
@@ -78,6 +82,7 @@ class JointSearch {
   std::set<Hash> assembled_;
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
+  std::vector<Outcome> front_;  // complete plans by time and memory, whether they fit or not
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
@@ -253,18 +258,19 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
   return whole;
 }
 
-Result<Outcome> JointSearch::whole_graph() {
+void JointSearch::whole_graph() {
   SubstitutionOptions options = level_2();
   options.budget = in_.options.budget;
   options.whole = !serial_;
   options.keep = 16;
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
-  for (Found& f : result.found)
-    if (fits(f.candidate.score))
-      return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
-  if (result.found.empty()) return fail("strategy unity: no candidate could be lowered");
-  return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
+  if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
+  for (Found& f : result.found) {
+    Outcome complete{std::move(f.candidate), std::move(f.state.steps), result.stopped_because, {}};
+    keep(complete);
+    take(std::move(complete));
+  }
 }
 
 // The fastest plan that fits; of plans that do not fit, the error of the smallest.
@@ -276,10 +282,34 @@ void JointSearch::take(Result<Outcome> other) {
   if (!fits(other->candidate.score)) {
     Bytes needs = other->candidate.score.peak();
     if (!best_.ok() && needs < smallest_)
-      best_ = does_not_fit("unity", other->candidate, in_.evaluator), smallest_ = needs;
+      best_ = does_not_fit("unity", other->candidate, in_.evaluator, "the smallest plan found"), smallest_ = needs;
     return;
   }
   if (!best_.ok() || other->candidate.score.iteration < best_->candidate.score.iteration) best_ = std::move(other);
+}
+
+void JointSearch::keep(Outcome plan) {
+  if (serial_) return;
+  front_.push_back(std::move(plan));
+  keep_front(front_);
+}
+
+// Plans that are faster than the best one that fits, made to fit; with `pareto`, all of them.
+void JointSearch::trade_memory() {
+  bool pareto = in_.options.pareto;
+  std::vector<Outcome> plans = front_;
+  if (plans.size() > kTraded && !pareto) plans.erase(plans.begin() + kTraded, plans.end() - 1);
+  for (Outcome& plan : plans) {
+    bool slower = best_.ok() && plan.candidate.score.iteration >= best_->candidate.score.iteration;
+    if ((slower && !pareto) || in_.evaluator.stopping()) continue;
+    if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
+    for (Outcome& variant : memory_tradeoffs(plan, in_)) {
+      in_.evaluator.found(variant.candidate.score);
+      keep(variant);
+      take(std::move(variant));
+    }
+  }
+  if (pareto && best_.ok()) best_->front = front_;
 }
 
 // Scores what the parts' solutions make together, each graph once.
@@ -302,7 +332,9 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
       continue;
     }
     if (!serial_) in_.evaluator.found(candidate->score);
-    take(Outcome{std::move(*candidate), std::move(state->steps), {}});
+    Outcome complete{std::move(*candidate), std::move(state->steps), {}, {}};
+    keep(complete);
+    take(std::move(complete));
   }
 }
 
@@ -358,7 +390,7 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   std::string why;
   if (parts_.size() == 1) {
-    take(whole_graph());
+    whole_graph();
     if (best_.ok()) why = best_->stopped_because;
   } else {
     parts();
@@ -366,7 +398,12 @@ Result<Outcome> JointSearch::run() {
               ? fmt::format("budget of {} candidates", in_.options.budget)
               : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
   }
+  if (data && data->ok()) keep(**data);
   if (data) take(std::move(*data));
+  if (!serial_) {
+    progress("memory for time", 0.9);
+    trade_memory();
+  }
   if (best_.ok() && !why.empty()) best_->stopped_because = why;
   progress("done", 1);
   return std::move(best_);
