@@ -28,7 +28,6 @@ namespace {
 
 constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all pairs are then tried
 constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
-constexpr std::size_t kTraded = 4;       // complete plans, of which each is varied to need less memory
 constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
@@ -294,16 +293,18 @@ void JointSearch::keep(Outcome plan) {
   keep_front(front_);
 }
 
-// Plans that are faster than the best one that fits, made to fit; with `pareto`, all of them.
+// Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
+// than the best one that does; with `pareto`, all plans are varied.
 void JointSearch::trade_memory() {
   bool pareto = in_.options.pareto;
   std::vector<Outcome> plans = front_;
-  if (plans.size() > kTraded && !pareto) plans.erase(plans.begin() + kTraded, plans.end() - 1);
-  for (Outcome& plan : plans) {
-    bool slower = best_.ok() && plan.candidate.score.iteration >= best_->candidate.score.iteration;
-    if ((slower && !pareto) || in_.evaluator.stopping()) continue;
+  for (std::size_t i = 0; i < plans.size() && !in_.evaluator.stopping(); ++i) {
+    Outcome& plan = plans[i];
+    bool slower = best_.ok() && plan.candidate.score.iteration > best_->candidate.score.iteration;
+    if (slower && !pareto && i > 0) continue;
+    bool enough = fits(plan.candidate.score) && !pareto;
     if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
-    for (Outcome& variant : memory_tradeoffs(plan, in_)) {
+    for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
       in_.evaluator.found(variant.candidate.score);
       keep(variant);
       take(std::move(variant));

@@ -16,7 +16,8 @@ struct Variant {
 };
 
 // The plan itself comes first.
-std::vector<Variant> variants(const SearchOptions& options) {
+std::vector<Variant> variants(const SearchOptions& options, Tradeoffs which) {
+  if (which == Tradeoffs::stored_parts) return {{false, 1, options.schedule}, {true, 1, options.schedule}};
   std::vector<std::vector<std::string>> remats = {options.schedule.remat};
   if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
   std::vector<Offload> offloads = {options.schedule.offload};
@@ -102,8 +103,8 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
   return result;
 }
 
-std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input) {
-  std::vector<Variant> tried = variants(input.options);
+std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
+  std::vector<Variant> tried = variants(input.options, which);
   std::vector<std::optional<Outcome>> scored(tried.size());
   scored[0] = plan;
   parallel_for(tried.size() - 1, input.options.jobs, [&](std::size_t i) {

@@ -20,9 +20,12 @@ namespace unity {
 // Every replicated weight whose replicas can each hold an equal part of it stored so, and gathered where it is used.
 Result<Pcg> with_stored_parts(const Pcg& pcg);
 
+// What may be faster, too: updates of stored parts take a share of the time, gradients as many bytes as before.
+enum class Tradeoffs : std::uint8_t { stored_parts, all };
+
 // The plan itself and its variants, as far as they can be lowered, on the front of (time, peak memory), fastest first.
 // What the options of the search fix (rematerialisation, offload) stays as it is.
-std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input);
+std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which);
 
 // Keeps the plans that no other beats in both time and peak memory, fastest first.
 void keep_front(std::vector<Outcome>& plans);

@@ -117,7 +117,7 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   }
   if (!evaluator.fits(found->candidate.score)) return does_not_fit(options.strategy, found->candidate, evaluator);
   std::vector<Outcome> front = std::move(found->front);
-  if (options.pareto && front.empty()) front = memory_tradeoffs(*found, input);
+  if (options.pareto && front.empty()) front = memory_tradeoffs(*found, input, Tradeoffs::all);
   std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
   if (front.empty()) front.push_back(std::move(*found));
   std::vector<Plan> plans;
