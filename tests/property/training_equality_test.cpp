@@ -80,7 +80,8 @@ TEST_CASE("digits train alike under every plan of the front of time and memory")
   int plans = 0, offloaded = 0, stored_parts = 0;
   for (int devices : {2, 3}) {
     SimulatedCostModel cost(load_topology("laptop", {1, devices}));
-    for (const Plan& plan : find_plans(spec, build_model(spec), cost, options).value()) {
+    std::vector<Plan> front = find_plans(spec, build_model(spec), cost, options).value();
+    for (const Plan& plan : front) {
       Lowered programs = {
           lower(plan.pcg, plan.mappings, cost.topology(), {true, plan.optimizer, plan.schedule}).value(), {}};
       TrainOptions train_options;
