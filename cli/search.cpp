@@ -1,4 +1,6 @@
 // unity search: the plan that a strategy finds.
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
@@ -10,6 +12,8 @@
 #include "cli/plan_summary.h"
 #include "cli/search_log_text.h"
 #include "cli/search_options.h"
+#include "cli/table.h"
+#include "core/base/text.h"
 
 namespace unity::cli {
 namespace {
@@ -19,8 +23,46 @@ struct Options {
   MachineOptions machine;
   SearchSettings settings;
   std::string strategy = "unity", output;
-  bool pipeline = false, json = false;
+  bool pipeline = false, pareto = false, json = false;
 };
+
+// FILE, FILE-2, FILE-3 (before the ending): of the plans of a front.
+std::string numbered(const std::string& path, std::size_t i) {
+  if (i == 0) return path;
+  std::filesystem::path p(path);
+  return p.replace_filename(fmt::format("{}-{}{}", p.stem().string(), i + 1, p.extension().string())).string();
+}
+
+// What a plan does for its memory.
+std::string memory_ways(const Plan& plan) {
+  std::vector<std::string> ways;
+  for (const DerivationStep& step : plan.derivation) {
+    if (step.rule == "gather_stored_parts") ways.emplace_back("weights stored in parts");
+    if (step.rule == "micro_batches") ways.push_back(fmt::format("{} micro-batches", step.degree));
+  }
+  ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
+  if (!plan.schedule.remat.empty()) ways.push_back("computed again: " + join(plan.schedule.remat));
+  if (plan.schedule.offload != Offload::none)
+    ways.push_back(fmt::format("offloaded: {}", to_string(plan.schedule.offload)));
+  return join(ways);
+}
+
+void print_front(const std::vector<Plan>& plans, const Options& o) {
+  Table table({"iteration", "peak memory", "communication", "for memory", "plan"});
+  nlohmann::ordered_json front = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    std::string path = o.output.empty() ? "" : numbered(o.output, i);
+    const Prediction& p = plans[i].prediction;
+    table.add(
+        {to_string(p.iteration), to_string(p.peak_memory), to_string(p.communicated), memory_ways(plans[i]), path});
+    front.push_back(plan_summary(plans[i], path));
+    front.back()["for_memory"] = memory_ways(plans[i]);
+  }
+  if (o.json)
+    fmt::print("{}\n", nlohmann::ordered_json({{"front", std::move(front)}}).dump(2));
+  else
+    table.print();
+}
 
 void search(const Options& o) {
   if (o.pipeline)
@@ -29,25 +71,28 @@ void search(const Options& o) {
   require_writable(o.output);
   SimulatedCostModel cost(o.machine.load());
   SearchOptions options = o.settings.options(o.strategy, o.model.model);
-  Result<Plan> found = [&] {
+  options.pareto = o.pareto;
+  Result<std::vector<Plan>> plans = [&] {
     Interruption interruption;
     options.stop = &interruption.requested();
-    Result<Plan> plan = search_plan(o.model, o.machine.topology, cost, options);
-    if (!plan.ok() && interruption.requested()) throw std::runtime_error(plan.error().message);
-    return plan;
+    Result<std::vector<Plan>> front = search_plans(o.model, o.machine.topology, cost, options);
+    if (!front.ok() && interruption.requested()) throw std::runtime_error(front.error().message);
+    return front;
   }();
-  if (!found.ok()) throw_input_error("{}", found.error().message);
-  if (!o.output.empty()) save_plan(*found, o.output);
+  if (!plans.ok()) throw_input_error("{}", plans.error().message);
+  for (std::size_t i = 0; i < plans->size() && !o.output.empty(); ++i) save_plan((*plans)[i], numbered(o.output, i));
+  if (o.pareto) return print_front(*plans, o);
+  const Plan& found = plans->front();
   if (o.json) {
-    nlohmann::ordered_json summary = plan_summary(*found, o.output);
-    summary["search_log"] = search_log_json(found->search.log);
+    nlohmann::ordered_json summary = plan_summary(found, o.output);
+    summary["search_log"] = search_log_json(found.search.log);
     fmt::print("{}\n", summary.dump(2));
     return;
   }
-  plan_table({*found}).print();
-  fmt::print("\nstopped: {}\n", found->search.stopped_because);
-  fmt::print("{}\n", certificate_text(*found));
-  for (const std::string& line : search_log_lines(*found)) fmt::print("{}\n", line);
+  plan_table({found}).print();
+  fmt::print("\nstopped: {}\n", found.search.stopped_because);
+  fmt::print("{}\n", certificate_text(found));
+  for (const std::string& line : search_log_lines(found)) fmt::print("{}\n", line);
   if (!o.output.empty()) fmt::print("plan written to {}; unity explain {} puts it in words\n", o.output, o.output);
 }
 
@@ -66,6 +111,10 @@ void add_search(CLI::App& app) {
   command->add_option("--strategy", o->strategy, "A name of 'unity list strategies'")->capture_default_str();
   o->settings.add(*command);
   command->add_flag("--pipeline", o->pipeline, "Search pipeline stages, too");
+  command->add_flag(
+      "--pareto", o->pareto,
+      "Give all plans among which time and memory are a choice, the fastest first; with -o FILE.json also "
+      "FILE-2.json, FILE-3.json, ..");
   command->add_option("-o,--output", o->output, "Write the plan to a file");
   add_json(*command, o->json);
   command->callback([o] { search(*o); });

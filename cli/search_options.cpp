@@ -97,8 +97,8 @@ std::vector<std::string> split_list(const std::string& option, const std::string
   return names;
 }
 
-Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_name, const CostModel& cost,
-                         const SearchOptions& options) {
+Result<std::vector<Plan>> search_plans(const ModelOptions& model, const std::string& topology_name,
+                                       const CostModel& cost, const SearchOptions& options) {
   ModelSpec spec = model.spec(static_cast<int>(cost.topology().device_count()));
   Pcg pcg = build_model(spec);
   Progress bar(fmt::format("{} {}", options.strategy, spec.name));
@@ -107,9 +107,15 @@ Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_
     bar.update(static_cast<std::int64_t>(p.fraction * 1000), 1000,
                fmt::format("{} candidates, {}", p.candidates, p.stage));
   };
-  auto plan = find_plan(spec, pcg, cost, with_progress);
-  if (plan.ok()) plan->topology = topology_name;
-  return plan;
+  std::vector<Plan> plans = UNITY_TRY(find_plans(spec, pcg, cost, with_progress));
+  for (Plan& plan : plans) plan.topology = topology_name;
+  return plans;
+}
+
+Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_name, const CostModel& cost,
+                         const SearchOptions& options) {
+  std::vector<Plan> plans = UNITY_TRY(search_plans(model, topology_name, cost, options));
+  return std::move(plans.front());
 }
 
 std::map<std::string, std::int64_t> input_bounds(const Pcg& pcg) {

@@ -40,6 +40,9 @@ struct SearchSettings {
 std::vector<std::string> split_list(const std::string& option, const std::string& text);
 
 // Builds the model for the cost model's machine and searches, with a progress bar.
+// With options.pareto: the front of time and memory, the fastest first.
+Result<std::vector<Plan>> search_plans(const ModelOptions& model, const std::string& topology_name,
+                                       const CostModel& cost, const SearchOptions& options);
 Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_name, const CostModel& cost,
                          const SearchOptions& options);
 

@@ -106,7 +106,8 @@ class Attempt {
   // ---- Logical shapes, in a graph without parallelism
 
   Dims fit(std::size_t v, Dims dims, ConditionFacts::Known& known) {
-    return facts_.fit(v, std::move(dims), known, [this] { return size(); }, alike_);
+    return facts_.fit(
+        v, std::move(dims), known, [this] { return size(); }, alike_);
   }
 
   void add_leaf(std::size_t v, const Shape& shape) {

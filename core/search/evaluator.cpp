@@ -62,27 +62,40 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
       mapping_(cost, options.cache),
       record_(options.stop, options.time_limit) {}
 
-Result<Candidate> Evaluator::evaluate(Pcg pcg) {
+Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_); }
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg, const Schedule& schedule) {
+  LowerOptions lower = lower_;
+  lower.schedule = schedule;
+  return evaluate(std::move(pcg), lower);
+}
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
+  return evaluate(std::move(pcg), std::move(mappings), lower_);
+}
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower) {
   if (!options_.mapping_dp) {
     std::vector<MachineMapping> natural = natural_mappings(pcg);
-    return evaluate(std::move(pcg), std::move(natural));
+    return evaluate(std::move(pcg), std::move(natural), lower);
   }
-  if (stopping()) return evaluate(std::move(pcg), {});
+  if (stopping()) return evaluate(std::move(pcg), {}, lower);
   Result<MappingResult> mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
   if (!mapping.ok()) {
     record_.left_out(LeftOut::not_runnable);
     return mapping.error();
   }
-  return evaluate(std::move(pcg), std::move(mapping->mappings));
+  return evaluate(std::move(pcg), std::move(mapping->mappings), lower);
 }
 
-Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
+Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings,
+                                      const LowerOptions& lower_options) {
   if (stopping()) {
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }
   Result<Program> program =
-      record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), lower_); });
+      record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), lower_options); });
   if (!program.ok()) {
     record_.left_out(LeftOut::not_runnable);
     return program.error();
@@ -90,7 +103,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   ++scored_;
   auto timer = record_.time(SearchLevel::simulation);
   Score score = cost_.score(*program);
-  return Candidate{std::move(pcg), std::move(mappings), std::move(score), memory_use(*program)};
+  return Candidate{std::move(pcg), std::move(mappings), lower_options.schedule, std::move(score), memory_use(*program)};
 }
 
 void Evaluator::found(const Score& score, std::int64_t candidates) {

@@ -23,6 +23,7 @@ MemoryUse memory_use(const Program& program);
 struct Candidate {
   Pcg pcg;
   std::vector<MachineMapping> mappings;
+  Schedule schedule;
   Score score;
   MemoryUse memory;
 };
@@ -42,6 +43,7 @@ class Evaluator {
   // Error when a mapping or lowering does not exist (more tasks than devices), or the search has to stop.
   Result<Candidate> evaluate(Pcg pcg);
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings);  // with mappings given
+  Result<Candidate> evaluate(Pcg pcg, const Schedule& schedule);              // another schedule than the search's
   const MappingSearch& mapping_search() const { return mapping_; }
 
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
@@ -57,6 +59,9 @@ class Evaluator {
   bool stopping() { return record_.stopping(); }
 
  private:
+  Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower);
+  Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower);
+
   const CostModel& cost_;
   LowerOptions lower_;
   Bytes memory_limit_;

@@ -14,6 +14,7 @@
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
 #include "core/search/split.h"
@@ -61,7 +62,7 @@ class JointSearch {
  private:
   SubstitutionOptions level_2() const;
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
-  Result<Outcome> whole_graph();
+  void whole_graph();
   void improve_mappings(std::vector<Found>& found);
   const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
@@ -69,6 +70,8 @@ class JointSearch {
   void whole_plans(const std::vector<Partial>& plans);
   void parts();
   void take(Result<Outcome> other);
+  void keep(Outcome plan);
+  void trade_memory();
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
   Layout end_layout(std::size_t part, const Layout& layout) const {
@@ -84,6 +87,7 @@ class JointSearch {
   std::set<Hash> assembled_;
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
+  std::vector<Outcome> front_;  // complete plans by time and memory, whether they fit or not
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
@@ -259,7 +263,7 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
   return whole;
 }
 
-Result<Outcome> JointSearch::whole_graph() {
+void JointSearch::whole_graph() {
   SubstitutionOptions options = level_2();
   options.budget = in_.options.budget;
   options.whole = !serial_;
@@ -270,11 +274,12 @@ Result<Outcome> JointSearch::whole_graph() {
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
-  for (Found& f : result.found)
-    if (fits(f.candidate.score))
-      return Outcome{std::move(f.candidate), std::move(f.state.steps), result.stopped_because};
-  if (result.found.empty()) return fail("strategy unity: no candidate could be lowered");
-  return does_not_fit("unity", result.found.back().candidate, in_.evaluator);
+  if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
+  for (Found& f : result.found) {
+    Outcome complete{std::move(f.candidate), std::move(f.state.steps), result.stopped_because, {}};
+    keep(complete);
+    take(std::move(complete));
+  }
 }
 
 // The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
@@ -314,10 +319,36 @@ void JointSearch::take(Result<Outcome> other) {
   if (!fits(other->candidate.score)) {
     Bytes needs = other->candidate.score.peak();
     if (!best_.ok() && needs < smallest_)
-      best_ = does_not_fit("unity", other->candidate, in_.evaluator), smallest_ = needs;
+      best_ = does_not_fit("unity", other->candidate, in_.evaluator, "the smallest plan found"), smallest_ = needs;
     return;
   }
   if (!best_.ok() || other->candidate.score.iteration < best_->candidate.score.iteration) best_ = std::move(other);
+}
+
+void JointSearch::keep(Outcome plan) {
+  if (serial_) return;
+  front_.push_back(std::move(plan));
+  keep_front(front_);
+}
+
+// Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
+// than the best one that does; with `pareto`, all plans are varied.
+void JointSearch::trade_memory() {
+  bool pareto = in_.options.pareto;
+  std::vector<Outcome> plans = front_;
+  for (std::size_t i = 0; i < plans.size() && !in_.evaluator.stopping(); ++i) {
+    Outcome& plan = plans[i];
+    bool slower = best_.ok() && plan.candidate.score.iteration > best_->candidate.score.iteration;
+    if (slower && !pareto && i > 0) continue;
+    bool enough = fits(plan.candidate.score) && !pareto;
+    if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
+    for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
+      in_.evaluator.found(variant.candidate.score);
+      keep(variant);
+      take(std::move(variant));
+    }
+  }
+  if (pareto && best_.ok()) best_->front = front_;
 }
 
 // Scores what the parts' solutions make together, each graph once.
@@ -340,7 +371,9 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
       continue;
     }
     if (!serial_) in_.evaluator.found(candidate->score);
-    take(Outcome{std::move(*candidate), std::move(state->steps), {}});
+    Outcome complete{std::move(*candidate), std::move(state->steps), {}, {}};
+    keep(complete);
+    take(std::move(complete));
   }
 }
 
@@ -396,7 +429,7 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   std::string why;
   if (parts_.size() == 1) {
-    take(whole_graph());
+    whole_graph();
     if (best_.ok()) why = best_->stopped_because;
   } else {
     parts();
@@ -404,11 +437,19 @@ Result<Outcome> JointSearch::run() {
               ? fmt::format("budget of {} candidates", in_.options.budget)
               : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
   }
+  if (data && data->ok()) keep(**data);
   if (data) take(std::move(*data));
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
   bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping())
-    if (Result<Outcome> plan = expert(in_); plan.ok()) take(std::move(plan));
+    if (Result<Outcome> plan = expert(in_); plan.ok()) {
+      keep(*plan);
+      take(std::move(plan));
+    }
+  if (!serial_) {
+    progress("memory for time", 0.9);
+    trade_memory();
+  }
   if (best_.ok() && !why.empty()) best_->stopped_because = why;
   progress("done", 1);
   return std::move(best_);

@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/search/lower_bound.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/strategy.h"
 
@@ -43,40 +44,40 @@ std::vector<std::string> strategy_names() {
   return names;
 }
 
-Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator) {
+Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator,
+                   const std::string& plan) {
   std::size_t fullest = 0;
   for (std::size_t d = 0; d < candidate.score.peak_memory.size(); ++d)
     if (candidate.score.peak_memory[d] > candidate.score.peak_memory[fullest]) fullest = d;
   DeviceId device(static_cast<std::int64_t>(fullest));
-  return fail("strategy {}: the plan needs {} on {}, which has {}", strategy, to_string(candidate.score.peak()),
+  return fail("strategy {}: {} needs {} on {}, which has {}", strategy, plan, to_string(candidate.score.peak()),
               evaluator.cost().topology().device(device).name, to_string(evaluator.memory_of(device)));
 }
 
-Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel& cost, const SearchOptions& options) {
+namespace {
+
+std::string stop_reason(const SearchOptions& options) {
+  return options.stop && *options.stop ? "interrupted" : fmt::format("time limit of {:g} s", options.time_limit);
+}
+
+void check_options(const SearchOptions& options) {
   if (options.budget < 1) throw_input_error("budget is {}, expected at least 1 candidate", options.budget);
   if (!(options.time_limit >= 0)) throw_input_error("time limit is {}, expected at least 0 s", options.time_limit);
   if (!(options.alpha >= 1)) throw_input_error("alpha is {}, expected at least 1", options.alpha);
   for (const std::string& kind : options.parallelism)
     if (std::find(parallelism_kinds().begin(), parallelism_kinds().end(), kind) == parallelism_kinds().end())
       throw_input_error("parallelism '{}' is not known{}", kind, suggestion(kind, parallelism_kinds()));
-  const Entry* entry = nullptr;
+}
+
+Strategy strategy_of(const SearchOptions& options) {
   for (const Entry& e : entries())
-    if (e.info.name == options.strategy) entry = &e;
-  if (!entry)
-    throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
-  const Topology& topology = cost.topology();
-  Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit,
-                      {options.mapping_dp, options.cache, options.stop, options.time_limit});
-  Result<Outcome> found = entry->run({model, evaluator, options, static_cast<int>(topology.device_count())});
-  SearchRecorder& record = evaluator.record();
-  std::string stopped =
-      options.stop && *options.stop ? "interrupted" : fmt::format("time limit of {:g} s", options.time_limit);
-  if (!found.ok()) {
-    if (record.stopped()) return fail("strategy {}: {} before a plan was found", options.strategy, stopped);
-    return found.error();
-  }
-  Outcome outcome = std::move(*found);
-  if (!evaluator.fits(outcome.candidate.score)) return does_not_fit(options.strategy, outcome.candidate, evaluator);
+    if (e.info.name == options.strategy) return e.run;
+  throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
+}
+
+Plan make_plan(const ModelSpec& spec, Evaluator& evaluator, const SearchOptions& options, Picoseconds bound,
+               Outcome outcome) {
+  const Topology& topology = evaluator.cost().topology();
   Plan plan;
   plan.model = spec;
   plan.topology = topology.name;
@@ -87,18 +88,49 @@ Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel&
   plan.pcg = std::move(outcome.candidate.pcg);
   plan.mappings = std::move(outcome.candidate.mappings);
   plan.optimizer = options.optimizer;
-  plan.schedule = options.schedule;
+  plan.schedule = outcome.candidate.schedule;
   plan.derivation = std::move(outcome.derivation);
+  SearchRecorder& record = evaluator.record();
   SearchLog log = record.log();
   if (log.best_so_far.empty()) {  // strategies that have but one plan
     evaluator.found(outcome.candidate.score);
     log = record.log();
   }
-  plan.search = {options.strategy, log.interrupted ? stopped : outcome.stopped_because,       evaluator.scored(),
-                 record.seconds(), lower_bound(model, cost, options).value_or(Picoseconds{}), std::move(log)};
+  std::string why = log.interrupted ? stop_reason(options) : outcome.stopped_because;
+  plan.search = {options.strategy, std::move(why), evaluator.scored(), record.seconds(), bound, std::move(log)};
   plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
                      outcome.candidate.score.communicated};
   return plan;
+}
+
+}  // namespace
+
+Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, const CostModel& cost,
+                                     const SearchOptions& options) {
+  check_options(options);
+  Strategy strategy = strategy_of(options);
+  Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit,
+                      {options.mapping_dp, options.cache, options.stop, options.time_limit});
+  StrategyInput input{model, evaluator, options, static_cast<int>(cost.topology().device_count())};
+  Result<Outcome> found = strategy(input);
+  if (!found.ok()) {
+    if (!evaluator.record().stopped()) return found.error();
+    return fail("strategy {}: {} before a plan was found", options.strategy, stop_reason(options));
+  }
+  if (!evaluator.fits(found->candidate.score)) return does_not_fit(options.strategy, found->candidate, evaluator);
+  std::vector<Outcome> front = std::move(found->front);
+  if (options.pareto && front.empty()) front = memory_tradeoffs(*found, input, Tradeoffs::all);
+  std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
+  if (front.empty()) front.push_back(std::move(*found));
+  std::vector<Plan> plans;
+  Picoseconds bound = lower_bound(model, cost, options).value_or(Picoseconds{});
+  for (Outcome& outcome : front) plans.push_back(make_plan(spec, evaluator, options, bound, std::move(outcome)));
+  return plans;
+}
+
+Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel& cost, const SearchOptions& options) {
+  std::vector<Plan> plans = UNITY_TRY(find_plans(spec, model, cost, options));
+  return std::move(plans.front());
 }
 
 }  // namespace unity

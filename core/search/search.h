@@ -33,6 +33,7 @@ struct SearchOptions {
   int stages = 0, parts = 0, micro_batches = 0;  // strategy pipeline: stages, parts of the graph in each; 0: tried
   std::vector<std::string> parallelism;  // allowed kinds: data, model, reduction, head, spatial, pipeline; empty: all
   std::vector<Rule> rules;               // that rewrite the graph besides the library's: proved ones of the user's
+  bool pareto = false;                   // look for plans that need less memory, too, though the fastest one fits
   // What can be left out, to see what it is worth (the paper's Table 2).
   bool splitting = true;   // level 1; without it, the whole graph is one part
   bool algebra = true;     // rewriting by rules, in level 2
@@ -47,6 +48,11 @@ struct SearchOptions {
 // options out of range.
 Result<Plan> find_plan(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost,
                        const SearchOptions& options);
+
+// With SearchOptions::pareto, the plans among which time and memory are a choice: each fits, and no other is both as
+// fast and as small; the fastest first, which is what find_plan gives. Without, that one alone. Errors as there.
+Result<std::vector<Plan>> find_plans(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost,
+                                     const SearchOptions& options);
 
 struct StrategyInfo {
   std::string name;

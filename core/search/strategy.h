@@ -17,11 +17,13 @@ struct Outcome {
   Candidate candidate;
   std::vector<DerivationStep> derivation;
   std::string stopped_because;
+  std::vector<Outcome> front;  // with SearchOptions::pareto: complete plans, whether they fit or not
 };
 
 using Strategy = Result<Outcome> (*)(const StrategyInput&);
 
-// An error that says what the plan needs and what the devices have.
-Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator);
+// An error that says what the plan needs and what the devices have. `plan`: "the plan", "the smallest plan found".
+Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator,
+                   const std::string& plan = "the plan");
 
 }  // namespace unity

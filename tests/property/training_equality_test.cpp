@@ -69,3 +69,34 @@ TEST_CASE("digits train alike under every strategy on 1, 2, 3 and 4 devices, to 
     }
   CHECK(compared == 34);  // nine strategies on four numbers of devices, but expert on 1 and 3
 }
+
+TEST_CASE("digits train alike under every plan of the front of time and memory") {
+  ModelSpec spec{"mlp-tiny", {{"batch", kBatch}}};
+  SearchOptions options;
+  options.optimizer = {.name = "adam", .learning_rate = 1e-3};
+  options.strategy = "data-parallel";  // whose weights have replicas
+  options.pareto = true;
+  TrainResult exact = run(lowered("data-parallel", 1), Precision::f64, 20);
+  int plans = 0, offloaded = 0, stored_parts = 0;
+  for (int devices : {2, 3}) {
+    SimulatedCostModel cost(load_topology("laptop", {1, devices}));
+    std::vector<Plan> front = find_plans(spec, build_model(spec), cost, options).value();
+    for (const Plan& plan : front) {
+      Lowered programs = {
+          lower(plan.pcg, plan.mappings, cost.topology(), {true, plan.optimizer, plan.schedule}).value(), {}};
+      TrainOptions train_options;
+      train_options.data = "digits";
+      train_options.executor.precision = Precision::f64;
+      train_options.steps = 20;
+      TrainResult found = train(programs.training, nullptr, train_options);
+      INFO(devices << " devices, " << in_words(plan.schedule));
+      CHECK(largest_relative_difference(found.losses, exact.losses) <= 1e-9);
+      ++plans;
+      offloaded += plan.schedule.offload != Offload::none;
+      for (const DerivationStep& step : plan.derivation) stored_parts += step.rule == "gather_stored_parts";
+    }
+  }
+  CHECK(plans >= 4);
+  CHECK(offloaded > 0);
+  CHECK(stored_parts > 0);
+}

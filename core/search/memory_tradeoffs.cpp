@@ -1,0 +1,126 @@
+#include "core/search/memory_tradeoffs.h"
+
+#include <algorithm>
+
+#include "core/base/parallel.h"
+#include "core/search/pareto.h"
+#include "core/search/pipeline_stages.h"
+
+namespace unity {
+namespace {
+
+struct Variant {
+  bool stored_parts = false;
+  int micro_batches = 1;
+  Schedule schedule;
+};
+
+// The plan itself comes first.
+std::vector<Variant> variants(const SearchOptions& options, Tradeoffs which) {
+  if (which == Tradeoffs::stored_parts) return {{false, 1, options.schedule}, {true, 1, options.schedule}};
+  std::vector<std::vector<std::string>> remats = {options.schedule.remat};
+  if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
+  std::vector<Offload> offloads = {options.schedule.offload};
+  if (offloads[0] == Offload::none)
+    offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});
+  std::vector<Variant> all;
+  for (Offload offload : offloads)
+    for (bool parts : {false, true})
+      for (int micro_batches : {1, 2, 4, 8})
+        for (const std::vector<std::string>& remat : remats) {
+          Variant v{parts, micro_batches, options.schedule};
+          v.schedule.remat = remat;
+          v.schedule.offload = offload;
+          all.push_back(std::move(v));
+        }
+  return all;
+}
+
+// The weight that a chain of partitions, each used once, leads to from `value`; else none.
+std::optional<NodeId> stored_weight(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses, ValueRef value) {
+  while (uses[value.node.index()].size() == 1) {
+    const Node& n = pcg[value.node];
+    if (n.op->name() == "weight") return value.node;
+    if (n.op->name() != "partition") return std::nullopt;
+    value = n.inputs[0];
+  }
+  return std::nullopt;
+}
+
+// The dimension whose parts `degree` divides; -1: none.
+std::int64_t dimension_for(const ParallelShape& shape, std::int64_t degree) {
+  for (std::size_t d = 0; d < shape.dims.size(); ++d)
+    if (shape.dims[d].size % (shape.dims[d].degree * degree) == 0) return static_cast<std::int64_t>(d);
+  return -1;
+}
+
+Result<Outcome> apply(const Outcome& plan, const Variant& v, const StrategyInput& input) {
+  Pcg pcg = plan.candidate.pcg;
+  std::vector<DerivationStep> steps = plan.derivation;
+  if (v.stored_parts) {
+    pcg = UNITY_TRY(with_stored_parts(pcg));
+    steps.push_back({"gather_stored_parts", "all replicated weights", 0, 0});
+  }
+  if (v.micro_batches > 1) {
+    pcg = UNITY_TRY(with_micro_batches(pcg, v.micro_batches));
+    steps.push_back({"micro_batches", "the whole model", v.micro_batches, 0});
+  }
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), v.schedule));
+  return Outcome{std::move(candidate), std::move(steps), plan.stopped_because, {}};
+}
+
+}  // namespace
+
+Result<Pcg> with_stored_parts(const Pcg& pcg) {
+  static const Operator &partition = get_operator("partition"), &combine = get_operator("combine");
+  std::vector<std::vector<Pcg::Use>> uses = pcg.uses();
+  Pcg result;
+  result.set_name(pcg.name());
+  std::vector<std::vector<ValueRef>> moved(pcg.size());
+  bool any = false;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    std::vector<ValueRef> inputs;
+    for (ValueRef v : n.inputs) inputs.push_back(moved[v.node.index()][static_cast<std::size_t>(v.output)]);
+    if (n.op->name() == "replicate")
+      if (auto weight = stored_weight(pcg, uses, n.inputs[0])) {
+        std::int64_t copies = int_attribute(n.attributes, 0);
+        std::int64_t dim = dimension_for(pcg.shape(n.inputs[0]), copies);
+        if (dim >= 0) {
+          const Node& leaf = pcg[*weight];
+          NodeId part = UNITY_TRY(result.try_add(partition, {dim, copies}, {inputs[0]}, leaf.origin, leaf.name));
+          inputs[0] = {UNITY_TRY(result.try_add(combine, {dim, copies}, {{part, 0}}, leaf.origin, leaf.name)), 0};
+          any = true;
+        }
+      }
+    NodeId id = UNITY_TRY(result.try_add(*n.op, n.attributes, std::move(inputs), n.origin, n.name));
+    for (std::size_t o = 0; o < n.outputs.size(); ++o) moved[i].push_back({id, static_cast<int>(o)});
+  }
+  if (!any) return fail("no weight has replicas that could each store a part of it");
+  std::vector<ValueRef> outputs;
+  for (ValueRef v : pcg.outputs()) outputs.push_back(moved[v.node.index()][static_cast<std::size_t>(v.output)]);
+  result.set_outputs(std::move(outputs));
+  return result;
+}
+
+std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
+  std::vector<Variant> tried = variants(input.options, which);
+  std::vector<std::optional<Outcome>> scored(tried.size());
+  scored[0] = plan;
+  parallel_for(tried.size() - 1, input.options.jobs, [&](std::size_t i) {
+    if (auto variant = apply(plan, tried[i + 1], input); variant.ok()) scored[i + 1] = std::move(*variant);
+  });
+  std::vector<Outcome> plans;
+  for (std::optional<Outcome>& s : scored)
+    if (s) plans.push_back(std::move(*s));
+  keep_front(plans);
+  return plans;
+}
+
+void keep_front(std::vector<Outcome>& plans) {
+  keep_pareto_front(
+      plans, plans.size(), [](const Outcome& o) { return o.candidate.score.iteration.count; },
+      [](const Outcome& o) { return o.candidate.score.peak().count; });
+}
+
+}  // namespace unity

@@ -1,0 +1,102 @@
+// Plans that need less memory at the price of time.
+#include <catch2/catch.hpp>
+
+#include "core/graph/text.h"
+#include "core/models/models.h"
+#include "core/search/memory_tradeoffs.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
+#include "tests/support/rewrite_check.h"
+
+namespace unity {
+namespace {
+
+const ModelSpec kBert{"bert-tiny", {{"batch", 12}}};
+
+std::vector<Plan> front(SearchOptions options) {
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  options.pareto = true;
+  options.optimizer = {.name = "adam"};
+  return find_plans(kBert, build_model(kBert), cost, options).value();
+}
+
+TEST_CASE("replicated weights are stored in parts, and what is computed stays") {
+  // Two replicas of w store three rows each; the replicas of b, which is cut already, have two elements of a third.
+  Pcg pcg = parse_pcg(
+      "pcg g { x = input([8, 6]) w = weight([6, 12]) b = weight([12])\n"
+      "y = matmul(partition(0, 2, x), replicate(2, w))\n"
+      "z = add(partition(1, 3, y), replicate(2, partition(0, 3, b))) return combine(0, 2, combine(1, 3, z)) }");
+  Pcg stored = with_stored_parts(pcg).value();
+  test::check_same_function(pcg, stored);
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (stored.nodes()[i].op->name() != "weight") continue;
+    ParallelShape shape = storage_shape(stored, NodeId(static_cast<std::int64_t>(i)));
+    CHECK(shape.parts() == (stored.nodes()[i].name == "w" ? 2 : 6));
+    CHECK(shape.copies == 1);
+  }
+}
+
+TEST_CASE("weights without replicas, or with too few elements, are not stored in parts") {
+  CHECK_FALSE(with_stored_parts(parse_pcg("pcg g { x = input([8, 6]) w = weight([6, 5]) return matmul(x, w) }")).ok());
+  CHECK_FALSE(with_stored_parts(parse_pcg("pcg g { x = input([4, 3]) w = weight([3, 5])\n"
+                                          "return combine(0, 2, matmul(partition(0, 2, x), replicate(2, w))) }"))
+                  .ok());
+}
+
+TEST_CASE("a front holds the fastest plan, and of each memory only the fastest") {
+  std::vector<Plan> plans = front({});
+  REQUIRE(plans.size() >= 3);
+  for (std::size_t i = 1; i < plans.size(); ++i) {
+    CHECK(plans[i - 1].prediction.iteration < plans[i].prediction.iteration);
+    CHECK(plans[i].prediction.peak_memory < plans[i - 1].prediction.peak_memory);
+  }
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  SearchOptions fastest;
+  fastest.optimizer = {.name = "adam"};
+  CHECK(find_plan(kBert, build_model(kBert), cost, fastest)->prediction.iteration == plans[0].prediction.iteration);
+}
+
+TEST_CASE("what the front promises is what its plans cost") {
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  for (const Plan& plan : front({})) {
+    Program program = lower(plan.pcg, plan.mappings, cost.topology(), {true, plan.optimizer, plan.schedule}).value();
+    Score score = cost.score(program);
+    CHECK(score.iteration == plan.prediction.iteration);
+    CHECK(score.peak() == plan.prediction.peak_memory);
+  }
+}
+
+TEST_CASE("a model that fits under no fast plan gets a slower one that fits") {
+  std::vector<Plan> plans = front({});
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  SearchOptions options;
+  options.optimizer = {.name = "adam"};
+  options.memory_limit = plans.back().prediction.peak_memory;
+  Plan plan = find_plan(kBert, build_model(kBert), cost, options).value();
+  CHECK(plan.prediction.peak_memory <= options.memory_limit);
+  CHECK(plan.prediction.iteration > plans[0].prediction.iteration);
+  CHECK((!plan.schedule.remat.empty() || plan.schedule.offload != Offload::none));
+}
+
+TEST_CASE("where nothing fits, the smallest memory that would do is said") {
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  SearchOptions options;
+  options.memory_limit = Bytes{1000};
+  auto plan = find_plan(kBert, build_model(kBert), cost, options);
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().message.find("the smallest plan found needs") != std::string::npos);
+  CHECK(plan.error().message.find("which has 1 kB") != std::string::npos);
+}
+
+TEST_CASE("a schedule that the options fix stays") {
+  SearchOptions options;
+  options.schedule.remat = {"blocks"};
+  options.schedule.offload = Offload::optimizer;
+  for (const Plan& plan : front(options)) {
+    CHECK(plan.schedule.remat == std::vector<std::string>{"blocks"});
+    CHECK(plan.schedule.offload == Offload::optimizer);
+  }
+}
+
+}  // namespace
+}  // namespace unity
