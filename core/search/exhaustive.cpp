@@ -4,11 +4,12 @@
 //             rule of the library and of the user at every match; every axis of every single operator, split by every
 //             divisor of the devices, where it is computed once and where it is computed several times (derive.h);
 //             every axis class (axis_classes.h), likewise; copies of everything. No operator has more tasks than there
-//             are devices.
+//             are devices, and no graph more operators (but for those of parallelization) than the model.
 //   mappings  of each graph, every combination of what the mapping search (level 3) chooses from for each operator
 //             (mapping_search.h: MappingSearch::all), stored leaves with their users.
 //
-// The rest is as given: no pipeline, one schedule. The strategy `unity` searches a part of this space.
+// The rest is as given: no pipeline, one schedule. The strategy `unity` searches a part of this space, and
+// graphs of more operators, too.
 
 #include <algorithm>
 #include <optional>
@@ -59,12 +60,10 @@ class Exhaustive {
 
  private:
   Error too_large(const char* what) const {
-    auto operators =
-        std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(), [](const Node& n) { return n.is_compute(); });
     return fail(
         "strategy exhaustive: {} operators on {} devices have more than {} {}, expected at most so many "
         "(--budget): it is for small graphs and machines",
-        operators, in_.devices, in_.options.budget, what);
+        operators(in_.model), in_.devices, in_.options.budget, what);
   }
 
   Result<void> reach_all() {
@@ -78,15 +77,21 @@ class Exhaustive {
     return {};
   }
 
+  static std::ptrdiff_t operators(const Pcg& pcg) {
+    return std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+  }
+
   void add(Result<State> state) {
-    if (state.ok() && most_tasks(state->pcg) <= in_.devices && seen_.insert(canonical_hash(state->pcg)).second)
+    if (state.ok() && most_tasks(state->pcg) <= in_.devices && operators(state->pcg) <= operators(in_.model) &&
+        seen_.insert(canonical_hash(state->pcg)).second)
       graphs_.push_back(std::move(*state));
   }
 
   void rewrite(std::size_t g) {
     State from = graphs_[g];
+    MatchIndex index(from.pcg);
     for (std::size_t r = 0; r < rules_.size(); ++r) {
-      auto matches = static_cast<int>(find_matches(from.pcg, rules_[r]).size());
+      auto matches = static_cast<int>(find_matches(index, rules_[r]).size());
       for (int m = 0; m < matches; ++m) add(apply_move(from, {Move::Kind::rule, static_cast<int>(r), m, 0}, rules_));
     }
   }

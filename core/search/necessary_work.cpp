@@ -14,14 +14,12 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-// Sources of rules, but taken apart by none of the library's: given operands. Those of the second set, moreover, read
-// what they are given whole and are not linear in it.
-const Names kOpaque = {"attention",     "batch_matmul", "batch_norm", "causal_softmax", "cross_entropy", "embedding",
-                       "embedding_bag", "exp",          "log",        "reduce_max",     "reduce_sum",    "reduce_mean",
-                       "relu",          "softmax"};
-const Names kObservers = {"attention", "batch_matmul", "batch_norm", "causal_softmax", "cross_entropy",
-                          "exp",       "log",          "relu",       "softmax"};
-const Names kPassing = {"add", "concat", "reshape", "scale"};  // results hold each element of the operand
+// Given operands, unless a generated rule sees through them. Those of the second set, moreover, read what they are
+// given whole and are not linear in it.
+const Names kOpaque = {"batch_norm", "causal_softmax", "cross_entropy", "embedding",   "embedding_bag", "exp",
+                       "log",        "reduce_max",     "reduce_sum",    "reduce_mean", "relu",          "softmax"};
+const Names kObservers = {"batch_norm", "causal_softmax", "cross_entropy", "exp", "log", "relu", "softmax"};
+const Names kPassing = {"add", "concat", "reshape", "scale", "transpose"};  // results hold each element of the operand
 
 Names kinds_in_sources(const std::vector<Rule>& rules) {
   Names names;
@@ -31,9 +29,64 @@ Names kinds_in_sources(const std::vector<Rule>& rules) {
   return names;
 }
 
-bool is_product(const Node& n) { return n.op->name() == "matmul" || n.op->name() == "conv2d"; }
+bool is_product(const Operator& op) {
+  return op.name() == "matmul" || op.name() == "conv2d" || op.name() == "batch_matmul";
+}
+bool is_product(const Node& n) { return is_product(*n.op); }
 bool has_activation(const Node& n) {
-  return is_product(n) && text_attribute(n.attributes, n.op->name() == "matmul" ? 0 : 4) != "none";
+  return is_product(n) && n.op->name() != "batch_matmul" &&
+         text_attribute(n.attributes, n.op->name() == "matmul" ? 0 : 4) != "none";
+}
+
+// What the library's rules that rewrite computations do to the kinds of operators. Those that are written by hand
+// (definitions, named) are accounted for one by one, see the header.
+struct Algebra {
+  Names rewritten;     // of which a rule makes more or fewer
+  Names seen_through;  // whose result a generated rule sees through, in the operand of a product
+  Names consumers;     // through which a generated rule sees the product that they read
+};
+
+std::multiset<std::string> kinds(const Rule& rule, std::size_t first, std::size_t last) {
+  std::multiset<std::string> names;
+  for (std::size_t n = first; n < last; ++n)
+    if (rule.nodes[n].op->category() == OpCategory::compute) names.insert(rule.nodes[n].op->name());
+  return names;
+}
+
+void note_products(const Rule& rule, Algebra& algebra) {
+  // By source node: the kinds under it.
+  std::vector<Names> under(rule.source_nodes);
+  for (std::size_t n = 0; n < rule.source_nodes; ++n) {
+    for (PatternValue v : rule.nodes[n].inputs) {
+      if (v.node < 0) continue;
+      auto in = static_cast<std::size_t>(v.node);
+      under[n].insert(rule.nodes[in].op->name());
+      under[n].insert(under[in].begin(), under[in].end());
+    }
+    if (is_product(*rule.nodes[n].op)) algebra.seen_through.insert(under[n].begin(), under[n].end());
+    for (const char* product : {"matmul", "conv2d", "batch_matmul"})
+      if (under[n].contains(product)) algebra.consumers.insert(rule.nodes[n].op->name());
+  }
+}
+
+const Algebra& library_algebra() {
+  static const Algebra algebra = [] {
+    Algebra a;
+    for (const RuleFile& file : rule_files())
+      for (const Rule& rule : file.rules) {
+        if (!rule.algebraic()) continue;
+        std::multiset<std::string> from = kinds(rule, 0, rule.source_nodes),
+                                   to = kinds(rule, rule.source_nodes, rule.nodes.size());
+        for (const std::string& name : from)
+          if (from.count(name) != to.count(name)) a.rewritten.insert(name);
+        if (file.name != "definitions" && file.name != "named") note_products(rule, a);
+      }
+    // It is in rules that transpose or pad what is around it, or make it a product's activation; it stays.
+    a.seen_through.erase("relu");
+    a.consumers.erase("relu");
+    return a;
+  }();
+  return algebra;
 }
 
 class Finder {
@@ -41,7 +94,7 @@ class Finder {
   Finder(const Pcg& model, const OptimizerSpec& optimizer, const std::vector<Rule>& users_rules)
       : model_(model),
         optimizer_(optimizer),
-        rewritten_(kinds_in_sources(rule_library())),
+        algebra_(library_algebra()),
         users_(kinds_in_sources(users_rules)),
         needs_(needs_gradient(model)),
         uses_(model.uses()) {}
@@ -74,15 +127,45 @@ class Finder {
 
   const Node& node(std::size_t i) const { return model_.nodes()[i]; }
   bool kept(const Node& n) const {
-    return n.is_compute() && !rewritten_.contains(n.op->name()) && !users_.contains(n.op->name());
+    return n.is_compute() && !algebra_.rewritten.contains(n.op->name()) && !users_.contains(n.op->name());
   }
   bool listed(const Names& names, const Node& n) const {
     return names.contains(n.op->name()) && !users_.contains(n.op->name());
   }
-  bool given(const Node& n) const { return n.is_leaf() || kept(n) || listed(kOpaque, n) || has_activation(n); }
-  bool observes(const Node& n, std::size_t operand) const {
+  bool given(NodeId id) const {
+    const Node& n = model_[id];
+    if (n.is_leaf() || has_activation(n) || reshapes(id)) return true;
+    return (kept(n) || listed(kOpaque, n)) && !algebra_.seen_through.contains(n.op->name());
+  }
+  bool observes(NodeId id, std::size_t operand) const {
+    const Node& n = model_[id];
     if (n.table->inputs[operand].shape_only) return false;
+    if (is_reshape(n)) return reshapes_for_good(id, sizes(model_.shape(n.inputs[0])));
+    if (algebra_.consumers.contains(n.op->name())) return false;
     return kept(n) || (listed(kObservers, n) && (n.op->name() != "batch_norm" || operand == 0));
+  }
+
+  // No rule sees a product through a reshape, but rules let reshapes that undo each other vanish, and pass transposes.
+  static bool is_reshape(const Node& n) { return n.op->name() == "reshape"; }
+  static bool moves(const Node& n) { return is_reshape(n) || n.op->name() == "transpose"; }
+  static std::multiset<std::int64_t> sizes(const ParallelShape& shape) {
+    std::multiset<std::int64_t> all;
+    for (const auto& dim : shape.dims)
+      if (dim.size > 1) all.insert(dim.size);
+    return all;
+  }
+  bool reshapes(NodeId id) const {
+    if (!is_reshape(model_[id]) || barrier_broken_) return false;
+    ValueRef from{id, 0};
+    while (moves(model_[from.node])) from = model_[from.node].inputs[0];
+    return sizes(model_.shape(from)) != sizes(model_.shape({id, 0}));
+  }
+  bool reshapes_for_good(NodeId id, const std::multiset<std::int64_t>& from) const {
+    if (barrier_broken_) return false;
+    for (const Pcg::Use& u : uses_[id.index()]) {
+      if (moves(model_[u.user]) ? !reshapes_for_good(u.user, from) : sizes(model_.shape({id, 0})) == from) return false;
+    }
+    return true;
   }
 
   // Equal for values that the same operators compute of the same leaves.
@@ -136,7 +219,8 @@ class Finder {
   };
   void find_roots(ValueRef v, Roots& found) const {
     const Node& n = model_[v.node];
-    bool is_given = given(n), fresh = is_given ? found.values.insert(value(v)).second : found.seen.insert(v).second;
+    bool is_given = given(v.node),
+         fresh = is_given ? found.values.insert(value(v)).second : found.seen.insert(v).second;
     found.plain = found.plain && fresh && (is_given || kPassing.contains(n.op->name()));
     if (is_given || !fresh) return;
     for (ValueRef in : n.inputs) find_roots(in, found);
@@ -145,7 +229,7 @@ class Finder {
   // Products of which a value is a sum.
   void products_of(ValueRef v, std::set<std::size_t>& found, std::set<ValueRef>& seen) const {
     const Node& n = model_[v.node];
-    if (given(n) || !seen.insert(v).second) return;
+    if (given(v.node) || !seen.insert(v).second) return;
     if (is_product(n)) found.insert(v.node.index());
     for (ValueRef in : n.inputs) products_of(in, found, seen);
   }
@@ -160,7 +244,7 @@ class Finder {
       for (const Pcg::Use& u : uses_[at.index()]) {
         const Node& user = model_[u.user];
         if (!live_[u.user.index()] || users_.contains(user.op->name())) continue;
-        if (observes(user, static_cast<std::size_t>(u.operand))) return true;
+        if (observes(u.user, static_cast<std::size_t>(u.operand))) return true;
         if (!kPassing.contains(user.op->name())) continue;
         if (user.op->name() == "add" && shares_operand(p, user)) continue;
         open.push_back(u.user);
@@ -188,6 +272,7 @@ class Finder {
     std::set<Hash> seen;
     for (std::size_t i = 0; i < model_.size(); ++i) {
       const Node& n = node(i);
+      if (n.op->name() == "attention") count_attention(NodeId(static_cast<std::int64_t>(i)));
       if (!is_product(n) || users_.contains(n.op->name())) continue;
       Roots x, w;
       find_roots(n.inputs[0], x);
@@ -199,7 +284,7 @@ class Finder {
         if (!p.norm.valid() && live_[u.user.index()] && model_[u.user].op->name() == "batch_norm") p.norm = u.user;
       note_sums(p.node, p.sums);
       note_ancestors(p.node, p.ancestors);
-      bool plain = x.plain && w.plain && !meet(p.x, p.w);
+      bool plain = x.plain && w.plain && !meet(p.x, p.w) && !pads_ && !reads_padding_alone(n);
       counted_[i] = plain && live_[i] && is_observed(p) && seen.insert(values_[i]).second;
       products_.push_back(std::move(p));
     }
@@ -226,11 +311,31 @@ class Finder {
       product_of_[p.node.index()] = a;
     }
   }
+  // Whether some window of a convolution holds nothing but padding: what is computed there is zero without it, too.
+  bool reads_padding_alone(const Node& n) const {
+    if (n.op->name() != "conv2d") return false;
+    const Dims kernel = model_.shape(n.inputs[1]).shape().dims;
+    Dims padding = ints_attribute(n.attributes, 1), dilation = ints_attribute(n.attributes, 2);
+    for (std::size_t d = 0; d < 2; ++d) {
+      std::int64_t window = (kernel[2 + d] - 1) * dilation[d] + 1;
+      if (padding[2 * d] >= window || padding[2 * d + 1] >= window) return true;
+    }
+    return false;
+  }
+  // Taken apart, it is two products with softmax between.
+  void count_attention(NodeId id) {
+    const Node& n = model_[id];
+    Roots roots;
+    for (ValueRef v : n.inputs) find_roots(v, roots);
+    Product p{id, {}, {}, {}, std::vector<bool>(model_.size()), 0, {}, 1};
+    bool users = users_.contains("attention") || users_.contains("batch_matmul") || users_.contains("softmax");
+    counted_[id.index()] = roots.plain && !users && live_[id.index()] && is_observed(p);
+  }
   void note_sums(NodeId id, std::set<std::size_t>& sums) const {
     for (const Pcg::Use& u : uses_[id.index()]) {
       const Node& n = model_[u.user];
       bool folded = n.op->name() == "batch_norm" && u.operand == 0;
-      if (given(n) && !folded) continue;
+      if (given(u.user) && !folded) continue;
       if (is_product(n)) continue;
       if (n.op->name() == "add" && !sums.insert(u.user.index()).second) continue;
       note_sums(u.user, sums);
@@ -317,8 +422,10 @@ class Finder {
     if (!n.is_compute() || !live_[i]) return {};
     if (kept(n)) return {{as_it_is(id, false)}};
     if (users_.contains(name)) return {};
+    if (name == "batch_matmul" || name == "attention")
+      return counted_.at(i) ? std::vector<std::vector<WorkUnit>>{{products_of_attention(id)}}
+                            : std::vector<std::vector<WorkUnit>>{};
     if (is_product(n)) return product(id);
-    if (name == "batch_matmul" || name == "attention") return {{products_of_attention(id)}};
     if (name == "batch_norm") return normalization(id);
     if (name == "embedding" || name == "embedding_bag") return {{lookup(id)}};
     if (name == "relu" && stays(n)) return {{as_it_is(id, false)}};
@@ -411,7 +518,8 @@ class Finder {
 
   const Pcg& model_;
   const OptimizerSpec& optimizer_;
-  const Names rewritten_, users_;  // kinds of operators in sources of rules
+  const Algebra& algebra_;
+  const Names users_;  // kinds of operators in sources of the user's rules
   const std::vector<bool> needs_;
   const std::vector<std::vector<Pcg::Use>> uses_;
   std::vector<Hash> values_;  // by node
@@ -420,6 +528,11 @@ class Finder {
   std::vector<Product> products_;
   std::map<std::size_t, std::size_t> product_of_;  // by node
   std::map<std::size_t, bool> counted_;            // by node
+  // Kernels that are padded with zeros multiply in vain, and rules know.
+  const bool pads_ =
+      std::any_of(model_.nodes().begin(), model_.nodes().end(), [](const Node& n) { return n.op->name() == "pad"; });
+  const bool barrier_broken_ =
+      algebra_.seen_through.contains("reshape") || algebra_.consumers.contains("reshape") || users_.contains("reshape");
 };
 
 }  // namespace

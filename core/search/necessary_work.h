@@ -3,14 +3,16 @@
 //
 // Rules keep the function of a graph, so between two operators that no rule sees through its tensors stay. Counted are:
 //
-//   kept operators  whose kind is the source of no rule (layer_norm, gelu, pooling, moments): as the model has them
-//   products        matmul and conv2d of two *given* operands (leaves, or results of operators that algebra does not
-//   take
-//                   apart, through reshape, scale, concat and add) whose result such an operator reads whole, if no
-//                   other product of a common operand is added to it on the way: no bilinear algorithm in the space has
-//                   fewer products than the definition. x v + x w (one product, x (v + w)), (x v) w and a product that
-//                   is summed afterwards count nothing. Equal products count once.
-//   attention, batch_matmul   which rules only fuse with their softmax: their products
+//   kept operators  whose kind no rule makes more or fewer of (layer_norm, gelu, moments): as the model has them
+//   products        matmul, conv2d and batch_matmul of two *given* operands (leaves, or results of operators that no
+//   rule
+//                   sees through to a product, arranged by transpose, scale, concat and add) whose result such an
+//                   operator reads whole, if no other product of a common operand is added to it on the way: no
+//                   bilinear algorithm in the space has fewer products than the definition. x v + x w (one product, x
+//                   (v + w)), (x v) w and a product that is summed afterwards count nothing. Equal products count once.
+//                   No rule sees a product through a reshape, so one that no other undoes reads it whole, and gives its
+//                   result.
+//   attention       its two products, in the same way
 //   batch_norm      as it is, or folded into a second convolution beside the one whose moments are taken
 //   relu            of a sum with a result that is no product: it can not become a product's activation
 //   lookups         of rows in tables, and the update of those rows
@@ -19,6 +21,11 @@
 // Their gradients count where the loss depends on them. Nothing else does: sums, activations that rules can fuse,
 // re-layouts, everything that is communicated. A kind in the source of one of the user's rules counts nothing, nor does
 // what lies behind it.
+//
+// Which kinds of operators rules change in number, and see products through, is read off the library, but for the rules
+// that are written by hand (definitions.rules, named.rules), which this list accounts for, and relu, which rules fuse
+// or move padding and transposes around. Where the model pads with `pad`, or a window reads padding alone, products
+// count nothing.
 //
 // Assumed: no rule of the library multiplies matrices by fewer products than the definition has (Strassen), or writes a
 // nonlinear operator in terms of linear ones other than batch_norm. The property test walks through all of them.

@@ -77,7 +77,7 @@ Pcg observed(const Pcg& side) {
 
 }  // namespace
 
-TEST_CASE("unity finds the optimum of exhaustive search on small random graphs, above the certificate") {
+TEST_CASE("unity finds the optimum of exhaustive search on small random graphs or better, above the certificate") {
   const std::vector<std::pair<const char*, int>> machines = {
       {"summit", 2}, {"dgx-a100", 2}, {"summit", 3}, {"laptop", 2}};
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
@@ -86,7 +86,8 @@ TEST_CASE("unity finds the optimum of exhaustive search on small random graphs, 
     SimulatedCostModel cost(load_topology(topology, {1, devices}));
     Pcg pcg = random_graph(seed);
     Plan best = found(pcg, cost, "exhaustive", 20000), unity = found(pcg, cost, "unity", 4000);
-    CHECK(unity.prediction.iteration == best.prediction.iteration);
+    CHECK(unity.prediction.iteration <= best.prediction.iteration);  // graphs of more operators are not exhaustive's
+    CHECK(best.search.lower_bound <= unity.prediction.iteration);
     CHECK(best.search.lower_bound.count > 0);
     CHECK(best.search.lower_bound <= best.prediction.iteration);
   }
