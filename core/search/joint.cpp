@@ -25,6 +25,7 @@ namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input);
 Result<Outcome> expert(const StrategyInput& input);
+Result<Outcome> pipeline(const StrategyInput& input);
 
 namespace {
 
@@ -72,6 +73,7 @@ class JointSearch {
   void take(Result<Outcome> other);
   void keep(Outcome plan);
   void trade_memory();
+  std::vector<Result<Outcome>> few_pipelines() const;
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
   Layout end_layout(std::size_t part, const Layout& layout) const {
@@ -421,6 +423,22 @@ void JointSearch::parts() {
   whole_plans(plans);
 }
 
+// Pipelines of few stages, where the batch has as many micro-batches: their micro-batches are beyond what parts of the
+// graph are searched for.
+std::vector<Result<Outcome>> JointSearch::few_pipelines() const {
+  std::vector<Result<Outcome>> plans;
+  if (in_.options.schedule.order == PipelineOrder::interleaved) return plans;
+  for (int stages : {2, 3, 4, 6, 12})
+    for (int micro_batches : {stages, 2 * stages}) {
+      if (in_.devices % stages != 0 || in_.evaluator.stopping()) continue;
+      SearchOptions options = in_.options;
+      options.stages = stages;
+      options.micro_batches = micro_batches;
+      plans.push_back(pipeline({in_.model, in_.evaluator, options, in_.devices}));
+    }
+  return plans;
+}
+
 Result<Outcome> JointSearch::run() {
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on.
@@ -441,11 +459,16 @@ Result<Outcome> JointSearch::run() {
   if (data) take(std::move(*data));
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
   bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
-  if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping())
-    if (Result<Outcome> plan = expert(in_); plan.ok()) {
-      keep(*plan);
-      take(std::move(plan));
-    }
+  auto compare = [&](Result<Outcome> plan) {
+    if (!plan.ok()) return;
+    in_.evaluator.found(plan->candidate.score);
+    keep(*plan);
+    take(std::move(plan));
+  };
+  if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
+    compare(expert(in_));
+    for (Result<Outcome>& plan : few_pipelines()) compare(std::move(plan));
+  }
   if (!serial_) {
     progress("memory for time", 0.9);
     trade_memory();

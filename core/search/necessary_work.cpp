@@ -318,7 +318,7 @@ class Finder {
     Dims padding = ints_attribute(n.attributes, 1), dilation = ints_attribute(n.attributes, 2);
     for (std::size_t d = 0; d < 2; ++d) {
       std::int64_t window = (kernel[2 + d] - 1) * dilation[d] + 1;
-      if (padding[2 * d] >= window || padding[2 * d + 1] >= window) return true;
+      if (padding[d] >= window || padding[2 + d] >= window) return true;  // top, left, bottom, right
     }
     return false;
   }
