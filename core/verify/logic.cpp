@@ -168,6 +168,21 @@ class Question {
     }
     for (const Condition& c : rule_.conditions)
       if (auto formula = reading_->condition(c)) theory_.add("rule", *formula);
+    for (std::size_t i = 0, n = calls.size(); i < n; ++i)
+      if (auto plain = without_activation(calls[i])) calls.push_back(std::move(*plain));
+  }
+
+  // The call that an axiom makes of one with an activation: schemas say how its result is joined and added up.
+  std::optional<KnownCall> without_activation(const KnownCall& call) {
+    auto specs = call.op->attributes();
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      if (specs[i].name == "activation" && call.attributes[i] != specs[i].fallback) {
+        KnownCall plain = call;
+        plain.attributes[i] = specs[i].fallback;
+        plain.terms[i] = language_.constant(specs[i].fallback, specs[i].kind);
+        return plain;
+      }
+    return std::nullopt;
   }
 
   // Calls that the rule does not make but its proof may: joins, sums and multiples at the rule's ranks, and what axioms

@@ -60,6 +60,7 @@ TEST_CASE("digits train alike under every strategy on 1, 2, 3 and 4 devices, to 
       if (strategy == "expert" && devices == 1) continue;  // nothing to split
       INFO(strategy << " on " << devices << " devices");
       bool applies = strategy != "expert" || 512 % devices == 0;  // 3 does not divide the hidden layer
+      if (strategy == "exhaustive" && devices == 4) continue;     // refuses: more than 4,000 graphs
       if (!applies) continue;
       Lowered plan = lowered(strategy, devices);
       CHECK(largest_relative_difference(run(plan, Precision::f64, 20).losses, exact.losses) <= 1e-9);
@@ -67,7 +68,7 @@ TEST_CASE("digits train alike under every strategy on 1, 2, 3 and 4 devices, to 
       CHECK(std::abs(*run(plan, Precision::f32, kSteps).accuracy - accuracy) <= 0.005);
       ++compared;
     }
-  CHECK(compared == 34);  // nine strategies on four numbers of devices, but expert on 1 and 3
+  CHECK(compared == 33);  // ten strategies on four numbers of devices, but expert on 1 and 3, exhaustive on 4
 }
 
 TEST_CASE("digits train alike under every plan of the front of time and memory") {

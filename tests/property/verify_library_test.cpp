@@ -13,7 +13,8 @@
 namespace unity {
 namespace {
 
-// All hand-written ones, and a sample of those that were proved when they were generated; UNITY_TEST_RULES=all: every one.
+// All hand-written ones, and a sample of those that were proved when they were generated; UNITY_TEST_RULES=all: every
+// one.
 TEST_CASE("rules of the library are proved again") {
   std::uint64_t seed = test::seed_of_run();
   const char* wanted = std::getenv("UNITY_TEST_RULES");

@@ -207,15 +207,36 @@ TEST_CASE("the splits that the literature names are there") {
   }
 }
 
-TEST_CASE("splitting the sum of a matrix product gives partial sums") {
+TEST_CASE("splitting the sum of a matrix product gives partial sums, at every rank and transposed, too") {
+  std::vector<std::string> found;
   for (const NamedPattern& p : sharding_patterns(get_operator("matmul")))
     if (p.name == "shard_matmul_k") {
       Generalised general = generalise(p.pattern, p.name);
       REQUIRE(!general.forms.empty());
-      CHECK(without_name(general.forms.back()) ==
-            "  matmul(x1, x2) => reduce(d, matmul(partition(1, d, x1), partition(0, d, x2)))\n"
-            "  where rank(x1) == 2, rank(x2) == 2\n");
+      found.push_back(without_name(general.forms.back()));
     }
+  CHECK(found == std::vector<std::string>{
+                     "  matmul(x1, x2) => reduce(d, matmul(partition(1, d, x1), partition(0, d, x2)))\n"
+                     "  where rank(x1) == 2, rank(x2) == 2\n",
+                     "  matmul(x1, x2, transpose_w=1) => reduce(d, matmul(partition(2, d, x1), partition(1, d, x2), "
+                     "transpose_w=1))\n  where rank(x1) == 3, rank(x2) == 2\n",
+                     "  matmul(x1, x2) => reduce(d, matmul(partition(2, d, x1), partition(0, d, x2)))\n"
+                     "  where rank(x1) == 3, rank(x2) == 2\n"});
+}
+
+TEST_CASE("a sharding that a rule of its name gives becomes no rule of its own") {
+  NamedPattern at_two, at_three;
+  for (NamedPattern& p : sharding_patterns(get_operator("softmax")))
+    if (p.name == "shard_softmax_d0") (p.pattern.layouts[0].dims.size() == 2 ? at_two : at_three) = std::move(p);
+  REQUIRE(at_two.name == "shard_softmax_d0");
+  REQUIRE(at_three.name == "shard_softmax_d0");
+  Rule any = parse_rules("rule r softmax(x1) => combine(0, d, softmax(partition(0, d, x1)))")[0];
+  Rule at_rank_two =
+      parse_rules("rule r softmax(x1) => combine(0, d, softmax(partition(0, d, x1))) where rank(x1) == 2")[0];
+  CHECK(gives(any, at_two));
+  CHECK(gives(any, at_three));
+  CHECK(gives(at_rank_two, at_two));
+  CHECK_FALSE(gives(at_rank_two, at_three));
 }
 
 TEST_CASE("rules are written to one file for each subject, and can be read") {
