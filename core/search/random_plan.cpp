@@ -1,9 +1,22 @@
 #include "core/search/random_plan.h"
 
+#include "core/rewrite/match.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/strategy.h"
 
 namespace unity {
+namespace {
+
+// By number, those of the library that match somewhere.
+std::vector<int> matching_rules(const Pcg& pcg) {
+  std::vector<int> rules;
+  MatchIndex index(pcg);
+  for (std::size_t r = 0; r < rule_library().size(); ++r)
+    if (!find_matches(index, rule_library()[r]).empty()) rules.push_back(static_cast<int>(r));
+  return rules;
+}
+
+}  // namespace
 
 State random_state(const Pcg& serial, int devices, std::mt19937_64& random) {
   State state{normalize(serial), {}, {}};
@@ -14,10 +27,12 @@ State random_state(const Pcg& serial, int devices, std::mt19937_64& random) {
       case 0:
         move = {Move::Kind::replicate_all, 0, 0, 2 + static_cast<int>(random() % 2)};
         break;
-      case 1:
-        move = {Move::Kind::rule, static_cast<int>(random() % rule_library().size()), static_cast<int>(random() % 3),
-                0};
+      case 1: {
+        std::vector<int> rules = matching_rules(state.pcg);
+        if (rules.empty()) continue;
+        move = {Move::Kind::rule, rules[random() % rules.size()], static_cast<int>(random() % 3), 0};
         break;
+      }
       default:
         move = {Move::Kind::shard_class, static_cast<int>(random() % 24), 0, 2 + static_cast<int>(random() % 3)};
     }
