@@ -29,12 +29,13 @@ Result<Outcome> pipeline(const StrategyInput& input);
 
 namespace {
 
-constexpr std::size_t kLayoutsKept = 3;  // of the uniform ones, for which all pairs are then tried
-constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
-constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
-constexpr std::ptrdiff_t kSmall = 12;    // compute operators of a graph that is searched thoroughly
-constexpr int kThoroughBudget = 1000;    // graphs that are scored then
-constexpr int kMappingBudget = 3000;     // mappings of the best of them
+constexpr std::size_t kLayoutsKept = 3;      // of the uniform ones, for which all pairs are then tried
+constexpr std::size_t kFrontKept = 6;        // partial plans per layout at a cut
+constexpr int kBudgetPerPart = 80;           // candidates per part and pair of layouts
+constexpr std::ptrdiff_t kSmall = 12;        // compute operators of a graph that is searched thoroughly
+constexpr int kThoroughBudget = 1000;        // graphs that are scored then
+constexpr int kThoroughRewritingShare = 32;  // of these, one in so many for rewritings, of which most change nothing
+constexpr int kMappingBudget = 3000;         // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
@@ -272,7 +273,10 @@ void JointSearch::whole_graph() {
   options.keep = 16;
   options.thorough = !serial_ && std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
                                                [](const Node& n) { return n.is_compute(); }) <= kSmall;
-  if (options.thorough) options.budget = std::min(options.budget, kThoroughBudget);
+  if (options.thorough) {
+    options.budget = std::min(options.budget, kThoroughBudget);
+    options.rewriting_share = kThoroughRewritingShare;
+  }
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
