@@ -9,6 +9,8 @@ namespace unity {
 
 using TaskList = std::vector<TaskId>;
 
+inline void append(TaskList& to, const TaskList& from) { to.insert(to.end(), from.begin(), from.end()); }
+
 class Emitter {
  public:
   explicit Emitter(Program& program) : program_(program) {}

@@ -9,8 +9,6 @@
 namespace unity {
 namespace {
 
-void append(TaskList& to, const TaskList& from) { to.insert(to.end(), from.begin(), from.end()); }
-
 struct BoxLess {
   bool operator()(const Box& a, const Box& b) const {
     return a.offset != b.offset ? a.offset < b.offset : a.extent < b.extent;

@@ -4,11 +4,9 @@
 //   sequence split:  a node p that no edge jumps over: for each mapping of p, what is before and what is after it are
 //                    independent given p's mapping.
 //   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or
-//   at
-//                    the same time on disjoint shares of them: min(sum, max).
+//                    at the same time on disjoint shares of them: min(sum, max).
 //   otherwise:       condition on the node with the most edges, then split again (exact; exponential only in how far
-//   the
-//                    graph is from series-parallel).
+//                    the graph is from series-parallel).
 //
 // Sub-results are memoised within a call, edge costs across calls (thread-safe). The cost is a sum of piece costs
 // without overlap; ranking of candidates is left to simulation.
@@ -48,8 +46,9 @@ class MappingSearch {
   Result<std::vector<std::vector<MachineMapping>>> neighbours(const Pcg& pcg,
                                                               const std::vector<MachineMapping>& mappings) const;
 
- private:
   struct Cache;
+
+ private:
   const CostModel& cost_;
   std::unique_ptr<Cache> cache_;
   bool keep_;

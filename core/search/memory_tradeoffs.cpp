@@ -47,10 +47,13 @@ std::optional<NodeId> stored_weight(const Pcg& pcg, const std::vector<std::vecto
   return std::nullopt;
 }
 
-// The dimension whose parts `degree` divides; -1: none.
+// The first dimension whose parts `degree` divides, else the first whole one that is as large: its parts differ by one;
+// -1: none.
 std::int64_t dimension_for(const ParallelShape& shape, std::int64_t degree) {
   for (std::size_t d = 0; d < shape.dims.size(); ++d)
     if (shape.dims[d].size % (shape.dims[d].degree * degree) == 0) return static_cast<std::int64_t>(d);
+  for (std::size_t d = 0; d < shape.dims.size(); ++d)
+    if (shape.dims[d].degree == 1 && shape.dims[d].size >= degree) return static_cast<std::int64_t>(d);
   return -1;
 }
 

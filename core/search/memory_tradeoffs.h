@@ -1,8 +1,7 @@
 // What a plan can do to need less memory, at the price of time:
 //
 //   stored in parts   weights, gradients and optimizer states of replicas (ZeRO; Rajbhandari et al., 2020): the proved
-//   rule
-//                     gather_stored_parts at every weight
+//                     rule gather_stored_parts at every weight
 //   micro-batches     the batch one part after the other, gradients added up
 //   rematerialised    activations computed again in the backward pass (Chen et al., 2016): of blocks, of all operators
 //   offloaded         optimizer states and activations wait in the memory of the host
@@ -17,7 +16,7 @@
 
 namespace unity {
 
-// Every replicated weight whose replicas can each hold an equal part of it stored so, and gathered where it is used.
+// Every replicated weight whose replicas can each hold a part of it stored so, and gathered where it is used.
 Result<Pcg> with_stored_parts(const Pcg& pcg);
 
 // What may be faster, too: updates of stored parts take a share of the time, gradients as many bytes as before.

@@ -38,7 +38,7 @@ TEST_CASE("replicated weights are stored in parts, and what is computed stays") 
 
 TEST_CASE("weights without replicas, or with too few elements, are not stored in parts") {
   CHECK_FALSE(with_stored_parts(parse_pcg("pcg g { x = input([8, 6]) w = weight([6, 5]) return matmul(x, w) }")).ok());
-  CHECK_FALSE(with_stored_parts(parse_pcg("pcg g { x = input([4, 3]) w = weight([3, 5])\n"
+  CHECK_FALSE(with_stored_parts(parse_pcg("pcg g { x = input([4, 1]) w = weight([1, 1])\n"
                                           "return combine(0, 2, matmul(partition(0, 2, x), replicate(2, w))) }"))
                   .ok());
 }

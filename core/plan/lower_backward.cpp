@@ -1,0 +1,267 @@
+// The backward pass of a lowering, along its tape in reverse, and the update of the weights.
+
+#include <algorithm>
+
+#include "core/graph/autodiff.h"
+#include "core/plan/lowering.h"
+
+namespace unity {
+
+// The gradient of the loss with respect to itself: one for every summand, and of copies for the first only (design, 5).
+void Lowering::seed_loss() {
+  if (pcg_.outputs().empty()) return;
+  ValueRef loss = pcg_.outputs()[0];
+  if (pcg_[loss.node].op->name() == "deliver" || !needs_[loss.node.index()]) return;
+  const View& view = views_[loss.node.index()][static_cast<std::size_t>(loss.output)];
+  static const Operator& weight = get_operator("weight");
+  std::int32_t leaf = static_cast<std::int32_t>(program_.leaves.size());
+  program_.leaves.push_back({"loss.gradient", &weight, {Dims{}, std::string("ones"), 0.0}, {}});
+  std::int32_t tensor = emitter_.tensor({"loss.gradient", {}, DType::f32, {}, leaf});
+  for (const PieceRef& ref : movements_.placement(view.placement).pieces) {
+    if (ref.copy != 0) continue;
+    Piece& p = movements_.piece(ref.piece);
+    BufferId seed = emitter_.buffer(tensor, p.device, p.box, BufferCategory::weight);
+    p.contributions.push_back({seed, p.box, {}, true});
+  }
+}
+
+void Lowering::backward() {
+  for (std::size_t i = tape_.size(); i-- > 0;) {
+    const TapeEntry& entry = tape_[i];
+    if (!entry.node.valid()) {
+      movements_.emit_adjoint(entry.movement);
+    } else if (pcg_[entry.node].is_leaf()) {
+      if (pcg_[entry.node].op->name() == "weight") synchronise_weight(entry.node);
+    } else {
+      backward_compute(entry.node);
+    }
+  }
+}
+
+void Lowering::backward_compute(NodeId id) {
+  const Node& n = pcg_[id];
+  std::vector<TaskPieces>& tasks = tasks_[id.index()];
+  if (n.op->name() == "deliver") {
+    // The gradient arrives from the part after this one, in the same layout.
+    std::int32_t tensor =
+        emitter_.tensor({n.name + ".gradient", n.outputs[0].shape().dims, n.outputs[0].dtype, {}, -1});
+    for (TaskPieces& t : tasks) {
+      Piece& p = movements_.piece(t.inputs[0]);
+      p.contributions.push_back({emitter_.buffer(tensor, p.device, p.box, BufferCategory::gradient), p.box, {}, false});
+    }
+    return;
+  }
+  GradientProgram program = gradient_program(pcg_, id, needs_);
+  if (program.steps.empty() && std::none_of(program.input_gradients.begin(), program.input_gradients.end(),
+                                            [](const auto& g) { return g.has_value(); }))
+    return;
+
+  // Which results' gradients the program reads: the others need not exist.
+  std::vector<bool> reads_gradient(n.outputs.size(), false);
+  auto note = [&](const GradientValue& v) {
+    if (v.kind == GradientValue::Kind::output_gradient) reads_gradient[static_cast<std::size_t>(v.index)] = true;
+  };
+  for (const GradientStep& s : program.steps)
+    for (const GradientValue& v : s.inputs) note(v);
+  for (const auto& g : program.input_gradients)
+    if (g) note(*g);
+
+  // Tables of the steps, on logical shapes; shared by all tasks.
+  struct Step {
+    std::shared_ptr<const AxisTable> table;
+    std::int32_t op = -1;
+    std::vector<std::int32_t> tensors;
+  };
+  std::vector<Step> steps;
+  std::vector<std::vector<Shape>> step_shapes;
+  auto shape_of = [&](GradientValue v) -> Shape {
+    auto i = static_cast<std::size_t>(v.index);
+    if (v.kind == GradientValue::Kind::input) return pcg_.shape(n.inputs[i]).shape();
+    if (v.kind == GradientValue::Kind::step) return step_shapes[i][static_cast<std::size_t>(v.result)];
+    return n.outputs[i].shape();
+  };
+  for (const GradientStep& s : program.steps) {
+    std::vector<Shape> shapes;
+    for (GradientValue v : s.inputs) shapes.push_back(shape_of(v));
+    Step step;
+    step.table = std::make_shared<const AxisTable>(s.op->axes(s.attributes, shapes).value());
+    step.op = program_op(*s.op, s.attributes, *step.table, n.origin, n.name);
+    step_shapes.emplace_back();
+    for (const OperandAxes& out : step.table->outputs) {
+      step_shapes.back().push_back(operand_shape(*step.table, out));
+      step.tensors.push_back(emitter_.tensor(
+          {n.name + ".gradient", step_shapes.back().back().dims, step_shapes.back().back().dtype, n.origin, -1}));
+    }
+    steps.push_back(std::move(step));
+  }
+  struct Local {
+    BufferId buffer;
+    Box box;
+    TaskList writers;
+    bool shared = false;
+  };
+  // Micro-batches in their order, so that the gradient of a weight is added up as they come.
+  auto micros = static_cast<std::size_t>(micro_count(node_sharding(pcg_, id)));
+  for (std::size_t i = tasks.size(); i-- > 0;) {
+    const TaskPieces& task = tasks[i / micros * micros + (micros - 1 - i % micros)];
+    std::vector<Local> dy(task.outputs.size());
+    bool any = false;
+    for (PieceIndex o : task.outputs) any = any || !movements_.piece(o).contributions.empty();
+    if (!any) continue;
+    for (std::size_t o = 0; o < task.outputs.size(); ++o) {
+      if (!reads_gradient[o]) continue;
+      Movements::Gradient g = movements_.gradient_or_zero(views_[id.index()][o].placement, task.outputs[o]);
+      dy[o] = {g.buffer, movements_.piece(task.outputs[o]).box, g.writers, g.shared};
+    }
+    std::vector<std::vector<Local>> results(steps.size());
+    auto local_of = [&](GradientValue v) -> Local {
+      auto i = static_cast<std::size_t>(v.index);
+      switch (v.kind) {
+        case GradientValue::Kind::input:
+          return {movements_.piece(task.inputs[i]).buffer, movements_.piece(task.inputs[i]).box,
+                  movements_.piece(task.inputs[i]).writers, true};
+        case GradientValue::Kind::output:
+          return {movements_.piece(task.outputs[i]).buffer, movements_.piece(task.outputs[i]).box,
+                  movements_.piece(task.outputs[i]).writers, true};
+        case GradientValue::Kind::output_gradient:
+          return dy[i];
+        case GradientValue::Kind::step:
+          break;
+      }
+      return results[i][static_cast<std::size_t>(v.result)];
+    };
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const AxisTable& table = *steps[s].table;
+      std::vector<std::optional<Box>> boxes;
+      std::vector<BufferId> inputs, outputs;
+      TaskList after;
+      for (std::size_t i = 0; i < program.steps[s].inputs.size(); ++i) {
+        Local in = local_of(program.steps[s].inputs[i]);
+        boxes.emplace_back(in.box);
+        inputs.push_back(in.buffer);
+        if (!table.inputs[i].shape_only) append(after, in.writers);
+      }
+      std::vector<Range> ranges = axis_ranges(table, boxes).value();
+      for (std::size_t o = 0; o < table.outputs.size(); ++o) {
+        Box box = operand_box(table, table.outputs[o], ranges);
+        outputs.push_back(emitter_.buffer(steps[s].tensors[o], task.device, box, BufferCategory::gradient));
+        results[s].push_back({outputs.back(), box, {}, false});
+      }
+      TaskId step = emitter_.compute(steps[s].op, task.device, inputs, outputs, std::move(after), flops(table, ranges),
+                                     task.micro);
+      for (Local& r : results[s]) r.writers = {step};
+    }
+    for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+      if (!program.input_gradients[i]) continue;
+      GradientValue v = *program.input_gradients[i];
+      Local g = local_of(v);
+      Piece& p = movements_.piece(task.inputs[i]);
+      UNITY_CHECK(g.box.extent == p.box.extent, "{}: gradient of operand {} covers {}, expected {}", n.name, i,
+                  to_string(g.box), to_string(p.box));
+      bool twice =
+          std::count(program.input_gradients.begin(), program.input_gradients.end(), program.input_gradients[i]) > 1;
+      p.contributions.push_back({g.buffer, p.box, g.writers, g.shared || twice || v.kind != GradientValue::Kind::step});
+    }
+  }
+}
+
+// The gradient of a stored copy is the sum over the copies.
+void Lowering::synchronise_weight(NodeId id) {
+  PlacementIndex value = views_[id.index()][0].placement;
+  std::map<std::vector<std::int64_t>, std::vector<PieceIndex>> by_box;
+  bool any = false;
+  for (const PieceRef& ref : movements_.placement(value).pieces) {
+    by_box[movements_.piece(ref.piece).box.offset].push_back(ref.piece);
+    any = any || !movements_.piece(ref.piece).contributions.empty();
+  }
+  if (!any) return;
+  for (auto& [offset, pieces] : by_box) {
+    std::vector<Movements::Gradient> gradients;
+    for (PieceIndex p : pieces) gradients.push_back(movements_.gradient_or_zero(value, p));
+    if (pieces.size() > 1) {
+      Communication c{.kind = CollectiveKind::all_reduce,
+                      .dtype = movements_.placement(value).dtype,
+                      .name = movements_.placement(value).name + ".gradient"};
+      TaskList after;
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const Piece& p = movements_.piece(pieces[i]);
+        BufferId receive = gradients[i].buffer;
+        if (gradients[i].shared)
+          receive = emitter_.buffer(movements_.gradient_tensor(value), p.device, p.box, BufferCategory::gradient);
+        c.participants.push_back({p.device, gradients[i].buffer, receive, p.box});
+        append(after, gradients[i].writers);
+        gradients[i].buffer = receive;
+      }
+      TaskId task = emitter_.communicate(std::move(c), after);
+      for (Movements::Gradient& g : gradients) g.writers = {task};
+    }
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      updates_.push_back({movements_.piece(pieces[i]).buffer, gradients[i], movements_.placement(value).name,
+                          movements_.placement(value).dims});
+  }
+}
+
+void Lowering::emit_updates() {
+  std::map<std::string, std::vector<std::int32_t>> states;
+  std::reverse(updates_.begin(), updates_.end());
+  for (const PendingUpdate& u : updates_) {
+    auto [it, inserted] = states.try_emplace(u.name);
+    for (int s = 0; inserted && s < options_.optimizer.states(); ++s)
+      it->second.push_back(emitter_.tensor({fmt::format("{}.state{}", u.name, s), u.dims, DType::f32, {}, -1}));
+    std::vector<BufferId> operands = {u.weight, u.gradient.buffer};
+    Buffer weight = program_.buffer(u.weight);
+    for (std::int32_t tensor : it->second)
+      operands.push_back(emitter_.buffer(tensor, weight.device, weight.box, BufferCategory::optimizer_state));
+    emitter_.update(operands, u.gradient.writers);
+  }
+}
+
+// The next values of states (Operator::new_state), copied to where the states are stored once nothing reads these.
+void Lowering::write_back_states() {
+  std::map<BufferId, TaskList> readers;
+  for (std::size_t i = 0; i < pcg_.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    const Node& n = pcg_[id];
+    for (std::size_t o = 0; n.is_compute() && o < n.outputs.size(); ++o) {
+      auto operand = n.op->new_state(static_cast<int>(o));
+      if (!operand) continue;
+      ValueRef leaf = n.inputs[static_cast<std::size_t>(*operand)];
+      while (pcg_[leaf.node].is_parallelization()) leaf = pcg_[leaf.node].inputs[0];
+      if (!pcg_[leaf.node].op->stored()) continue;  // computed, not kept
+      if (readers.empty()) readers = buffer_readers();
+      PlacementIndex stored = views_[leaf.node.index()][0].placement;
+      std::vector<Requirement> wanted;
+      std::vector<PieceIndex> targets;
+      for (const PieceRef& ref : movements_.placement(stored).pieces) {
+        const Piece& p = movements_.piece(ref.piece);
+        wanted.push_back({p.device, p.box, 0});
+        targets.push_back(ref.piece);
+      }
+      std::vector<PieceIndex> values = provide(views_[id.index()][o], wanted);
+      for (std::size_t k = 0; k < targets.size(); ++k) {
+        const Piece &from = movements_.piece(values[k]), &to = movements_.piece(targets[k]);
+        TaskList after = from.writers;
+        auto found = readers.find(to.buffer);
+        if (found != readers.end()) after.insert(after.end(), found->second.begin(), found->second.end());
+        emitter_.copy(from.buffer, to.buffer, to.box, after);
+      }
+    }
+  }
+}
+
+std::map<BufferId, TaskList> Lowering::buffer_readers() const {
+  std::map<BufferId, TaskList> readers;
+  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    const Task& task = program_.tasks[t];
+    TaskId id(static_cast<std::int64_t>(t));
+    if (task.kind == TaskKind::communicate) {
+      for (const Participant& p : program_.communications[static_cast<std::size_t>(task.op)].participants)
+        if (p.send.valid()) readers[p.send].push_back(id);
+    } else {
+      for (BufferId b : program_.operands_of(task)) readers[b].push_back(id);
+    }
+  }
+  return readers;
+}
+
+}  // namespace unity

@@ -1,0 +1,97 @@
+// The state of one lowering (lower.h); `lower.cpp` lowers the forward pass and joins all, `lower_backward.cpp` the
+// backward pass and the update.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/plan/lower.h"
+#include "core/plan/movement.h"
+
+namespace unity {
+
+// Where a value of the PCG is found: a placement, of whose summands every `sum` are to be added up before use.
+// Partition, combine, replicate, pipeline and batch change nothing here: layouts follow from who requires what.
+struct View {
+  PlacementIndex placement = -1;
+  int sum = 1;
+  bool anywhere = false;  // inputs and dropout masks: any device can have any part without communication
+};
+
+struct TaskPieces {
+  DeviceId device;
+  int micro = 0;
+  std::vector<PieceIndex> inputs, outputs;
+};
+
+class Lowering {
+ public:
+  Lowering(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
+           const LowerOptions& options)
+      : pcg_(pcg),
+        mappings_(mappings),
+        topology_(topology),
+        options_(options),
+        emitter_(program_),
+        movements_(emitter_, topology) {}
+
+  Result<Program> run();
+
+ private:
+  struct TapeEntry {
+    NodeId node;               // valid: the tasks of a compute node, or the storage of a weight
+    std::size_t movement = 0;  // else a movement
+  };
+
+  void find_needs();
+  Result<void> check_mappings() const;
+  Result<void> check_outputs() const;
+  void lower_leaf(NodeId id);
+  void lower_parallelization(NodeId id);
+  void lower_compute(NodeId id);
+  void note_use(const View& view);
+  std::vector<PieceIndex> provide(const View& view, const std::vector<Requirement>& requirements);
+  PieceIndex piece_anywhere(NodeId leaf, const Requirement& r);
+  void add_up_micro_batches(NodeId id, std::size_t output, const Sharding& sharding);
+  void record_movements();
+  void backward();
+  void seed_loss();
+  void backward_compute(NodeId id);
+  void synchronise_weight(NodeId id);
+  void emit_updates();
+  void find_used();
+  std::optional<ValueRef> alias(NodeId id, std::size_t output) const;
+  void write_back_states();
+  std::map<BufferId, TaskList> buffer_readers() const;
+  void collect_outputs();
+  std::int32_t program_op(const Operator& op, const Attributes& attributes, const AxisTable& table, OriginId origin,
+                          const std::string& name);
+
+  const Pcg& pcg_;
+  const std::vector<MachineMapping>& mappings_;
+  const Topology& topology_;
+  const LowerOptions& options_;
+  Program program_;
+  Emitter emitter_;
+  Movements movements_;
+  std::vector<bool> needs_;                     // by node: does a gradient flow through it?
+  std::vector<bool> used_;                      // by node: does inference need it? (in training: all)
+  std::vector<std::vector<View>> views_;        // by node and output
+  std::vector<std::vector<TaskPieces>> tasks_;  // by compute node
+  std::vector<TapeEntry> tape_;
+  std::size_t recorded_ = 0;
+  std::map<PlacementIndex, NodeId> anywhere_;  // placements of inputs and masks
+  std::map<PlacementIndex, NodeId> untaped_;   // stored leaves not used yet
+  std::map<std::pair<PlacementIndex, std::vector<std::int64_t>>, PieceIndex> anywhere_pieces_;
+  struct PendingUpdate {
+    BufferId weight;
+    Movements::Gradient gradient;
+    std::string name;
+    Dims dims;
+  };
+  std::vector<PendingUpdate> updates_;
+};
+
+}  // namespace unity

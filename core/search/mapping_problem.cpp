@@ -1,0 +1,253 @@
+#include "core/search/mapping_problem.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace unity {
+namespace {
+
+constexpr std::size_t kMostMappings = 6;  // per operator: beyond the first few orders only rotations of the same remain
+
+}  // namespace
+
+Result<void> MappingProblem::build() {
+  UNITY_TRY_VOID(build_items());
+  build_edges();
+  return {};
+}
+
+Result<void> MappingProblem::build_items() {
+  item_of_.assign(pcg_.size(), -1);
+  Resources all{0, static_cast<int>(topology_.device_count())};
+  for (std::size_t i = 0; i < pcg_.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    const Node& n = pcg_[id];
+    bool boundary = n.op->name() == "boundary";
+    if (n.is_parallelization() || (n.is_leaf() && !boundary)) continue;
+    Item item;
+    item.node = id;
+    item.fixed = boundary || n.op->name() == "deliver";
+    Sharding sharding;
+    if (boundary) {
+      ParallelShape storage = storage_shape(pcg_, id);
+      item.grid = storage_grid(storage);
+      item.outputs.resize(1), item.partials.resize(1);
+      for (int t = 0; t < task_count(item.grid); ++t) {
+        item.coordinates.push_back(grid_coordinates(item.grid, t));
+        Box box = storage_box(storage, item.grid, item.coordinates.back());
+        item.outputs[0].push_back(box), item.partials[0].push_back(0), item.passing.push_back(0);
+      }
+    } else {
+      const AxisTable& table = *n.table;
+      sharding = node_sharding(pcg_, id);
+      item.grid = task_grid(table, sharding);
+      if (sharding.tasks() > all.count)
+        return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), sharding.tasks(),
+                    all.count);
+      item.inputs.resize(table.inputs.size()), item.outputs.resize(table.outputs.size()),
+          item.partials.resize(table.outputs.size());
+      Sharding whole = sharding;  // micro-batches share their device, so their union is what matters here
+      std::fill(whole.micro.begin(), whole.micro.end(), 1);
+      Task task;
+      for (int t = 0; t < task_count(item.grid); ++t) {
+        std::vector<int> c = grid_coordinates(item.grid, t);
+        std::vector<Range> ranges = task_ranges(table, whole, item.grid, c);
+        for (std::size_t k = 0; k < table.inputs.size(); ++k)
+          item.inputs[k].push_back(operand_box(table, table.inputs[k], ranges));
+        for (std::size_t k = 0; k < table.outputs.size(); ++k) {
+          item.outputs[k].push_back(operand_box(table, table.outputs[k], ranges));
+          item.partials[k].push_back(output_partial(table, item.grid, c, k));
+        }
+        item.passing.push_back(passing_partial(item.grid, c));
+        if (t == 0) {
+          task.flops = 3 * flops(table, ranges);  // forward once, backward about twice
+          for (const auto& boxes : item.inputs) task.bytes += 12.0 * static_cast<double>(boxes[0].elements());
+          for (const auto& boxes : item.outputs) task.bytes += 12.0 * static_cast<double>(boxes[0].elements());
+        }
+        item.coordinates.push_back(std::move(c));
+      }
+      if (!item.fixed) item.compute = cost_.task_time(task, nullptr, DeviceId(0)).count;
+    }
+    item.layout = mix(task_count(item.grid));
+    for (const auto* operands : {&item.inputs, &item.outputs})
+      for (const auto& boxes : *operands)
+        for (const Box& b : boxes)
+          for (std::size_t d = 0; d < b.rank(); ++d)
+            item.layout = combine(item.layout, static_cast<Hash>(b.offset[d]) << 32 ^ static_cast<Hash>(b.extent[d]));
+    for (const GridDim& g : item.grid)
+      item.layout = combine(
+          item.layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));
+    item_of_[i] = static_cast<int>(items_.size());
+    items_.push_back(std::move(item));
+  }
+  for (Item& item : items_) {
+    item.choices = {natural_mapping(item.grid)};
+    if (!item.fixed) {
+      auto others = unity::mappings(item.grid, topology_, all);
+      if (others.size() > kMostMappings) others.resize(kMostMappings);
+      if (!others.empty()) item.choices = others;
+      // Serial operators of parallel branches may run anywhere: one start per outermost share.
+      int tasks = task_count(item.grid);
+      if (2 * tasks <= all.count) item.choices.push_back(natural_mapping(item.grid, all.count / 2));
+    }
+    for (const MachineMapping& m : item.choices) {
+      std::vector<DeviceId> devices;
+      for (const auto& c : item.coordinates) devices.push_back(m.device(c));
+      item.devices.push_back(std::move(devices));
+    }
+  }
+  return {};
+}
+
+void MappingProblem::build_edges() {
+  edges_of_.resize(items_.size());
+  for (std::size_t to = 0; to < items_.size(); ++to) {
+    const Node& n = pcg_[items_[to].node];
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      if (n.table->inputs[i].shape_only) continue;
+      std::vector<std::pair<ValueRef, int>> open = {{n.inputs[i], 1}};
+      while (!open.empty()) {
+        auto [v, sum] = open.back();
+        open.pop_back();
+        const Node& source = pcg_[v.node];
+        if (source.is_parallelization()) {
+          if (source.op->name() == "reduce") sum *= static_cast<int>(int_attribute(source.attributes, 0));
+          for (ValueRef in : source.inputs) open.emplace_back(in, source.op->name() == "stack_partials" ? 1 : sum);
+        } else if (item_of_[v.node.index()] >= 0) {
+          auto number = static_cast<int>(edges_.size());
+          edges_.push_back({item_of_[v.node.index()], v.output, static_cast<int>(to), static_cast<int>(i), sum,
+                            size_of(pcg_.shape(v).dtype)});
+          edges_of_[static_cast<std::size_t>(edges_.back().from)].push_back(number);
+          edges_of_[to].push_back(number);
+        }
+      }
+    }
+  }
+}
+
+// What must move, box by box: the slowest device's missing bytes over its route, and the all-reduce of summands.
+std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int to_choice) const {
+  const Item& from = items_[static_cast<std::size_t>(e.from)];
+  const Item& to = items_[static_cast<std::size_t>(e.to)];
+  const auto& held_at = from.devices[static_cast<std::size_t>(from_choice)];
+  const auto& used_at = to.devices[static_cast<std::size_t>(to_choice)];
+  const auto& held = from.outputs[static_cast<std::size_t>(e.output)];
+  const auto& used = to.inputs[static_cast<std::size_t>(e.input)];
+  const auto& partials = from.partials[static_cast<std::size_t>(e.output)];
+  std::int64_t time = 0;
+  if (e.sum > 1) {
+    for (std::size_t s = 0; s < held.size(); ++s) {
+      if (partials[s] % e.sum != 0) continue;
+      std::vector<DeviceId> group;
+      for (std::size_t t = 0; t < held.size(); ++t)
+        if (held[t] == held[s] && partials[t] / e.sum == partials[s] / e.sum) group.push_back(held_at[t]);
+      std::sort(group.begin(), group.end());
+      group.erase(std::unique(group.begin(), group.end()), group.end());
+      if (group.size() < 2) continue;
+      CollectiveKind kind = used.size() > 1 ? CollectiveKind::all_reduce : CollectiveKind::reduce;
+      time = std::max(time, cost_.collective_time(kind, group, {held[s].elements() * e.element_bytes}).count);
+    }
+  }
+  std::int64_t slowest = 0;
+  for (std::size_t t = 0; t < used.size(); ++t) {
+    std::int64_t local = 0;
+    int nearest = -1;
+    DeviceId source;
+    for (std::size_t s = 0; s < held.size(); ++s) {
+      bool same = e.sum > 1 || partials[s] == (partials.size() > 1 ? to.passing[t] : 0) || to.passing[t] == 0;
+      if (!same) continue;
+      std::int64_t overlap = intersect(held[s], used[t]).elements();
+      if (overlap == 0) continue;
+      if (held_at[s] == used_at[t]) {
+        local = std::max(local, overlap);
+      } else if (int d = topology_.distance_level(held_at[s], used_at[t]); d > nearest) {
+        nearest = d, source = held_at[s];
+      }
+    }
+    std::int64_t missing = used[t].elements() - local;
+    if (missing <= 0 || nearest < 0) continue;
+    double seconds = static_cast<double>(missing * e.element_bytes) / topology_.bandwidth(source, used_at[t]).rate;
+    slowest = std::max(slowest, from_seconds(seconds).count + topology_.latency(source, used_at[t]).count);
+  }
+  return 2 * (time + slowest);  // and its adjoint
+}
+
+std::int64_t MappingProblem::edge_cost(const Edge& e, int from_choice, int to_choice) const {
+  const Item& from = items_[static_cast<std::size_t>(e.from)];
+  const Item& to = items_[static_cast<std::size_t>(e.to)];
+  Hash key = combine(from.layout, to.layout);
+  for (const Item* item : {&from, &to}) {
+    const MachineMapping& m = item->choices[static_cast<std::size_t>(item == &from ? from_choice : to_choice)];
+    key = combine(key, static_cast<Hash>(m.start));
+    for (int s : m.strides) key = combine(key, static_cast<Hash>(s));
+  }
+  key = combine(key, static_cast<Hash>(e.output) << 40 | static_cast<Hash>(e.input) << 20 | static_cast<Hash>(e.sum));
+  {
+    std::lock_guard lock(cache_.mutex);
+    if (auto it = cache_.edges.find(key); it != cache_.edges.end()) return it->second;
+  }
+  std::int64_t time = movement_time(e, from_choice, to_choice);
+  std::lock_guard lock(cache_.mutex);
+  cache_.edges.emplace(key, time);
+  return time;
+}
+
+// Stored leaves go where their users are: the storage mapping with the most of each user's operand already in place.
+void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<MachineMapping>& result) const {
+  auto uses = pcg_.uses();
+  for (std::size_t i = 0; i < pcg_.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    if (!pcg_[id].op->stored() || pcg_[id].op->name() == "boundary") continue;
+    ParallelShape storage = storage_shape(pcg_, id);
+    TaskGrid grid = storage_grid(storage);
+    result[i] = natural_mapping(grid);
+    std::vector<MachineMapping> choices =
+        unity::mappings(grid, topology_, {0, static_cast<int>(topology_.device_count())});
+    for (const Item& item : items_) {  // one copy or shard may sit at its user's place
+      if (!grid.empty()) break;
+      choices.push_back({result[item.node.index()].start, {}});
+    }
+    // Users through any parallelization operators.
+    std::vector<std::pair<int, int>> users;
+    std::vector<NodeId> open = {id};
+    while (!open.empty()) {
+      NodeId at = open.back();
+      open.pop_back();
+      for (const Pcg::Use& u : uses[at.index()]) {
+        if (pcg_[u.user].is_parallelization())
+          open.push_back(u.user);
+        else
+          users.emplace_back(item_of_[u.user.index()], u.operand);
+      }
+    }
+    std::int64_t best = -1;
+    for (const MachineMapping& choice : choices) {
+      if (!check_mapping(choice, grid, static_cast<int>(topology_.device_count())).ok()) continue;
+      std::map<DeviceId, Box> stored;
+      for (int t = 0; t < task_count(grid); ++t) {
+        std::vector<int> c = grid_coordinates(grid, t);
+        stored.emplace(choice.device(c), storage_box(storage, grid, c));
+      }
+      std::int64_t local = 0;
+      for (auto [user, operand] : users) {
+        const Item& item = items_[static_cast<std::size_t>(user)];
+        const auto& devices = item.devices[static_cast<std::size_t>(chosen[static_cast<std::size_t>(user)])];
+        for (std::size_t t = 0; t < devices.size(); ++t)
+          if (auto it = stored.find(devices[t]); it != stored.end())
+            local += intersect(it->second, item.inputs[static_cast<std::size_t>(operand)][t]).elements();
+      }
+      if (local > best) best = local, result[i] = choice;
+    }
+  }
+}
+
+std::vector<MachineMapping> MappingProblem::mappings(const std::vector<int>& chosen) const {
+  std::vector<MachineMapping> result(pcg_.size());
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    result[items_[i].node.index()] = items_[i].choices[static_cast<std::size_t>(chosen[i])];
+  place_leaves(chosen, result);
+  return result;
+}
+
+}  // namespace unity

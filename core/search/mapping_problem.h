@@ -1,0 +1,78 @@
+// What level 3 chooses from: the operators of a parallelised graph as items with their tasks and the mappings that each
+// may have, and what it costs that two items joined by an edge are mapped as they are. The dynamic programming
+// (mapping_search.cpp) and the enumeration of all combinations (mapping_combinations.cpp) stand on it.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "core/graph/pcg.h"
+#include "core/machine/mapping.h"
+#include "core/search/cost_model.h"
+#include "core/search/mapping_search.h"
+
+namespace unity {
+
+// Costs of edges that outlive one graph.
+struct MappingSearch::Cache {
+  std::mutex mutex;
+  std::unordered_map<Hash, std::int64_t> edges;
+};
+
+class MappingProblem {
+ public:
+  // The tasks of one operator.
+  struct Item {
+    NodeId node;
+    TaskGrid grid;
+    std::vector<std::vector<int>> coordinates;      // by task
+    std::vector<std::vector<Box>> inputs, outputs;  // by operand, by task
+    std::vector<int> passing;                       // by task
+    std::vector<std::vector<int>> partials;         // by output, by task
+    std::vector<MachineMapping> choices;
+    std::vector<std::vector<DeviceId>> devices;  // by choice, by task
+    std::int64_t compute = 0;                    // forward and backward of one task
+    bool fixed = false;
+    Hash layout = 0;  // of grid and operand boxes
+  };
+
+  struct Edge {
+    int from = 0, output = 0, to = 0, input = 0, sum = 1;
+    std::int64_t element_bytes = 4;
+  };
+
+  MappingProblem(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache)
+      : pcg_(pcg), cost_(cost), topology_(cost.topology()), cache_(cache) {}
+
+  // Error when an operator has more tasks than there are devices (names it).
+  Result<void> build();
+
+  const std::vector<Item>& items() const { return items_; }  // in topological order
+  const std::vector<Edge>& edges() const { return edges_; }
+  const std::vector<int>& edges_of(int item) const { return edges_of_[static_cast<std::size_t>(item)]; }
+  const Topology& topology() const { return topology_; }
+
+  // Picoseconds of what moves over an edge, forth and back, alone on the machine. Thread-safe.
+  std::int64_t edge_cost(const Edge& e, int from_choice, int to_choice) const;
+
+  // By node, with these choices by item; stored leaves go where their users are.
+  std::vector<MachineMapping> mappings(const std::vector<int>& chosen) const;
+
+ private:
+  Result<void> build_items();
+  void build_edges();
+  std::int64_t movement_time(const Edge& e, int from_choice, int to_choice) const;
+  void place_leaves(const std::vector<int>& chosen, std::vector<MachineMapping>& result) const;
+
+  const Pcg& pcg_;
+  const CostModel& cost_;
+  const Topology& topology_;
+  MappingSearch::Cache& cache_;
+  std::vector<Item> items_;
+  std::vector<int> item_of_;  // by node
+  std::vector<Edge> edges_;
+  std::vector<std::vector<int>> edges_of_;  // by item
+};
+
+}  // namespace unity
