@@ -7,6 +7,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
+#include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
 
 namespace unity {
@@ -36,7 +37,9 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
   Pcg pcg = UNITY_TRY(
       record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, g.micro_batches); }));
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
-    return map_stages(pcg, balanced_stages(pcg, g.stages), g.stages, g.tensor * g.data);
+    int width = g.tensor * g.data;
+    std::vector<double> speeds = stage_speeds(device_speeds(pcg, input.evaluator.cost()), g.stages, g.stages, width);
+    return map_stages(pcg, balanced_stages(pcg, speeds), g.stages, width);
   }));
   Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
   return Outcome{std::move(candidate), std::move(state.steps), what};

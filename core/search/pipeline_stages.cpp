@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "core/rewrite/axis_classes.h"
 #include "core/search/mapping_search.h"
@@ -71,7 +72,8 @@ Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches) {
   return result;
 }
 
-std::vector<int> balanced_stages(const Pcg& pcg, int stages) {
+std::vector<int> balanced_stages(const Pcg& pcg, const std::vector<double>& speeds) {
+  auto stages = static_cast<int>(speeds.size());
   std::vector<std::size_t> order;  // compute nodes
   std::vector<double> work = {0};  // of those before
   std::vector<std::size_t> place(pcg.size());
@@ -97,11 +99,13 @@ std::vector<int> balanced_stages(const Pcg& pcg, int stages) {
   }
   std::vector<int> stage_of(pcg.size(), -1);
   std::size_t begin = 0;
-  double share = work.back() / stages;
+  double speed = 0, all = std::accumulate(speeds.begin(), speeds.end(), 0.0);
   for (int s = 0; s < stages; ++s) {
     std::size_t end = order.size();
+    double share = work.back() / all * speeds[static_cast<std::size_t>(s)];
+    speed += speeds[static_cast<std::size_t>(s)];
     if (s + 1 < stages) {
-      double wanted = share * (s + 1);
+      double wanted = work.back() / all * speed;
       // Each of the stages left needs an operator.
       std::size_t first = begin + 1, last = order.size() - static_cast<std::size_t>(stages - s - 1);
       auto off = [&](std::size_t k) { return std::abs(work[k] - wanted); };

@@ -5,6 +5,7 @@
 
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
+#include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
 
 namespace unity {
@@ -26,7 +27,9 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   if (operators < c.stages * c.parts)
     return fail("{} stages of {} parts for a model of {} operators", c.stages, c.parts, operators);
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
-    return map_stages(pcg, balanced_stages(pcg, c.stages * c.parts), c.stages, width);
+    std::vector<double> speeds =
+        stage_speeds(device_speeds(pcg, input.evaluator.cost()), c.stages * c.parts, c.stages, width);
+    return map_stages(pcg, balanced_stages(pcg, speeds), c.stages, width);
   }));
   std::string what = fmt::format("{} stages{} of {} devices, {} micro-batches, {}", c.stages,
                                  c.parts > 1 ? fmt::format(" with {} parts each", c.parts) : "", width, c.micro_batches,

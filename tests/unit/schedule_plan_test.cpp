@@ -2,6 +2,7 @@
 
 #include "core/models/models.h"
 #include "core/plan/pipeline_order.h"
+#include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
@@ -47,7 +48,7 @@ TEST_CASE("what to compute again is none, blocks, all, or labels") {
 
 TEST_CASE("stages have about equal FLOPs, and leaves are where they are used first") {
   Pcg pcg = build_model({"bert-tiny", {{"batch", 8}}});
-  std::vector<int> stages = balanced_stages(pcg, 2);
+  std::vector<int> stages = balanced_stages(pcg, {1, 1});
   std::vector<double> work(2, 0);
   int last = 0;
   for (std::size_t i = 0; i < pcg.size(); ++i) {
@@ -61,6 +62,16 @@ TEST_CASE("stages have about equal FLOPs, and leaves are where they are used fir
   }
   CHECK(last == 1);
   CHECK(std::abs(work[0] - work[1]) <= 0.4 * (work[0] + work[1]));
+}
+
+TEST_CASE("a stage whose devices are twice as fast gets twice the operators") {
+  // Of nine equal products, 9 * 2 / 3 on the first stage, but for an activation or the loss about the cut.
+  Pcg pcg = build_model({"mlp", {{"batch", 8}, {"layers", 9}, {"hidden", 64}}});
+  std::vector<int> stages = balanced_stages(pcg, {2, 1}), products(2, 0);
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (pcg.nodes()[i].op->name() == "matmul") ++products[static_cast<std::size_t>(stages[i])];
+  CHECK(products == std::vector<int>{6, 3});
+  CHECK(stage_speeds({4, 2, 1, 1}, 4, 2, 2) == std::vector<double>{2, 1, 2, 1});  // groups of devices 0, 1 and 2, 3
 }
 
 TEST_CASE("the strategy makes the stages and micro-batches that are asked for, and tries those that are not") {
