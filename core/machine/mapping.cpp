@@ -51,11 +51,18 @@ class Placement {
 
 }  // namespace
 
-DeviceId MachineMapping::device(const std::vector<int>& coordinates) const {
+int MachineMapping::place(const std::vector<int>& coordinates) const {
   UNITY_CHECK(coordinates.size() == strides.size(), "{} coordinates, {} strides", coordinates.size(), strides.size());
-  int device = start;
-  for (std::size_t i = 0; i < strides.size(); ++i) device += coordinates[i] * strides[i];
-  return DeviceId(device);
+  int place = start;
+  for (std::size_t i = 0; i < strides.size(); ++i) place += coordinates[i] * strides[i];
+  return place;
+}
+
+DeviceId MachineMapping::device(const std::vector<int>& coordinates) const {
+  int at = place(coordinates);
+  if (places.empty()) return DeviceId(at);
+  UNITY_CHECK(at >= 0 && at < static_cast<int>(places.size()), "place {} of {}", at, places.size());
+  return DeviceId(places[static_cast<std::size_t>(at)]);
 }
 
 std::vector<DeviceId> MachineMapping::devices(const TaskGrid& grid) const {
@@ -67,20 +74,64 @@ std::vector<DeviceId> MachineMapping::devices(const TaskGrid& grid) const {
 }
 
 std::string to_string(const MachineMapping& mapping) {
-  return fmt::format("start {}, strides [{}]", mapping.start, fmt::join(mapping.strides, ", "));
+  std::string text = fmt::format("start {}, strides [{}]", mapping.start, fmt::join(mapping.strides, ", "));
+  if (!mapping.places.empty()) text += fmt::format(" through devices [{}]", fmt::join(mapping.places, ", "));
+  return text;
 }
 
 Result<void> check_mapping(const MachineMapping& mapping, const TaskGrid& grid, int devices) {
   if (mapping.strides.size() != grid.size())
     return fail("mapping: {} strides for a task grid of {} dimensions", mapping.strides.size(), grid.size());
-  std::vector<DeviceId> used = mapping.devices(grid);
-  for (DeviceId d : used)
+  auto table = static_cast<int>(mapping.places.size());
+  std::vector<int> used;
+  for (int task = 0; task < task_count(grid); ++task) used.push_back(mapping.place(grid_coordinates(grid, task)));
+  for (int place : used)
+    if (table > 0 && (place < 0 || place >= table))
+      return fail("mapping ({}): a task at place {}, expected 0 to {}", to_string(mapping), place, table - 1);
+  for (DeviceId d : mapping.devices(grid))
     if (d.value < 0 || d.value >= devices)
       return fail("mapping ({}): a task on device {}, expected 0 to {}", to_string(mapping), d, devices - 1);
   std::sort(used.begin(), used.end());
   if (auto twice = std::adjacent_find(used.begin(), used.end()); twice != used.end())
-    return fail("mapping ({}): two tasks on device {}", to_string(mapping), *twice);
+    return fail("mapping ({}): two tasks {} {}", to_string(mapping), table > 0 ? "at place" : "on device", *twice);
+  if (table == 0) return {};
+  std::vector<DeviceId> of_blocks;
+  for (const TaskBlock& block : blocks(mapping, grid)) of_blocks.push_back(block.device);
+  std::sort(of_blocks.begin(), of_blocks.end());
+  if (auto twice = std::adjacent_find(of_blocks.begin(), of_blocks.end()); twice != of_blocks.end())
+    return fail("mapping ({}): tasks on device {} that are not neighbours in the grid, expected one block of them",
+                to_string(mapping), *twice);
   return {};
+}
+
+std::vector<TaskBlock> blocks(const MachineMapping& mapping, const TaskGrid& grid) {
+  std::vector<DeviceId> devices = mapping.devices(grid);
+  // joined[g][k]: slices k and k + 1 of dimension g are one.
+  std::vector<std::vector<bool>> joined;
+  std::size_t step = devices.size();
+  for (const GridDim& dim : grid) {
+    auto degree = static_cast<std::size_t>(dim.degree);
+    step /= degree;
+    joined.emplace_back(degree, dim.kind != GridDim::Kind::passing && !mapping.places.empty());
+    joined.back().back() = false;
+    for (std::size_t task = 0; task + step < devices.size(); ++task)
+      if (std::size_t k = task / step % degree; k + 1 < degree && devices[task] != devices[task + step])
+        joined.back()[k] = false;
+  }
+  std::vector<TaskBlock> result;
+  for (std::size_t task = 0; task < devices.size(); ++task) {
+    TaskBlock block{devices[task], grid_coordinates(grid, static_cast<int>(task)), {}};
+    block.last = block.first;
+    bool first = true;
+    for (std::size_t g = 0; g < grid.size(); ++g) {
+      auto k = static_cast<std::size_t>(block.first[g]);
+      first = first && (k == 0 || !joined[g][k - 1]);
+      while (joined[g][k]) ++k;
+      block.last[g] = static_cast<int>(k);
+    }
+    if (first) result.push_back(std::move(block));
+  }
+  return result;
 }
 
 std::vector<MachineMapping> mappings(const TaskGrid& grid, const Topology& topology, const Resources& resources) {

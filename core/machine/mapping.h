@@ -9,22 +9,41 @@
 
 namespace unity {
 
-// device(coordinates) = start + sum_i coordinates[i] * strides[i], in the topology's device numbering: a stride of 1
-// walks the innermost level, a stride of (devices per node) walks nodes. One stride per grid dimension. Injective.
+// place(coordinates) = start + sum_i coordinates[i] * strides[i]. Places are devices in the topology's numbering: a
+// stride of 1 walks the innermost level, a stride of (devices per node) walks nodes. One stride per grid dimension. No
+// two tasks have one place.
+//
+// With a table, places are numbers of its entries: devices in any order, a device perhaps several times. So devices of
+// unequal speed get unequal shares: the grid has more tasks than there are devices, and what neighbouring tasks of one
+// device do runs as one task (blocks).
 struct MachineMapping {
   int start = 0;
   std::vector<int> strides;
+  std::vector<int> places = {};  // device of each place; empty: places are devices
   bool operator==(const MachineMapping&) const = default;
   auto operator<=>(const MachineMapping&) const = default;
 
+  int place(const std::vector<int>& coordinates) const;
   DeviceId device(const std::vector<int>& coordinates) const;
   // The device of every task, in grid order (first dimension major).
   std::vector<DeviceId> devices(const TaskGrid& grid) const;
 };
-std::string to_string(const MachineMapping& mapping);  // "start 0, strides [6, 1]"
+// "start 0, strides [6, 1]", "start 0, strides [1] through devices [0, 0, 1]"
+std::string to_string(const MachineMapping& mapping);
 
-// Error when the strides do not fit the grid, a task falls off the machine, or two tasks share a device.
+// Error when the strides do not fit the grid, a task falls off the machine or its table, two tasks have one place, or
+// a device has tasks that are not one block.
 Result<void> check_mapping(const MachineMapping& mapping, const TaskGrid& grid, int devices);
+
+// Tasks that run as one: those from the coordinates `first` to the coordinates `last` in every dimension.
+struct TaskBlock {
+  DeviceId device;
+  std::vector<int> first, last;
+  bool operator==(const TaskBlock&) const = default;
+};
+// Neighbouring slices of the grid are joined where the mapping sends them to the same devices, task by task; but for
+// those of summands that pass through, each of which is a task of its own. In grid order.
+std::vector<TaskBlock> blocks(const MachineMapping& mapping, const TaskGrid& grid);
 
 // A contiguous range of devices that a part of the graph may use.
 struct Resources {

@@ -5,6 +5,7 @@
 #include "core/plan/lowering.h"
 #include "core/plan/rematerialise.h"
 #include "core/plan/row_updates.h"
+#include "core/plan/task_blocks.h"
 
 namespace unity {
 
@@ -78,6 +79,7 @@ Result<void> Lowering::check_mappings() const {
     auto ok = check_mapping(mappings_[i], node_grid(pcg_, NodeId(static_cast<std::int64_t>(i))),
                             static_cast<int>(topology_.device_count()));
     if (!ok.ok()) return fail("mapping of {} ({}): {}", n.name, n.op->name(), ok.error().message);
+    UNITY_TRY_VOID(check_summands(pcg_, NodeId(static_cast<std::int64_t>(i)), mappings_[i]));
   }
   return {};
 }
@@ -140,14 +142,12 @@ void Lowering::lower_leaf(NodeId id) {
   }
   ParallelShape storage = storage_shape(pcg_, id);
   TaskGrid grid = storage_grid(storage);
-  for (int t = 0; t < task_count(grid); ++t) {
-    std::vector<int> c = grid_coordinates(grid, t);
-    Box box = storage_box(storage, grid, c);
-    int copy = output_copy(grid, c);
-    DeviceId device = mappings_[id.index()].device(c);
-    BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, device, box,
+  for (const TaskBlock& block : blocks(mappings_[id.index()], grid)) {
+    Box box = block_box(storage, grid, block);
+    int copy = output_copy(grid, block.first);
+    BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, block.device, box,
                                       weight ? BufferCategory::weight : BufferCategory::activation);
-    PieceIndex piece = movements_.add_piece({device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
+    PieceIndex piece = movements_.add_piece({block.device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
     movements_.placement(value).pieces.push_back({piece, 0, copy});
   }
   if (needs_[id.index()]) untaped_.emplace(value, id);
@@ -190,7 +190,7 @@ void Lowering::lower_parallelization(NodeId id) {
     if (wanted.empty()) {
       for (int t = 0; t < task_count(storage); ++t) {
         std::vector<int> c = grid_coordinates(storage, t);
-        wanted.push_back({DeviceId(t), storage_box(type, storage, c), 0});
+        wanted.push_back({DeviceId(t % program_.devices), storage_box(type, storage, c), 0});
         copies.push_back(output_copy(storage, c));
       }
     }
@@ -280,14 +280,12 @@ void Lowering::lower_compute(NodeId id) {
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
   std::vector<std::vector<int>> coordinates;
-  for (int t = 0; t < task_count(grid); ++t) {
-    std::vector<int> c = grid_coordinates(grid, t);
+  for (const TaskBlock& block : blocks(mappings_[id.index()], grid))
     for (int m = 0; m < micros; ++m) {
-      tasks.push_back({mappings_[id.index()].device(c), m, {}, {}});
-      ranges.push_back(task_ranges(table, sharding, grid, c, m));
-      coordinates.push_back(c);
+      tasks.push_back({block.device, m, {}, {}});
+      ranges.push_back(block_ranges(table, sharding, grid, block, m));
+      coordinates.push_back(block.first);
     }
-  }
   for (std::size_t i = 0; i < n.inputs.size(); ++i) {
     bool partial = sharding.passing > 1 && pcg_.shape(n.inputs[i]).partials > 1;
     std::vector<Requirement> requirements;

@@ -72,8 +72,10 @@ std::string plan_to_json(const Plan& plan) {
     root["derivation"].push_back(
         {{"rule", s.rule}, {"where", s.where}, {"degree", s.degree}, {"iteration_picoseconds", s.iteration_ps}});
   root["mappings"] = json::array();
-  for (const MachineMapping& m : plan.mappings)
+  for (const MachineMapping& m : plan.mappings) {
     root["mappings"].push_back({{"start", m.start}, {"strides", m.strides}});
+    if (!m.places.empty()) root["mappings"].back()["places"] = m.places;
+  }
   // One array element per line of the text form, so that plans diff well.
   root["pcg"] = json::array();
   std::string text = print(plan.pcg);
@@ -147,7 +149,8 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   plan.pcg = parse_pcg(pcg, file + ":pcg");
   for (const json& mapping : root.at("mappings")) {
     Reader m(mapping, file, "plan.mappings");
-    plan.mappings.push_back({m.get<int>("start"), m.get<std::vector<int>>("strides")});
+    plan.mappings.push_back(
+        {m.get<int>("start"), m.get<std::vector<int>>("strides"), m.get_or<std::vector<int>>("places", {})});
   }
   if (plan.mappings.size() != plan.pcg.size())
     throw_input_error("{}: plan.mappings: found {}, expected {} (one for each node)", file, plan.mappings.size(),
