@@ -69,10 +69,9 @@ Listing list_topologies() {
   Listing list{Table({"topology", "nodes", "devices", "levels", "device"}).left(3).left(4)};
   for (const std::string& name : topology_names()) {
     Topology t = load_topology(name);
-    std::vector<std::string> levels, specs;
-    for (const Level& level : t.levels) levels.push_back(fmt::format("{} {}", level.count, level.name));
+    std::vector<std::string> specs;
     for (const DeviceSpec& spec : t.specs) specs.push_back(spec.name);
-    list.table.add({name, std::to_string(t.nodes), std::to_string(t.device_count()), join(levels, " x "), join(specs)});
+    list.table.add({name, std::to_string(t.nodes), std::to_string(t.device_count()), in_words(t.levels), join(specs)});
     list.entries.push_back(
         {{"name", name}, {"nodes", t.nodes}, {"devices", t.device_count()}, {"device_specs", specs}});
   }

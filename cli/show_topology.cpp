@@ -109,10 +109,9 @@ void print_json(const Topology& t) {
 
 void show_topology(const Topology& t, bool json) {
   if (json) return print_json(t);
-  std::vector<std::string> levels, switches;
-  for (const Level& level : t.levels) levels.push_back(fmt::format("{} {}", level.count, level.name));
+  std::vector<std::string> switches;
   for (const auto& [name, count] : switches_of(t)) switches.push_back(fmt::format("{} {}", count, name));
-  fmt::print("{}: {} devices ({})\n", t.name, t.device_count(), join(levels, " x "));
+  fmt::print("{}: {} devices ({})\n", t.name, t.device_count(), in_words(t.levels));
   if (!switches.empty()) fmt::print("  switches   {}\n", join(switches));
   if (t.device_count() > 1) {
     std::size_t rest = t.device_count() - t.device_count() / 2;

@@ -56,6 +56,17 @@ std::string_view to_string(LinkKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string in_words(const std::vector<Level>& levels) {
+  std::string text;
+  for (const Level& level : levels)
+    text += fmt::format("{}{} {}",
+                        text.empty()                    ? ""
+                        : levels.front().begins.empty() ? " x "
+                                                        : " x up to ",
+                        level.count, level.name);
+  return text;
+}
+
 double efficiency_at(const std::vector<EfficiencyPoint>& curve, double amount) {
   if (curve.empty()) return 1;
   if (amount <= curve.front().amount) return curve.front().fraction;
@@ -142,7 +153,20 @@ BytesPerSecond Topology::bandwidth(DeviceId from, DeviceId to) const {
   return least;
 }
 
+int Topology::part(std::size_t level, DeviceId id) const {
+  if (const std::vector<int>& begins = levels.at(level).begins; !begins.empty())
+    return static_cast<int>(std::upper_bound(begins.begin(), begins.end(), id.value) - begins.begin()) - 1;
+  int unit = 1;
+  for (std::size_t i = level + 1; i < levels.size(); ++i) unit *= levels[i].count;
+  return id.value / unit;
+}
+
 int Topology::distance_level(DeviceId a, DeviceId b) const {
+  if (!levels.empty() && !levels.front().begins.empty()) {
+    std::size_t differs = 0;
+    while (differs < levels.size() && part(differs, a) == part(differs, b)) ++differs;
+    return static_cast<int>(differs);
+  }
   int unit = 1, level = static_cast<int>(levels.size());
   for (int i = level - 1, x = a.value, y = b.value; i >= 0 && x / unit != y / unit; --i) {
     level = i;
@@ -171,6 +195,8 @@ Topology Topology::first_devices(int n) const {
     Level& level = cut.levels[i];
     level.count = std::min(level.count, (n + unit - 1) / unit);
     unit *= level.count;
+    std::erase_if(level.begins, [&](int begin) { return begin >= n; });
+    if (i == 0 && !level.begins.empty()) level.count = static_cast<int>(level.begins.size());
     if (level.name == "node") cut.nodes = level.count;
   }
   return cut;
@@ -186,7 +212,10 @@ Hash Topology::hash() const {
     h = combine(combine(h, hash_number(l.bandwidth.rate)), static_cast<Hash>(l.latency.count));
     h = combine(h, static_cast<Hash>(l.kind));
   }
-  for (const Level& l : levels) h = combine(h, static_cast<Hash>(l.count));
+  for (const Level& l : levels) {
+    h = combine(h, static_cast<Hash>(l.count));
+    for (int begin : l.begins) h = combine(h, static_cast<Hash>(begin));
+  }
   h = combine(h, static_cast<Hash>(routing));
   for (const Vertex& v : vertices) h = combine(combine(h, v.forwards), static_cast<Hash>(v.inside.value));
   for (const auto& [ends, route] : custom_routes) {

@@ -30,6 +30,7 @@ double efficiency_at(const std::vector<EfficiencyPoint>& curve, double amount); 
 
 class DeviceProfile;
 struct CollectiveLibrary;
+class MappingFamilies;
 
 // What one (logical) device can do. From a device file, topologies/devices/NAME.yaml.
 struct DeviceSpec {
@@ -87,8 +88,11 @@ enum class Routing : std::uint8_t {
 // A level of the hierarchy, outermost first: {"node", 2}, {"socket", 2}, {"gpu", 3}.
 struct Level {
   std::string name;
-  int count = 1;
+  int count = 1;                 // in a part of the level outside; the most, where parts differ
+  std::vector<int> begins = {};  // where they do, by part, the first device, for all levels but the last; else empty
 };
+
+std::string in_words(const std::vector<Level>& levels);  // "2 node x 8 gpu", "2 node x up to 4 gpu"
 
 class RouteTable;
 
@@ -104,6 +108,7 @@ class Topology {
   std::vector<Link> links;
   std::vector<Level> levels;
   std::shared_ptr<const CollectiveLibrary> collectives;  // what runs the collectives (collectives.h); null: plain rings
+  std::shared_ptr<const MappingFamilies> mapping_families;  // of the user (mapping_families.h); null: none
   Routing routing = Routing::shortest;
   std::map<std::pair<DeviceId, DeviceId>, std::vector<LinkId>> custom_routes;  // stand in place of those found
 
@@ -125,6 +130,8 @@ class Topology {
   // Sum of latencies, and the smallest bandwidth, along the route with label 0.
   Picoseconds latency(DeviceId from, DeviceId to) const;
   BytesPerSecond bandwidth(DeviceId from, DeviceId to) const;
+  // Which part of a level (an index into `levels`) the device is in, counted over the machine.
+  int part(std::size_t level, DeviceId device) const;
   // The outermost level in which the two devices differ (0 = different nodes); levels.size() for the same device.
   int distance_level(DeviceId a, DeviceId b) const;
 
@@ -138,7 +145,7 @@ class Topology {
   int threads(DeviceId id) const;
   // The first n devices with everything between them: routes stay as they are, the other devices become switches.
   Topology first_devices(int n) const;
-  // Not of hosts and host bandwidths: plans stay those of a machine whose file now says them.
+  // Not of hosts and host bandwidths: plans stay those of a machine whose file now says them. Nor of mapping families.
   Hash hash() const;
 
  private:

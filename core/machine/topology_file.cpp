@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "core/machine/collectives.h"
 #include "core/machine/files.h"
+#include "core/machine/mapping_families.h"
 #include "core/machine/name_pattern.h"
 #include "core/machine/topology_parts.h"
 
@@ -15,8 +17,9 @@ class TopologyBuilder {
   TopologyBuilder(const YamlReader& yaml, std::filesystem::path devices_folder, std::string name, int nodes)
       : yaml_(yaml), devices_folder_(std::move(devices_folder)) {
     topology_.name = std::move(name);
-    yaml.check_keys(yaml.root(), {"format", "version", "hierarchy", "device", "devices", "shared_compute", "parameters",
-                                  "require", "switches", "links", "routing", "forwarding", "routes", "collectives"});
+    yaml.check_keys(yaml.root(),
+                    {"format", "version", "hierarchy", "device", "devices", "shared_compute", "parameters", "require",
+                     "switches", "links", "routing", "forwarding", "routes", "collectives", "mapping_families"});
     if (yaml.root()["hierarchy"] && yaml.root()["devices"])
       yaml.fail_at(yaml.root()["devices"], "both 'hierarchy' and 'devices' are given, expected one of them");
     if (yaml.root()["devices"])
@@ -138,7 +141,7 @@ class TopologyBuilder {
       if (name == "machine") yaml_.fail_at(level, "hierarchy: the name 'machine' stands for the whole");
       for (const Level& other : topology_.levels)
         if (other.name == name) yaml_.fail_at(level, fmt::format("hierarchy: level '{}' is given twice", name));
-      topology_.levels.push_back({name, yaml_.positive_int(count, fmt::format("hierarchy: {}", name))});
+      read_count(name, count);
     }
     if (topology_.levels.empty()) yaml_.fail_at(hierarchy, "hierarchy: expected at least one level");
     Level& outermost = topology_.levels.front();
@@ -164,6 +167,28 @@ class TopologyBuilder {
     read_switches();
     parts_.parts.resize(topology_.levels.size() + 1);
     add_part("", 0);
+    for (std::size_t l = 0; l < topology_.levels.size(); ++l)
+      if (!counts_[l].empty() && parts_.parts[l].size() != counts_[l].size())
+        yaml_.fail_at(
+            hierarchy[topology_.levels[l].name],
+            fmt::format("hierarchy: {}: found {} counts, expected one for each {}, of which there are {}",
+                        topology_.levels[l].name, counts_[l].size(), parts_.level_name(l), parts_.parts[l].size()));
+  }
+
+  // Of parts in each part of the level outside: one number for all of these, or a list with one for each.
+  void read_count(const std::string& level, const YAML::Node& node) {
+    std::string what = fmt::format("hierarchy: {}", level);
+    std::vector<int> counts;
+    if (node.IsSequence()) {
+      if (topology_.levels.empty())
+        yaml_.fail_at(node, fmt::format("{}: found a list, expected a number, as this is the outermost level", what));
+      for (const YAML::Node& count : yaml_.items(node, what)) counts.push_back(yaml_.positive_int(count, what));
+      if (counts.empty()) yaml_.fail_at(node, fmt::format("{}: found an empty list, expected counts", what));
+      uneven_ = uneven_ || std::set<int>(counts.begin(), counts.end()).size() > 1;
+    }
+    topology_.levels.push_back(
+        {level, counts.empty() ? yaml_.positive_int(node, what) : *std::max_element(counts.begin(), counts.end())});
+    counts_.push_back(std::move(counts));
   }
 
   // depth 0 is the machine, depth levels.size() a device.
@@ -171,12 +196,16 @@ class TopologyBuilder {
     std::size_t index = parts_.parts[depth].size();
     parts_.parts[depth].push_back({path, topology_.vertices.size(), 0});
     std::string level_name = parts_.level_name(depth);
+    if (uneven_ && depth > 0 && depth < topology_.levels.size())
+      topology_.levels[depth - 1].begins.push_back(static_cast<int>(topology_.devices.size()));
     if (level_name == shared_level_) topology_.physical_devices.push_back({shared_units_});
     if (depth == topology_.levels.size()) {
       add_device(path, device_file_of(path), yaml_.root()["hierarchy"], shared_level_.empty());
     } else {
       const Level level = topology_.levels[depth];
-      for (int i = 0; i < level.count; ++i)
+      const std::vector<int>& counts = counts_[depth];
+      int count = counts.empty() ? level.count : counts[std::min(index, counts.size() - 1)];
+      for (int i = 0; i < count; ++i)
         add_part(fmt::format("{}{}{}{}", path, path.empty() ? "" : ".", level.name, i), depth + 1);
     }
     add_switches(path, level_name);
@@ -272,6 +301,8 @@ class TopologyBuilder {
   TopologyParts parts_;
   Topology& topology_ = parts_.topology;
   std::map<std::string, std::vector<Switch>> switches_;  // by level
+  std::vector<std::vector<int>> counts_;                 // by level: of each part of the level outside; empty: of all
+  bool uneven_ = false;
   std::string shared_level_;
   double shared_units_ = 1;
   std::vector<std::string> spec_files_;
@@ -304,7 +335,14 @@ Topology load_topology(const std::string& name_or_path, const TopologyOptions& o
     YAML::Node links = yaml.root()["links"];
     yaml.fail_at(links ? links : yaml.root(), e.what());
   }
-  return options.devices ? topology.first_devices(options.devices) : topology;
+  if (options.devices) topology = topology.first_devices(options.devices);
+  if (YAML::Node file = yaml.root()["mapping_families"]) {
+    std::filesystem::path families = path.parent_path() / yaml.text(file, "mapping_families");
+    if (!std::filesystem::exists(families))
+      yaml.fail_at(file, fmt::format("mapping_families: found no file '{}'", families.string()));
+    topology.mapping_families = std::make_shared<const MappingFamilies>(families.string(), topology);
+  }
+  return topology;
 }
 
 }  // namespace unity

@@ -92,3 +92,38 @@ TEST_CASE("a mapping that does not fit is refused with the reason") {
   CHECK(check_mapping({0, {1, 1}}, grid({2, 2}), 12).error().message ==
         "mapping (start 0, strides [1, 1]): two tasks on device 1");
 }
+
+TEST_CASE("through a table, tasks go to any devices, and neighbours on one device are one block") {
+  MachineMapping m{0, {1}, {2, 2, 2, 0, 1, 1}};
+  CHECK(check_mapping(m, grid({6}), 3).ok());
+  CHECK(blocks(m, grid({6})) ==
+        std::vector<TaskBlock>{{DeviceId(2), {0}, {2}}, {DeviceId(0), {3}, {3}}, {DeviceId(1), {4}, {5}}});
+  CHECK(to_string(m) == "start 0, strides [1] through devices [2, 2, 2, 0, 1, 1]");
+}
+
+TEST_CASE("slices of a grid are joined only where all of their tasks share devices") {
+  // Rows 0 and 1 are on devices 0 and 1 both; row 2 on 2 and 3.
+  MachineMapping rows{0, {2, 1}, {0, 1, 0, 1, 2, 3}};
+  CHECK(check_mapping(rows, grid({3, 2}), 4).ok());
+  CHECK(blocks(rows, grid({3, 2})) == std::vector<TaskBlock>{{DeviceId(0), {0, 0}, {1, 0}},
+                                                             {DeviceId(1), {0, 1}, {1, 1}},
+                                                             {DeviceId(2), {2, 0}, {2, 0}},
+                                                             {DeviceId(3), {2, 1}, {2, 1}}});
+  // Without a table every task is a block.
+  CHECK(blocks({0, {2, 1}}, grid({3, 2})).size() == 6);
+  // Summands that pass through stay apart.
+  TaskGrid passing = {{GridDim::Kind::passing, -1, 2}};
+  CHECK(blocks({0, {1}, {0, 0}}, passing).size() == 2);
+}
+
+TEST_CASE("a table that leaves the machine, ends too early or scatters a device's tasks is refused") {
+  CHECK(check_mapping({0, {1}, {0, 3}}, grid({2}), 3).error().message ==
+        "mapping (start 0, strides [1] through devices [0, 3]): a task on device 3, expected 0 to 2");
+  CHECK(check_mapping({1, {1}, {0, 1}}, grid({2}), 3).error().message ==
+        "mapping (start 1, strides [1] through devices [0, 1]): a task at place 2, expected 0 to 1");
+  CHECK(check_mapping({0, {0}, {0, 1}}, grid({2}), 3).error().message ==
+        "mapping (start 0, strides [0] through devices [0, 1]): two tasks at place 0");
+  CHECK(check_mapping({0, {1}, {0, 1, 0}}, grid({3}), 3).error().message ==
+        "mapping (start 0, strides [1] through devices [0, 1, 0]): tasks on device 0 that are not neighbours in the "
+        "grid, expected one block of them");
+}
