@@ -32,6 +32,7 @@ void compare(const Options& o) {
       throw_input_error("--strategies: '{}' is not known{}", name, suggestion(name, known));
   }
   Topology topology = o.machine.load();
+  o.settings.add_mappings(topology);
   std::vector<Scale> scales = o.scales.parse();
   for (const Scale& scale : scales)
     if (scale.kind == Scale::Kind::task)

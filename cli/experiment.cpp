@@ -95,7 +95,7 @@ class Section {
 Variant read_variant(const std::string& file, const YAML::Node& node) {
   Section s(file, node, "a variant",
             {"name", "strategy", "without", "parallelism", "budget", "alpha", "seed", "time-limit", "memory-limit",
-             "stages", "micro-batches", "schedule"});
+             "stages", "micro-batches", "schedule", "mappings"});
   Variant v;
   v.name = s.required("name");
   v.strategy = s.name("strategy", "unity", strategy_names());
@@ -111,6 +111,7 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
   o.time_limit = s.get("time-limit", o.time_limit);
   v.settings.memory_limit = s.get<std::string>("memory-limit", "");
   v.settings.schedule.order = s.get<std::string>("schedule", "");
+  v.settings.mappings = s.get<std::string>("mappings", "");
   std::vector<std::string> settings;
   for (const auto& entry : node)
     if (std::string key = entry.first.Scalar(); key != "name") {

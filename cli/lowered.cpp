@@ -49,6 +49,7 @@ Plan PlanSource::load(Topology& topology) const {
   MachineOptions where = machine;
   if (where.topology.empty()) where.topology = "laptop";
   topology = where.load();
+  settings.add_mappings(topology);
   SimulatedCostModel cost(topology);
   auto plan = search_plan(model, where.topology, cost, settings.options(strategy, model.model));
   if (!plan.ok()) throw_input_error("{}", plan.error().message);

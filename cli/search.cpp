@@ -69,7 +69,9 @@ void search(const Options& o) {
     throw_input_error(
         "--pipeline: strategy unity does not choose pipeline stages yet; expected --strategy pipeline, which does");
   require_writable(o.output);
-  SimulatedCostModel cost(o.machine.load());
+  Topology topology = o.machine.load();
+  o.settings.add_mappings(topology);
+  SimulatedCostModel cost(std::move(topology));
   SearchOptions options = o.settings.options(o.strategy, o.model.model);
   options.pareto = o.pareto;
   Result<std::vector<Plan>> plans = [&] {

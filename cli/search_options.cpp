@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "core/base/text.h"
 #include "core/graph/evaluate.h"
+#include "core/machine/mapping_families.h"
 #include "core/rewrite/library.h"
 
 namespace unity::cli {
@@ -51,6 +52,8 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
                      "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)");
   command.add_option("--rules", rules,
                      "Further rules of substitution: FILE.rules with its proofs (unity rules verify FILE --write)");
+  command.add_option("--mappings", mappings,
+                     "Further families of machine mappings: a YAML file (form: topologies/README.md)");
   command.add_option("--optimizer", optimizer,
                      "As in 'adam 1e-4' or 'sgd 0.1 momentum=0.9 weight_decay=1e-4' (default: the model's)");
   at_least_one(command.add_option("--stages", search.stages,
@@ -83,6 +86,10 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
   schedule.apply(o.schedule);
   return o;
+}
+
+void SearchSettings::add_mappings(Topology& topology) const {
+  if (!mappings.empty()) topology.mapping_families = std::make_shared<const MappingFamilies>(mappings, topology);
 }
 
 std::vector<std::string> split_list(const std::string& option, const std::string& text) {

@@ -21,19 +21,22 @@ struct ScheduleOptions {
   void apply(Schedule& schedule) const;
 };
 
-// --budget --alpha --seed --time-limit --memory-limit --parallelism --rules --jobs --optimizer --stages --parts
-// --micro-batches, and those of ScheduleOptions.
+// --budget --alpha --seed --time-limit --memory-limit --parallelism --rules --mappings --jobs --optimizer --stages
+// --parts --micro-batches, and those of ScheduleOptions.
 struct SearchSettings {
   SearchOptions search;
   std::string memory_limit;
   std::string parallelism;         // comma-separated
   std::string optimizer;           // "adam 1e-4"; empty: the model's
   std::vector<std::string> rules;  // files of proved rules
+  std::string mappings;            // a file of mapping families
   ScheduleOptions schedule;
 
   void add(CLI::App& command, bool with_budget = true, bool short_schedule = true);
   // For one strategy and model. InputError on values out of range.
   SearchOptions options(const std::string& strategy, const std::string& model) const;
+  // The machine with the mapping families of the file, in place of those that its own file names. InputError.
+  void add_mappings(Topology& topology) const;
 };
 
 // "a,b,c" -> {"a", "b", "c"}; InputError on empty names.

@@ -66,6 +66,7 @@ ordered_json run_point(const Point& p, const Options& o, const std::string& plan
     Topology topology = load_topology(p.topology, {p.nodes, p.devices});
     row["nodes"] = topology.whole_nodes ? topology.whole_nodes : topology.nodes;
     row["devices"] = topology.device_count();
+    p.variant.settings.add_mappings(topology);
     SimulatedCostModel cost(std::move(topology));
     ModelOptions model{p.model, p.batch_per_gpu, 0, p.seq_len, p.layers, {}};
     SearchSettings settings = p.variant.settings;

@@ -5,21 +5,32 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
+#include "core/search/device_speeds.h"
 #include "core/search/split_vocabulary.h"
 
 namespace unity {
 
-Result<Outcome> data_parallel(const StrategyInput& input) {
+namespace {
+
+Result<Outcome> equal_data_parallel(const StrategyInput& input) {
   State state = UNITY_TRY(input.evaluator.record().timed(SearchLevel::substitution, [&] {
     return shard_batch({normalize(input.model), {}, {}}, input.devices);
   }));
   Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
-  return Outcome{std::move(candidate), std::move(state.steps), "one plan"};
+  return Outcome{std::move(candidate), std::move(state.steps), "one plan", {}};
+}
+
+}  // namespace
+
+Result<Outcome> data_parallel(const StrategyInput& input) {
+  Result<Outcome> unequal = unequal_data_parallel(input), equal = equal_data_parallel(input);
+  if (!unequal.ok()) return equal;
+  take_better(unequal, std::move(equal), input.evaluator);
+  return unequal;
 }
 
 Result<Outcome> expert(const StrategyInput& input) {
-  const Topology& topology = input.evaluator.cost().topology();
-  int per_node = input.devices / std::max(1, std::min(topology.nodes, input.devices));
+  int per_node = std::min(input.devices, common_node_size(input.evaluator.cost().topology()));
   if (per_node < 2)
     return fail("strategy expert: found {} device in a node, expected at least 2 to split a matmul over", per_node);
   Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");

@@ -1,6 +1,8 @@
 #include "core/search/device_speeds.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 namespace unity {
 
@@ -34,6 +36,19 @@ std::vector<double> device_speeds(const Pcg& pcg, const CostModel& cost) {
   }
   for (double& speed : speeds) speed = speed > 0 ? longest / speed : 1;
   return speeds;
+}
+
+int common_node_size(const Topology& topology) {
+  auto devices = static_cast<int>(topology.device_count());
+  auto node =
+      std::find_if(topology.levels.begin(), topology.levels.end(), [](const Level& l) { return l.name == "node"; });
+  if (node == topology.levels.end()) return devices;
+  auto level = static_cast<std::size_t>(node - topology.levels.begin());
+  std::map<int, int> sizes;
+  for (int d = 0; d < devices; ++d) ++sizes[topology.part(level, DeviceId(d))];
+  int common = 0;
+  for (auto [part, size] : sizes) common = std::gcd(common, size);
+  return common;
 }
 
 std::vector<double> stage_speeds(const std::vector<double>& devices, int stages, int groups, int width) {

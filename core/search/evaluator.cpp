@@ -74,6 +74,12 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   return evaluate(std::move(pcg), std::move(mappings), lower_);
 }
 
+Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule) {
+  LowerOptions lower = lower_;
+  lower.schedule = schedule;
+  return evaluate(std::move(pcg), std::move(mappings), lower);
+}
+
 Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower) {
   if (!options_.mapping_dp) {
     std::vector<MachineMapping> natural = natural_mappings(pcg);

@@ -44,6 +44,7 @@ class Evaluator {
   Result<Candidate> evaluate(Pcg pcg);
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings);  // with mappings given
   Result<Candidate> evaluate(Pcg pcg, const Schedule& schedule);              // another schedule than the search's
+  Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule);
   const MappingSearch& mapping_search() const { return mapping_; }
 
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.

@@ -17,7 +17,8 @@
 //
 //   T >= max over c of sum over u of min over s of (c C_u(s) + (1 - c) A_u(s) / D)
 //
-// which needs to know nothing about how a plan splits its operators. The path is the longest one of tasks of a D-th
+// which needs to know nothing about how a plan splits its operators. (Where unequal devices have unequal shares, all
+// operators of a plan have the same ones: the largest is on the path from end to end.) The path is the longest one of tasks of a D-th
 // each. Parts that may differ by an element (windows) put the smallest part on the path; what rules may join into
 // larger tasks has the rates of these.
 //

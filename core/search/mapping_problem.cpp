@@ -4,10 +4,32 @@
 #include <map>
 #include <set>
 
+#include "core/machine/mapping_families.h"
+
 namespace unity {
 namespace {
 
 constexpr std::size_t kMostMappings = 6;  // per operator: beyond the first few orders only rotations of the same remain
+
+void add_fresh(std::vector<MachineMapping>& choices, const std::vector<MachineMapping>& more) {
+  for (const MachineMapping& m : more)
+    if (std::find(choices.begin(), choices.end(), m) == choices.end()) choices.push_back(m);
+}
+
+std::vector<MachineMapping> of_users_families(const TaskGrid& grid, const Topology& topology) {
+  return topology.mapping_families ? topology.mapping_families->mappings(grid) : std::vector<MachineMapping>();
+}
+
+// Where devices of another kind begin that are enough for the tasks, there these may begin.
+std::vector<MachineMapping> on_each_kind(const TaskGrid& grid, const Topology& topology) {
+  std::vector<MachineMapping> found;
+  std::set<std::size_t> kinds;
+  auto tasks = static_cast<std::size_t>(task_count(grid));
+  for (std::size_t d = 0; d + tasks <= topology.device_count(); ++d)
+    if (kinds.insert(topology.devices[d].spec).second && d > 0)
+      found.push_back(natural_mapping(grid, static_cast<int>(d)));
+  return found;
+}
 
 }  // namespace
 
@@ -49,7 +71,6 @@ Result<void> MappingProblem::build_items() {
           item.partials.resize(table.outputs.size());
       Sharding whole = sharding;  // micro-batches share their device, so their union is what matters here
       std::fill(whole.micro.begin(), whole.micro.end(), 1);
-      Task task;
       for (int t = 0; t < task_count(item.grid); ++t) {
         std::vector<int> c = grid_coordinates(item.grid, t);
         std::vector<Range> ranges = task_ranges(table, whole, item.grid, c);
@@ -61,13 +82,12 @@ Result<void> MappingProblem::build_items() {
         }
         item.passing.push_back(passing_partial(item.grid, c));
         if (t == 0) {
-          task.flops = 3 * flops(table, ranges);  // forward once, backward about twice
-          for (const auto& boxes : item.inputs) task.bytes += 12.0 * static_cast<double>(boxes[0].elements());
-          for (const auto& boxes : item.outputs) task.bytes += 12.0 * static_cast<double>(boxes[0].elements());
+          item.first.flops = 3 * flops(table, ranges);  // forward once, backward about twice
+          for (const auto& boxes : item.inputs) item.first.bytes += 12.0 * static_cast<double>(boxes[0].elements());
+          for (const auto& boxes : item.outputs) item.first.bytes += 12.0 * static_cast<double>(boxes[0].elements());
         }
         item.coordinates.push_back(std::move(c));
       }
-      if (!item.fixed) item.compute = cost_.task_time(task, nullptr, DeviceId(0)).count;
     }
     item.layout = mix(task_count(item.grid));
     for (const auto* operands : {&item.inputs, &item.outputs})
@@ -90,10 +110,20 @@ Result<void> MappingProblem::build_items() {
       // Serial operators of parallel branches may run anywhere: one start per outermost share.
       int tasks = task_count(item.grid);
       if (2 * tasks <= all.count) item.choices.push_back(natural_mapping(item.grid, all.count / 2));
+      add_fresh(item.choices, on_each_kind(item.grid, topology_));
+      add_fresh(item.choices, of_users_families(item.grid, topology_));
     }
+    std::vector<std::int64_t> time_on(topology_.specs.size(), -1);  // of a task, by kind of device
     for (const MachineMapping& m : item.choices) {
       std::vector<DeviceId> devices;
       for (const auto& c : item.coordinates) devices.push_back(m.device(c));
+      std::int64_t slowest = 0;
+      for (DeviceId d : devices) {
+        std::int64_t& time = time_on[topology_.device(d).spec];
+        if (time < 0) time = item.fixed ? 0 : cost_.task_time(item.first, nullptr, d).count;
+        slowest = std::max(slowest, time);
+      }
+      item.compute.push_back(slowest);
       item.devices.push_back(std::move(devices));
     }
   }
@@ -181,6 +211,7 @@ std::int64_t MappingProblem::edge_cost(const Edge& e, int from_choice, int to_ch
     const MachineMapping& m = item->choices[static_cast<std::size_t>(item == &from ? from_choice : to_choice)];
     key = combine(key, static_cast<Hash>(m.start));
     for (int s : m.strides) key = combine(key, static_cast<Hash>(s));
+    for (int p : m.places) key = combine(key, static_cast<Hash>(p));
   }
   key = combine(key, static_cast<Hash>(e.output) << 40 | static_cast<Hash>(e.input) << 20 | static_cast<Hash>(e.sum));
   {
@@ -204,6 +235,7 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
     result[i] = natural_mapping(grid);
     std::vector<MachineMapping> choices =
         unity::mappings(grid, topology_, {0, static_cast<int>(topology_.device_count())});
+    add_fresh(choices, of_users_families(grid, topology_));
     for (const Item& item : items_) {  // one copy or shard may sit at its user's place
       if (!grid.empty()) break;
       choices.push_back({result[item.node.index()].start, {}});

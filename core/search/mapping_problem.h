@@ -32,7 +32,8 @@ class MappingProblem {
     std::vector<std::vector<int>> partials;         // by output, by task
     std::vector<MachineMapping> choices;
     std::vector<std::vector<DeviceId>> devices;  // by choice, by task
-    std::int64_t compute = 0;                    // forward and backward of one task
+    std::vector<std::int64_t> compute;           // by choice: forward and backward, on the device that takes longest
+    Task first;                                  // forward and backward of the first task
     bool fixed = false;
     Hash layout = 0;  // of grid and operand boxes
   };

@@ -36,7 +36,7 @@ class Dp {
 
 std::int64_t Dp::placement_cost(int item) const {
   auto i = static_cast<std::size_t>(item);
-  std::int64_t cost = problem_.items()[i].compute;
+  std::int64_t cost = problem_.items()[i].compute[static_cast<std::size_t>(chosen_[i])];
   for (int number : problem_.edges_of(item)) {
     const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
     int a = chosen_[static_cast<std::size_t>(e.from)], b = chosen_[static_cast<std::size_t>(e.to)];
@@ -220,7 +220,7 @@ Result<MappingResult> Dp::run() {
   }
   for (std::size_t i = 0; i < problem_.items().size(); ++i) {
     if (chosen_[i] < 0) continue;
-    cost += problem_.items()[i].compute;
+    cost += problem_.items()[i].compute[0];
     for (int number : problem_.edges_of(static_cast<int>(i))) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
       if (e.from == static_cast<int>(i) && chosen_[static_cast<std::size_t>(e.to)] >= 0)

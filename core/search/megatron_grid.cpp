@@ -48,8 +48,7 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
 }  // namespace
 
 Result<Outcome> megatron_grid(const StrategyInput& input) {
-  const Topology& topology = input.evaluator.cost().topology();
-  int per_node = input.devices / std::max(1, std::min(topology.nodes, input.devices));
+  int per_node = std::min(input.devices, common_node_size(input.evaluator.cost().topology()));
   Result<Outcome> best = fail("strategy megatron-grid: no grid of {} devices was tried", input.devices);
   int tried = 0;
   for (int stages = 1; stages <= input.devices; ++stages) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/parallel.h"
+#include "core/search/data_parallel.h"
 #include "core/search/pareto.h"
 #include "core/search/pipeline_stages.h"
 
@@ -68,7 +69,11 @@ Result<Outcome> apply(const Outcome& plan, const Variant& v, const StrategyInput
     pcg = UNITY_TRY(with_micro_batches(pcg, v.micro_batches));
     steps.push_back({"micro_batches", "the whole model", v.micro_batches, 0});
   }
-  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), v.schedule));
+  // Unequal shares stay as they are.
+  std::optional<std::vector<int>> places = shared_places(plan.candidate.mappings);
+  std::vector<MachineMapping> mappings = places ? share_out(pcg, *places) : std::vector<MachineMapping>();
+  Candidate candidate = UNITY_TRY(places ? input.evaluator.evaluate(std::move(pcg), std::move(mappings), v.schedule)
+                                         : input.evaluator.evaluate(std::move(pcg), v.schedule));
   return Outcome{std::move(candidate), std::move(steps), plan.stopped_because, {}};
 }
 
