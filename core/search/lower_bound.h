@@ -17,10 +17,10 @@
 //
 //   T >= max over c of sum over u of min over s of (c C_u(s) + (1 - c) A_u(s) / D)
 //
-// which needs to know nothing about how a plan splits its operators. (Where unequal devices have unequal shares, all
-// operators of a plan have the same ones: the largest is on the path from end to end.) The path is the longest one of tasks of a D-th
+// which needs to know nothing about how a plan splits its operators. The path is the longest one of tasks of a D-th
 // each. Parts that may differ by an element (windows) put the smallest part on the path; what rules may join into
-// larger tasks has the rates of these.
+// larger tasks has the rates of these. Unequal shares of unequal devices are those of all operators of a plan, so that
+// the largest is on a path from end to end.
 //
 // Communication counts nothing: a pipeline of stages with many micro-batches moves as good as nothing, and the bounds
 // for products on machines with little memory (Irony, Toledo, Tiskin, JPDC 2004: F / (sqrt(8 M)) - M words for each
