@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/base/text.h"
+#include "core/search/data_parallel.h"
 
 namespace unity {
 namespace {
@@ -70,6 +71,21 @@ std::string word_for(const Pcg& pcg, const Node& n, std::size_t axis) {
   if (rank >= 3 && out == 1) return "by sequence";
   if (out == static_cast<int>(rank) - 1) return "by output";
   return "along " + t.axes[axis].name;
+}
+
+// "of 24 parts, 2 on each of devices 0 to 7, 1 on each of devices 8 to 15"
+std::string shares_in_words(const std::vector<int>& places) {
+  std::map<int, int> counts;
+  for (int device : places) ++counts[device];
+  std::string text = fmt::format("of {} parts", places.size());
+  for (auto first = counts.begin(); first != counts.end();) {
+    auto last = first, next = std::next(first);
+    while (next != counts.end() && next->second == first->second && next->first == last->first + 1) last = next++;
+    text += first == last ? fmt::format(", {} on device {}", first->second, first->first)
+                          : fmt::format(", {} on each of devices {} to {}", first->second, first->first, last->first);
+    first = next;
+  }
+  return text;
 }
 
 }  // namespace
@@ -155,6 +171,8 @@ std::string explain_plan(const Plan& plan) {
   text +=
       fmt::format("  search: {} candidates in {:.1f} s; stopped: {}\n  schedule: {}\n\nParallelism, block by block\n",
                   plan.search.candidates, plan.search.seconds, plan.search.stopped_because, in_words(plan.schedule));
+  if (std::optional<std::vector<int>> places = shared_places(plan.mappings))
+    text += fmt::format("  unequal shares: {}, which it runs as one\n", shares_in_words(*places));
   for (const BlockExplanation& block : explain_blocks(plan.pcg)) {
     text += fmt::format("  {}{}\n", block.count > 1 ? fmt::format("{} x ", block.count) : "",
                         block.block.empty() ? "(top level)" : block.block);

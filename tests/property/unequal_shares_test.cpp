@@ -7,6 +7,7 @@
 #include "core/search/data_parallel.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/pipeline_stages.h"
+#include "tests/support/plan_builder.h"
 #include "tests/support/stub_cost_model.h"
 #include "tests/support/training_run.h"
 
@@ -55,4 +56,35 @@ TEST_CASE("models train under unequal shares of the batch as on one device") {
     check_shares(spec, {0, 0, 1}, 2, false);           // in two micro-batches each
     check_shares(spec, {0, 0, 1}, 1, true);            // two thirds of each weight on device 0
   }
+}
+
+TEST_CASE("rows of a grid are shared out together, and meet operators that are split otherwise") {
+  // Products of 3 parts of the batch by 2 of the columns, of which devices 0 and 1 have two parts each; then the
+  // activation in 2 parts of the batch, and the loss whole.
+  auto build = [](bool parallel) {
+    Builder b("g");
+    ValueRef x = b.input("x", {12, 8}), y = b.input("y", {12, 6}), w = b.weight("w", {8, 6}, "uniform", 0.5);
+    if (parallel) x = replicate(b, 2, partition(b, 0, 3, x)), w = replicate(b, 3, partition(b, 1, 2, w));
+    ValueRef z = b.apply("matmul", {}, {x, w}, "product");
+    if (parallel) z = partition(b, 0, 2, combine(b, 0, 3, combine(b, 1, 2, z)));
+    z = b.apply("tanh", {}, {z});
+    if (parallel) z = combine(b, 0, 2, z);
+    return std::move(b).finish({b.apply("mean_squared_error", {}, {z, y})});
+  };
+  Pcg serial = build(false), parallel = build(true);
+  auto inputs = random_inputs(serial, 7);
+  Run exact = run(lower(serial, std::vector<MachineMapping>(serial.size()), uniform_topology(1)).value(), inputs,
+                  Precision::f64);
+  std::vector<MachineMapping> mappings = unity::natural_mappings(parallel);
+  int products = 0;
+  for (std::size_t i = 0; i < parallel.size(); ++i) {
+    TaskGrid grid = node_grid(parallel, NodeId(static_cast<std::int64_t>(i)));
+    if (grid.size() == 2 && parallel.nodes()[i].is_compute()) mappings[i].places = {0, 1, 0, 1, 2, 3}, ++products;
+    // Of the weight, columns are the first dimension: a copy of each half for two parts, and one for the third.
+    if (grid.size() == 2 && parallel.nodes()[i].is_leaf()) mappings[i].places = {0, 0, 2, 1, 1, 3};
+  }
+  CHECK(products == 1);
+  Program program = lower(parallel, mappings, uniform_topology(4)).value();
+  check_program(program).value();
+  CHECK(distance(run(program, inputs, Precision::f64), exact, scales(exact), 1e-12) <= 1e-12);
 }

@@ -7,6 +7,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
+#include "core/search/explain.h"
 #include "core/search/mapping_search.h"
 #include "core/search/search.h"
 #include "runtime/train.h"
@@ -76,6 +77,8 @@ TEST_CASE("on unequal devices the faster ones get more of the batch, which is fa
   CHECK(plan.prediction.iteration < equally(spec, topology));
   CHECK(planned(spec, topology, "unity").prediction.iteration <= plan.prediction.iteration);
   CHECK(check_plan(plan, topology).ok());
+  CHECK_THAT(explain_plan(plan),
+             Catch::Contains(fmt::format("unequal shares: of {} parts, {} on", places.size(), parts[0])));
   CHECK(plan_from_json(plan_to_json(plan), "p.json").mappings == plan.mappings);
   CHECK_FALSE(shared_places(planned(spec, mixed("v100-sxm2-16gb", "v100-sxm2-16gb", 2), "data-parallel").mappings));
 }
