@@ -172,7 +172,7 @@ std::string explain_plan(const Plan& plan) {
       fmt::format("  search: {} candidates in {:.1f} s; stopped: {}\n  schedule: {}\n\nParallelism, block by block\n",
                   plan.search.candidates, plan.search.seconds, plan.search.stopped_because, in_words(plan.schedule));
   if (std::optional<std::vector<int>> places = shared_places(plan.mappings))
-    text += fmt::format("  unequal shares: {}, which it runs as one\n", shares_in_words(*places));
+    text += fmt::format("  unequal shares: {}; those of a device run as one\n", shares_in_words(*places));
   for (const BlockExplanation& block : explain_blocks(plan.pcg)) {
     text += fmt::format("  {}{}\n", block.count > 1 ? fmt::format("{} x ", block.count) : "",
                         block.block.empty() ? "(top level)" : block.block);
