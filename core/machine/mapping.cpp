@@ -85,12 +85,13 @@ Result<void> check_mapping(const MachineMapping& mapping, const TaskGrid& grid, 
   auto table = static_cast<int>(mapping.places.size());
   std::vector<int> used;
   for (int task = 0; task < task_count(grid); ++task) used.push_back(mapping.place(grid_coordinates(grid, task)));
-  for (int place : used)
+  for (int place : used) {
     if (table > 0 && (place < 0 || place >= table))
       return fail("mapping ({}): a task at place {}, expected 0 to {}", to_string(mapping), place, table - 1);
-  for (DeviceId d : mapping.devices(grid))
-    if (d.value < 0 || d.value >= devices)
-      return fail("mapping ({}): a task on device {}, expected 0 to {}", to_string(mapping), d, devices - 1);
+    int device = table > 0 ? mapping.places[static_cast<std::size_t>(place)] : place;
+    if (device < 0 || device >= devices)
+      return fail("mapping ({}): a task on device {}, expected 0 to {}", to_string(mapping), device, devices - 1);
+  }
   std::sort(used.begin(), used.end());
   if (auto twice = std::adjacent_find(used.begin(), used.end()); twice != used.end())
     return fail("mapping ({}): two tasks {} {}", to_string(mapping), table > 0 ? "at place" : "on device", *twice);
@@ -105,6 +106,14 @@ Result<void> check_mapping(const MachineMapping& mapping, const TaskGrid& grid, 
 }
 
 std::vector<TaskBlock> blocks(const MachineMapping& mapping, const TaskGrid& grid) {
+  std::vector<TaskBlock> result;
+  if (mapping.places.empty()) {  // a task for each device
+    for (int task = 0; task < task_count(grid); ++task) {
+      std::vector<int> at = grid_coordinates(grid, task);
+      result.push_back({mapping.device(at), at, at});
+    }
+    return result;
+  }
   std::vector<DeviceId> devices = mapping.devices(grid);
   // joined[g][k]: slices k and k + 1 of dimension g are one.
   std::vector<std::vector<bool>> joined;
@@ -112,13 +121,12 @@ std::vector<TaskBlock> blocks(const MachineMapping& mapping, const TaskGrid& gri
   for (const GridDim& dim : grid) {
     auto degree = static_cast<std::size_t>(dim.degree);
     step /= degree;
-    joined.emplace_back(degree, dim.kind != GridDim::Kind::passing && !mapping.places.empty());
+    joined.emplace_back(degree, dim.kind != GridDim::Kind::passing);
     joined.back().back() = false;
     for (std::size_t task = 0; task + step < devices.size(); ++task)
       if (std::size_t k = task / step % degree; k + 1 < degree && devices[task] != devices[task + step])
         joined.back()[k] = false;
   }
-  std::vector<TaskBlock> result;
   for (std::size_t task = 0; task < devices.size(); ++task) {
     TaskBlock block{devices[task], grid_coordinates(grid, static_cast<int>(task)), {}};
     block.last = block.first;
