@@ -1,6 +1,7 @@
 #include "core/search/work_estimate.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace unity {
 
@@ -24,6 +25,14 @@ double work_seconds(const Pcg& pcg, const DeviceSpec& device) {
 }
 
 Picoseconds path_time(const Pcg& pcg, const CostModel& cost) {
+  const Topology& topology = cost.topology();
+  std::vector<DeviceId> one_of_each_kind;
+  for (std::size_t d = 0; d < topology.device_count(); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    if (std::none_of(one_of_each_kind.begin(), one_of_each_kind.end(),
+                     [&](DeviceId k) { return topology.device(k).spec == topology.device(device).spec; }))
+      one_of_each_kind.push_back(device);
+  }
   std::int64_t longest = 0;
   std::vector<std::int64_t> until(pcg.size(), 0);
   std::vector<bool> trained(pcg.size(), false);  // a gradient flows through it
@@ -40,7 +49,9 @@ Picoseconds path_time(const Pcg& pcg, const CostModel& cost) {
     Task task{.flops = flops(*node.table, full_ranges(*node.table)) / tasks};
     for (const ParallelShape& s : node.outputs)
       task.bytes += static_cast<double>(s.shape().bytes()) * s.copies * s.partials / tasks;
-    until[i] += cost.task_time(task, nullptr, DeviceId(0)).count * (trained[i] ? 2 : 1);
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (DeviceId d : one_of_each_kind) least = std::min(least, cost.task_time(task, nullptr, d).count);
+    until[i] += least * (trained[i] ? 2 : 1);
     longest = std::max(longest, until[i]);
   }
   return {longest};

@@ -12,8 +12,8 @@ namespace unity {
 double work_seconds(const Pcg& pcg, const DeviceSpec& device);
 
 // About the least that an iteration can take, wherever its tasks run: the longest path through tasks that wait for one
-// another, there and back (a backward task takes at least what the forward one does), on the first device. Nothing is
-// communicated.
+// another, there and back (a backward task takes at least what the forward one does), on the fastest kind of device.
+// Nothing is communicated.
 Picoseconds path_time(const Pcg& pcg, const CostModel& cost);
 
 }  // namespace unity
