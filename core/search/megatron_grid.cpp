@@ -36,7 +36,7 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
   Pcg pcg = UNITY_TRY(
       record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, g.micro_batches); }));
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
-    return map_stages(pcg, balanced_stages(pcg, g.stages), g.stages, g.tensor * g.data);
+    return map_stages(pcg, balanced_stages(pcg, g.stages), even_devices(g.stages, g.stages, g.tensor * g.data));
   }));
   Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
   return Outcome{std::move(candidate), std::move(state.steps), what};
