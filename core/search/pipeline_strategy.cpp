@@ -1,14 +1,18 @@
-// Strategy `pipeline`: consecutive operators on consecutive devices, data parallelism inside a stage. Stages, parts for
-// each device, micro-batches and order are what the options say; those left open are tried.
+// Strategy `pipeline`: consecutive operators on consecutive devices. Stages of one width with data parallelism inside:
+// stages, parts for each device, micro-batches and order are what the options say; those left open are tried. Where
+// neither stages nor parts are given, stages of widths and plans of their own as well (stage_search.h).
 
 #include <algorithm>
 
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/stage_search.h"
 
 namespace unity {
 namespace {
+
+constexpr int kImprovements = 160;
 
 struct Choice {
   int stages = 1, micro_batches = 1, parts = 1;
@@ -26,7 +30,7 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   if (operators < c.stages * c.parts)
     return fail("{} stages of {} parts for a model of {} operators", c.stages, c.parts, operators);
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
-    return map_stages(pcg, balanced_stages(pcg, c.stages * c.parts), c.stages, width);
+    return map_stages(pcg, balanced_stages(pcg, c.stages * c.parts), even_devices(c.stages * c.parts, c.stages, width));
   }));
   std::string what = fmt::format("{} stages{} of {} devices, {} micro-batches, {}", c.stages,
                                  c.parts > 1 ? fmt::format(" with {} parts each", c.parts) : "", width, c.micro_batches,
@@ -65,6 +69,10 @@ Result<Outcome> pipeline(const StrategyInput& input) {
     }
   }
   if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);
+  if (o.stages > 0 || o.parts > 0 || interleaved) return best;
+  StageSearchOptions search{.layers = {12, 24}, .plans = 12, .even = true, .improvements = kImprovements};
+  if (best.ok()) search.incumbent = best->candidate.score.iteration;
+  if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input.evaluator);
   return best;
 }
 
