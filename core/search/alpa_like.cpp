@@ -14,9 +14,16 @@
 #include "core/search/stage_search.h"
 
 namespace unity {
+namespace {
+
+constexpr int kMany = 48;  // devices: on more, a simulation takes long
+
+}  // namespace
 
 Result<Outcome> alpa_like(const StrategyInput& input) {
-  Result<Outcome> found = search_stages(input, {});
+  StageSearchOptions options;
+  if (input.devices > kMany) options.plans = 6;
+  Result<Outcome> found = search_stages(input, options);
   if (!found.ok()) return fail("strategy alpa-like: {}", found.error().message);
   return found;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
@@ -19,6 +20,7 @@ constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high b
 constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
+constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
 constexpr std::size_t kMovesAtOnce = 8;
 
 // One of the kind.
@@ -60,14 +62,17 @@ class StageSearch {
     StagedPlan plan;
   };
 
+  using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
+
   void cluster(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
+  double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches);
   std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches);
   std::vector<Proposal> propose(int micro_batches, bool memory);
   std::vector<StagedPlan> best_proposals();
   std::vector<StagedPlan> even_plans();
-  bool simulate(std::vector<StagedPlan> plans);
+  void simulate(std::vector<StagedPlan> plans);
   std::vector<StagedPlan> neighbours(const StagedPlan& plan);
   void improve();
 
@@ -79,7 +84,8 @@ class StageSearch {
   std::vector<std::size_t> layer_ends_;  // by layer: one past its last operator
   std::set<StagedPlan> simulated_;
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
-  StagedPlan best_plan_;
+  Scored best_plan_;
+  std::set<Scored> open_;  // of several stages, whose neighbours are not known
 };
 
 // About equal FLOPs, few bytes between them.
@@ -100,6 +106,15 @@ std::vector<int> StageSearch::micro_batches() const {
       if (plans_.has_micro_batches({}, m) && with_micro_batches(plans_.model(), m).ok()) counts.push_back(m);
   std::sort(counts.begin(), counts.end());
   return counts;
+}
+
+// What comes into a stage, or leaves it, holds up the collectives inside, if there are any: they share a stream.
+double StageSearch::border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches) {
+  if (plan.tensor == 1 || cut == 0 || cut == plans_.operators().size() || devices.count == in_.devices) return 0;
+  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
+  int outside = devices.first > 0 ? inside - 1 : inside + 1;
+  double rate = in_.evaluator.cost().topology().bandwidth(DeviceId(outside), DeviceId(inside)).rate;
+  return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
 }
 
 // By the number of layers after the first: the fastest, and the one that needs the least memory.
@@ -134,10 +149,14 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
     std::vector<Chain> next(plans.size());
     for (std::size_t p = 0; p < plans.size(); ++p) {
       std::size_t best = p;
+      // Every device of a tensor-parallel group reads all of what comes in.
+      if (n == 0)
+        mixed[p].totals.time = plans[p].tensor * border_time(plans[p], begin_of(first), devices, micro_batches);
       for (std::size_t q = 0; q < plans.size(); ++q) {
+        if (n == 0 && q != p) continue;
         Totals t = extend(mixed[q].totals, p, layer);
         if (q != p) t.time += anew;
-        if (q == 0 || time(t) < time(next[p].totals)) next[p].totals = t, best = q;
+        if (q == 0 || n == 0 || time(t) < time(next[p].totals)) next[p].totals = t, best = q;
       }
       next[p].plans = mixed[best].plans;
       next[p].plans.push_back(plans[p]);
@@ -243,24 +262,21 @@ std::vector<StagedPlan> StageSearch::even_plans() {
   return plans;
 }
 
-// Scores those that are new; whether one of them is the best so far.
-bool StageSearch::simulate(std::vector<StagedPlan> plans) {
+// Scores those that are new.
+void StageSearch::simulate(std::vector<StagedPlan> plans) {
   std::erase_if(plans, [&](const StagedPlan& p) { return !simulated_.insert(p).second; });
   std::vector<Result<Outcome>> outcomes(plans.size(), fail("the search was stopped"));
   parallel_for(plans.size(), in_.options.jobs,
                [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_); });
-  bool better = false;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    std::int64_t before = best_.ok() ? best_->candidate.score.iteration.count : -1;
-    bool fitted = best_.ok() && in_.evaluator.fits(best_->candidate.score);
+    if (outcomes[i].ok()) {
+      const Score& score = outcomes[i]->candidate.score;
+      Scored scored{!in_.evaluator.fits(score), score.iteration.count, plans[i]};
+      if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
+      if (plans[i].ends.size() > 1) open_.insert(std::move(scored));
+    }
     take_better(best_, std::move(outcomes[i]), in_.evaluator);
-    if (!best_.ok()) continue;
-    if (best_->candidate.score.iteration.count == before && in_.evaluator.fits(best_->candidate.score) == fitted)
-      continue;
-    best_plan_ = plans[i];
-    better = true;
   }
-  return better;
 }
 
 // What is one step from a plan.
@@ -342,20 +358,25 @@ std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
   return all;
 }
 
-// Steepest would be to score all neighbours of a plan first; the first that are better are as good, and sooner.
+// Best-first: the best plan whose neighbours are not known is next, as long as it is not much slower than the best. One
+// stage is what other searches are for.
 void StageSearch::improve() {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(options_.improvements);
-  bool better = best_.ok();
-  if (better && options_.incumbent.count > 0)
-    better = static_cast<double>(best_->candidate.score.iteration.count) <
-             kFarSlower * static_cast<double>(options_.incumbent.count);
-  while (better && simulated_.size() < most) {
-    better = false;
-    std::vector<StagedPlan> moves = neighbours(best_plan_);
-    for (std::size_t at = 0; at < moves.size() && !better; at += kMovesAtOnce) {
+  auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
+  if (!best_.ok()) return;
+  if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
+  while (!open_.empty() && simulated_.size() < most) {
+    auto next = open_.extract(open_.begin());
+    if (static_cast<double>(std::get<1>(next.value())) > kAlpha * best_time()) return;
+    std::vector<StagedPlan> moves = neighbours(std::get<2>(next.value()));
+    for (std::size_t at = 0; at < moves.size(); at += kMovesAtOnce) {
       if (simulated_.size() >= most || in_.evaluator.stopping()) return;
+      double before = best_time();
       auto begin = moves.begin() + static_cast<std::ptrdiff_t>(at);
-      better = simulate({begin, begin + static_cast<std::ptrdiff_t>(std::min(kMovesAtOnce, moves.size() - at))});
+      simulate({begin, begin + static_cast<std::ptrdiff_t>(std::min(kMovesAtOnce, moves.size() - at))});
+      if (best_time() == before) continue;
+      open_.insert(std::move(next));  // its other neighbours may be looked at later
+      break;
     }
   }
 }
@@ -369,7 +390,7 @@ Result<Outcome> StageSearch::run() {
     simulate(best_proposals());
   }
   if (best_.ok()) {
-    StagedPlan stored = best_plan_;
+    StagedPlan stored = std::get<2>(best_plan_);
     stored.stored_parts = true;
     simulate({stored});
   }
