@@ -14,16 +14,9 @@
 #include "core/search/stage_search.h"
 
 namespace unity {
-namespace {
-
-constexpr int kMany = 48;  // devices: on more, a simulation takes long
-
-}  // namespace
 
 Result<Outcome> alpa_like(const StrategyInput& input) {
-  StageSearchOptions options;
-  if (input.devices > kMany) options.plans = 6;
-  Result<Outcome> found = search_stages(input, options);
+  Result<Outcome> found = search_stages(input, {});
   if (!found.ok()) return fail("strategy alpa-like: {}", found.error().message);
   return found;
 }

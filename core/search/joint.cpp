@@ -36,7 +36,6 @@ constexpr std::ptrdiff_t kSmall = 12;        // compute operators of a graph tha
 constexpr int kThoroughBudget = 1000;        // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;  // of these, one in so many for rewritings, of which most change nothing
 constexpr int kPipelineBudget = 160;         // pipelines that are scored to improve the best one
-constexpr int kMany = 48;                    // devices: on more, fewer of them, since a simulation takes long
 constexpr int kMappingBudget = 3000;         // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
@@ -434,10 +433,8 @@ void JointSearch::parts() {
 Result<Outcome> JointSearch::pipelines() const {
   if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
   StageSearchOptions options{.layers = {12, 24}, .plans = 12, .even = true};
-  if (in_.devices > kMany) options.layers = {12}, options.plans = 6;
-  std::int64_t affordable = kPipelineBudget / (in_.devices > kMany ? 8 : 1);
   options.improvements =
-      static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, affordable));
+      static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   if (best_.ok()) options.incumbent = best_->candidate.score.iteration;
   return search_stages(in_, options);
 }

@@ -21,6 +21,7 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
+constexpr int kMany = 48;          // devices: on more, a simulation takes long
 constexpr std::size_t kMovesAtOnce = 8;
 
 // One of the kind.
@@ -52,7 +53,12 @@ class StageSearch {
       : in_(input),
         options_(options),
         plans_(input.model, input),
-        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {}
+        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
+    if (input.devices <= kMany) return;
+    options_.layers.resize(1);
+    options_.plans /= 3;
+    options_.improvements /= 8;
+  }
 
   Result<Outcome> run();
 
@@ -77,7 +83,7 @@ class StageSearch {
   void improve();
 
   const StrategyInput& in_;
-  const StageSearchOptions& options_;
+  StageSearchOptions options_;
   IntraPlans plans_;
   std::vector<Submesh> meshes_;
   std::vector<int> micro_batches_;

@@ -1,7 +1,7 @@
 // The search for pipelines whose stages have widths and plans of their own (staged_plan.h): the stage DP (stage_dp.h)
 // proposes them from estimates (intra_stage.h), simulation ranks them, and the best one is improved step by step: a cut
-// elsewhere, a stage's plan, two stages for one or one for two, other micro-batches, as long as its simulation is
-// faster.
+// elsewhere, another plan inside a stage, two stages for one or one for two, other micro-batches. On many devices, where
+// a simulation takes long, fewer are simulated.
 #pragma once
 
 #include <vector>
