@@ -270,7 +270,9 @@ std::vector<StagedPlan> StageSearch::even_plans() {
 
 // Scores those that are new.
 void StageSearch::simulate(std::vector<StagedPlan> plans) {
-  std::erase_if(plans, [&](const StagedPlan& p) { return !simulated_.insert(p).second; });
+  std::erase_if(plans, [&](const StagedPlan& p) {
+    return (options_.several && p.ends.size() == 1) || !simulated_.insert(p).second;
+  });
   std::vector<Result<Outcome>> outcomes(plans.size(), fail("the search was stopped"));
   parallel_for(plans.size(), in_.options.jobs,
                [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_); });
