@@ -256,7 +256,7 @@ std::vector<Range> task_ranges(const AxisTable& table, const Sharding& sharding,
   std::vector<Range> ranges(table.axes.size());
   for (std::size_t a = table.axes.size(); a-- > 0;) {
     std::int64_t pieces = static_cast<std::int64_t>(sharding.degrees[a]) * sharding.micro[a];
-    std::int64_t index = static_cast<std::int64_t>(part[a]) * sharding.micro[a] + micro % sharding.micro[a];
+    std::int64_t index = static_cast<std::int64_t>(micro % sharding.micro[a]) * sharding.degrees[a] + part[a];
     micro /= sharding.micro[a];
     ranges[a] = part_of(table.axes[a].size, pieces, index);
   }

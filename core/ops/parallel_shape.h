@@ -14,9 +14,9 @@ namespace unity {
 // Part `index` of `size` elements cut into `parts`: equal where that divides, else the first parts have one more.
 Range part_of(std::int64_t size, std::int64_t parts, std::int64_t index);
 
-// A dimension of `size` elements in `degree` parts (see part_of), each on another device. Inside a pipeline region each
-// part is further cut in `micro` equal micro-batches (degree major, micro minor), which one device handles one after
-// the other.
+// A dimension of `size` elements in `degree` parts (see part_of), each on another device. Inside a pipeline region it
+// is cut in `micro` equal micro-batches first, and each of those in `degree` parts (micro major, degree minor), so that
+// micro-batches have the same samples whatever the degree; a device handles its parts of them one after the other.
 struct ParallelDim {
   std::int64_t size = 0;
   int degree = 1;

@@ -161,9 +161,10 @@ struct Key {
   std::int64_t end = 0;
   int upstream = 0;
   bool update = false;
+  bool no_pass_waits = false;
   auto operator<=>(const Key&) const = default;
 };
-constexpr Key kFirst{0, 0, false}, kLast{std::numeric_limits<std::int64_t>::max(), 0, false};
+constexpr Key kFirst{}, kLast{std::numeric_limits<std::int64_t>::max()};
 
 // Where a group's updates stand, [group][iteration] but for the last: behind the pass before the first backward pass of
 // the next iteration, so that a forward pass hides what sums gradients and none are held for two iterations; and before
@@ -204,7 +205,14 @@ Result<void> order_micro_batches(Program& program, PipelineOrder order) {
   auto parts = static_cast<int>(stages.chain.size());
   std::vector<PooledTask> pool = take_tasks(program);
   std::vector<Key> keys(pool.size());
-  std::vector<bool> free(pool.size(), false);  // waits for nothing and belongs to no pass
+  std::vector<bool> free(pool.size(), false);     // waits for nothing and belongs to no pass
+  std::vector<bool> awaited(pool.size(), false);  // by a pass of its iteration
+  for (std::size_t i = pool.size(); i-- > 0;) {
+    const Task& t = pool[i].task;
+    if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0) awaited[i] = true;
+    for (std::size_t d : pool[i].after)
+      if (awaited[i] && t.kind != TaskKind::update) awaited[d] = true;
+  }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     const Task& t = pool[i].task;
     int place = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
@@ -222,6 +230,7 @@ Result<void> order_micro_batches(Program& program, PipelineOrder order) {
     free[i] = place < 0 && pool[i].after.empty();
     for (std::size_t d : pool[i].after)
       if (!free[d]) keys[i] = std::max(keys[i], keys[d]);
+    if (t.kind == TaskKind::communicate && !awaited[i]) keys[i].no_pass_waits = true;
   }
   // Such as zeros: just before their first use.
   std::vector<Key> first_use(pool.size(), kLast);

@@ -14,13 +14,13 @@ int count_of(const Pcg& pcg, std::string_view op) {
 
 }  // namespace
 
-Result<State> column_then_row(const State& state, int degree, int devices) {
+Result<State> column_then_row(const State& state, int degree, int devices, bool uneven) {
   State current = state;
   int applied = 0;
-  for (std::size_t c = 0; c < axis_classes(current.pcg).size(); ++c) {
-    AxisClass members = axis_classes(current.pcg)[c];
+  std::vector<AxisClass> classes = axis_classes(current.pcg);
+  for (std::size_t c = 0; c < classes.size(); ++c) {
     bool column = false, row = false;
-    for (const AxisClassMember& m : members.members) {
+    for (const AxisClassMember& m : classes[c].members) {
       const Node& n = current.pcg[m.node];
       if (n.op->name() != "matmul") continue;
       const std::string& axis = n.table->axes[static_cast<std::size_t>(m.axis)].name;
@@ -29,11 +29,13 @@ Result<State> column_then_row(const State& state, int degree, int devices) {
     }
     if (!column || !row) continue;
     auto next = apply_move(current, {Move::Kind::shard_class, static_cast<int>(c), 0, degree});
+    if (!next.ok() && uneven) next = apply_move(current, {Move::Kind::shard_unevenly, static_cast<int>(c), 0, degree});
     // Where a matmul is split already, its other side stays whole.
     if (!next.ok() || most_tasks(next->pcg) > devices ||
         count_of(next->pcg, "combine") > count_of(current.pcg, "combine"))
       continue;
     current = std::move(*next);
+    classes = axis_classes(current.pcg);
     ++applied;
   }
   if (applied == 0) return fail("no pair of matmuls can be split by columns, then rows, {} ways", degree);

@@ -18,6 +18,7 @@
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
 #include "core/search/split.h"
+#include "core/search/stage_search.h"
 #include "core/search/strategy.h"
 #include "core/search/substitution.h"
 
@@ -25,7 +26,6 @@ namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input);
 Result<Outcome> expert(const StrategyInput& input);
-Result<Outcome> pipeline(const StrategyInput& input);
 
 namespace {
 
@@ -35,6 +35,7 @@ constexpr int kBudgetPerPart = 80;           // candidates per part and pair of 
 constexpr std::ptrdiff_t kSmall = 12;        // compute operators of a graph that is searched thoroughly
 constexpr int kThoroughBudget = 1000;        // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;  // of these, one in so many for rewritings, of which most change nothing
+constexpr int kPipelineBudget = 160;         // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;         // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
@@ -74,7 +75,7 @@ class JointSearch {
   void take(Result<Outcome> other);
   void keep(Outcome plan);
   void trade_memory();
-  std::vector<Result<Outcome>> few_pipelines() const;
+  Result<Outcome> pipelines() const;
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
   Layout end_layout(std::size_t part, const Layout& layout) const {
@@ -427,20 +428,15 @@ void JointSearch::parts() {
   whole_plans(plans);
 }
 
-// Pipelines of few stages, where the batch has as many micro-batches: their micro-batches are beyond what parts of the
-// graph are searched for.
-std::vector<Result<Outcome>> JointSearch::few_pipelines() const {
-  std::vector<Result<Outcome>> plans;
-  if (in_.options.schedule.order == PipelineOrder::interleaved) return plans;
-  for (int stages : {2, 3, 4, 6, 12})
-    for (int micro_batches : {stages, 2 * stages}) {
-      if (in_.devices % stages != 0 || in_.evaluator.stopping()) continue;
-      SearchOptions options = in_.options;
-      options.stages = stages;
-      options.micro_batches = micro_batches;
-      plans.push_back(pipeline({in_.model, in_.evaluator, options, in_.devices}));
-    }
-  return plans;
+// Pipelines: their micro-batches are beyond what parts of the graph are searched for. Of interleaved ones the stages
+// are all alike.
+Result<Outcome> JointSearch::pipelines() const {
+  if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
+  StageSearchOptions options{.layers = {12, 24}, .plans = 12, .even = true};
+  options.improvements =
+      static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
+  if (best_.ok()) options.incumbent = best_->candidate.score.iteration;
+  return search_stages(in_, options);
 }
 
 Result<Outcome> JointSearch::run() {
@@ -471,7 +467,7 @@ Result<Outcome> JointSearch::run() {
   };
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     compare(expert(in_));
-    for (Result<Outcome>& plan : few_pipelines()) compare(std::move(plan));
+    compare(pipelines());
   }
   if (!serial_) {
     progress("memory for time", 0.9);

@@ -39,7 +39,7 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
     int width = g.tensor * g.data;
     std::vector<double> speeds = stage_speeds(device_speeds(pcg, input.evaluator.cost()), g.stages, g.stages, width);
-    return map_stages(pcg, balanced_stages(pcg, speeds), g.stages, width);
+    return map_stages(pcg, balanced_stages(pcg, speeds), even_devices(g.stages, g.stages, width));
   }));
   Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
   return Outcome{std::move(candidate), std::move(state.steps), what};

@@ -18,7 +18,64 @@ ValueRef source_of(const Pcg& pcg, ValueRef v) {
   return v;
 }
 
-// By node: the axis of the batch; absent where it has none that can be cut.
+// Those of the graph's operators that read a stored leaf, through parallelization operators, with the operand's number.
+std::vector<std::pair<NodeId, std::size_t>> readers(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses,
+                                                    NodeId leaf) {
+  std::vector<std::pair<NodeId, std::size_t>> found;
+  std::vector<NodeId> open = {leaf};
+  while (!open.empty()) {
+    NodeId at = open.back();
+    open.pop_back();
+    for (const Pcg::Use& u : uses[at.index()]) {
+      if (pcg[u.user].is_parallelization())
+        open.push_back(u.user);
+      else
+        found.emplace_back(u.user, static_cast<std::size_t>(u.operand));
+    }
+  }
+  return found;
+}
+
+// Where a stored leaf goes: of the orders of its grid's dimensions, the one with most elements where they are read.
+MachineMapping map_leaf(const Pcg& pcg, NodeId leaf, const TaskGrid& grid, int start,
+                        const std::vector<std::pair<NodeId, std::size_t>>& users,
+                        const std::vector<MachineMapping>& mappings) {
+  MachineMapping best = natural_mapping(grid, start);
+  if (grid.size() < 2) return best;
+  ParallelShape storage = storage_shape(pcg, leaf);
+  std::vector<std::size_t> order(grid.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::int64_t most = -1;
+  do {
+    MachineMapping choice{start, std::vector<int>(grid.size())};
+    int stride = 1;
+    for (std::size_t k = order.size(); k-- > 0;) choice.strides[order[k]] = stride, stride *= grid[order[k]].degree;
+    std::map<DeviceId, Box> stored;
+    for (int t = 0; t < task_count(grid); ++t) {
+      std::vector<int> c = grid_coordinates(grid, t);
+      stored.emplace(choice.device(c), storage_box(storage, grid, c));
+    }
+    std::int64_t local = 0;
+    for (auto [user, operand] : users) {
+      const AxisTable& table = *pcg[user].table;
+      Sharding sharding = node_sharding(pcg, user);
+      std::fill(sharding.micro.begin(), sharding.micro.end(), 1);
+      TaskGrid tasks = task_grid(table, sharding);
+      for (int t = 0; t < task_count(tasks); ++t) {
+        std::vector<int> c = grid_coordinates(tasks, t);
+        if (auto it = stored.find(mappings[user.index()].device(c)); it != stored.end())
+          local +=
+              intersect(it->second, operand_box(table, table.inputs[operand], task_ranges(table, sharding, tasks, c)))
+                  .elements();
+      }
+    }
+    if (local > most) most = local, best = choice;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return best;
+}
+
+}  // namespace
+
 std::map<NodeId, int> batch_axes(const Pcg& pcg) {
   std::map<NodeId, int> axes;
   std::vector<AxisClass> classes = axis_classes(pcg);
@@ -31,8 +88,6 @@ std::map<NodeId, int> batch_axes(const Pcg& pcg) {
   }
   return axes;
 }
-
-}  // namespace
 
 Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches) {
   if (micro_batches == 1) return pcg;
@@ -128,16 +183,35 @@ std::vector<int> balanced_stages(const Pcg& pcg, const std::vector<double>& spee
   return stage_of;
 }
 
-Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages, int groups, int width) {
+std::vector<Resources> even_devices(int stages, int groups, int width) {
+  std::vector<Resources> devices;
+  for (int s = 0; s < stages; ++s) devices.push_back({s % groups * width, width});
+  return devices;
+}
+
+Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages,
+                                               const std::vector<Resources>& devices) {
   std::vector<MachineMapping> mappings(pcg.size());
-  for (std::size_t i = 0; i < pcg.size(); ++i) {
-    const Node& n = pcg.nodes()[i];
-    if (n.is_parallelization()) continue;
-    TaskGrid grid = node_grid(pcg, id_of(i));
-    if (task_count(grid) > width)
+  auto place = [&](NodeId id, bool leaf) -> Result<void> {
+    const Node& n = pcg[id];
+    const Resources& stage = devices[static_cast<std::size_t>(std::max(stages[id.index()], 0))];
+    TaskGrid grid = node_grid(pcg, id);
+    if (task_count(grid) > stage.count)
       return fail("{} ({}): {} tasks, expected at most the {} devices of a stage", n.name, n.op->name(),
-                  task_count(grid), width);
-    mappings[i] = natural_mapping(grid, std::max(stages[i], 0) % groups * width);
+                  task_count(grid), stage.count);
+    if (!leaf) mappings[id.index()] = natural_mapping(grid, stage.first);
+    return {};
+  };
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (!pcg.nodes()[i].is_parallelization()) UNITY_TRY_VOID(place(id_of(i), pcg.nodes()[i].is_leaf()));
+  auto uses = pcg.uses();
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    if (!pcg.nodes()[i].is_leaf()) continue;
+    int start = devices[static_cast<std::size_t>(std::max(stages[i], 0))].first;
+    TaskGrid grid = node_grid(pcg, id_of(i));
+    bool stored = pcg.nodes()[i].op->stored();
+    mappings[i] = stored ? map_leaf(pcg, id_of(i), grid, start, readers(pcg, uses, id_of(i)), mappings)
+                         : natural_mapping(grid, start);
   }
   return mappings;
 }

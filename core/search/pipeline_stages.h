@@ -1,6 +1,7 @@
 // Pipelines: a model's operators in order, cut into stages, with its batch in micro-batches.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "core/graph/pcg.h"
@@ -17,8 +18,17 @@ Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches);
 // FLOPs, where the fewest bytes cross. Leaves are where they are first used.
 std::vector<int> balanced_stages(const Pcg& pcg, const std::vector<double>& speeds);
 
-// Stage s on the `width` devices from (s mod groups) * width on, the last grid dimension innermost. Error when a node
-// has more tasks.
-Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages, int groups, int width);
+// By compute node of a graph without parallelism or micro-batches: the axis that walks the batch, where it can be cut.
+std::map<NodeId, int> batch_axes(const Pcg& pcg);
+
+// The devices of `stages` stages, each on the next `width` ones, of which there are `groups` times as many: stages
+// beyond that begin again with the first group.
+std::vector<Resources> even_devices(int stages, int groups, int width);
+
+// Every node of a stage (stages[node]) on the stage's devices, the last grid dimension innermost; a weight or table so
+// that most of what the operators of its stage read of it is where they are. Error when a node has more tasks than its
+// stage devices.
+Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages,
+                                               const std::vector<Resources>& devices);
 
 }  // namespace unity

@@ -1,5 +1,6 @@
-// Strategy `pipeline`: consecutive operators on consecutive devices, data parallelism inside a stage. Stages, parts for
-// each device, micro-batches and order are what the options say; those left open are tried.
+// Strategy `pipeline`: consecutive operators on consecutive devices. Stages of one width with data parallelism inside:
+// stages, parts for each device, micro-batches and order are what the options say; those left open are tried. Where
+// neither stages nor parts are given, stages of widths and plans of their own as well (stage_search.h).
 
 #include <algorithm>
 
@@ -7,9 +8,12 @@
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/stage_search.h"
 
 namespace unity {
 namespace {
+
+constexpr int kImprovements = 160;
 
 struct Choice {
   int stages = 1, micro_batches = 1, parts = 1;
@@ -29,7 +33,7 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
     std::vector<double> speeds =
         stage_speeds(device_speeds(pcg, input.evaluator.cost()), c.stages * c.parts, c.stages, width);
-    return map_stages(pcg, balanced_stages(pcg, speeds), c.stages, width);
+    return map_stages(pcg, balanced_stages(pcg, speeds), even_devices(c.stages * c.parts, c.stages, width));
   }));
   std::string what = fmt::format("{} stages{} of {} devices, {} micro-batches, {}", c.stages,
                                  c.parts > 1 ? fmt::format(" with {} parts each", c.parts) : "", width, c.micro_batches,
@@ -68,6 +72,11 @@ Result<Outcome> pipeline(const StrategyInput& input) {
     }
   }
   if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);
+  if (o.stages > 0 || o.parts > 0 || interleaved) return best;
+  StageSearchOptions search{
+      .layers = {12, 24}, .plans = 12, .several = input.devices > 1, .even = true, .improvements = kImprovements};
+  if (best.ok()) search.incumbent = best->candidate.score.iteration;
+  if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input.evaluator);
   return best;
 }
 

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
+#include "core/plan/lower.h"
 #include "core/plan/pipeline_order.h"
 #include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
@@ -74,6 +75,23 @@ TEST_CASE("a stage whose devices are twice as fast gets twice the operators") {
   CHECK(stage_speeds({4, 2, 1, 1}, 4, 2, 2) == std::vector<double>{2, 1, 2, 1});  // groups of devices 0, 1 and 2, 3
 }
 
+TEST_CASE("a stage sends its last gradient on before it sums those of its weights") {
+  SearchOptions options;
+  options.stages = 2, options.micro_batches = 2;
+  Plan plan = pipeline("mlp-tiny", 4, options).value();
+  Program program = lower(plan.pcg, plan.mappings, uniform_topology(4)).value();
+  std::size_t last_sent = 0, first_sum = program.tasks.size();
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& t = program.tasks[i];
+    if (t.kind != TaskKind::communicate || t.phase != Phase::backward || t.device < DeviceId(2)) continue;
+    CollectiveKind kind = program.communications[static_cast<std::size_t>(t.op)].kind;
+    if (kind == CollectiveKind::send) last_sent = i;
+    if (kind == CollectiveKind::all_reduce) first_sum = std::min(first_sum, i);
+  }
+  CHECK(last_sent > 0);
+  CHECK(last_sent < first_sum);
+}
+
 TEST_CASE("the strategy makes the stages and micro-batches that are asked for, and tries those that are not") {
   SearchOptions options;
   options.stages = 2, options.micro_batches = 4;
@@ -83,7 +101,9 @@ TEST_CASE("the strategy makes the stages and micro-batches that are asked for, a
   CHECK(plan.search.candidates == 1);
   CHECK(plan.search.stopped_because == "2 stages of 2 devices, 4 micro-batches, 1f1b");
   // Of 24 samples on 4 devices: 2 stages of 2 (2, 4 micro-batches of 12 samples each; 8 do not divide), 4 of 1 (4, 8).
-  CHECK(pipeline("bert-tiny", 4, {}).value().search.candidates == 4);
+  SearchOptions even;
+  even.parts = 1;  // stages are alike then
+  CHECK(pipeline("bert-tiny", 4, even).value().search.candidates == 4);
 }
 
 TEST_CASE("stages and micro-batches that do not divide are refused with what they are and should be") {

@@ -1,0 +1,24 @@
+// Strategy `alpa-like`: as Alpa (Zheng et al., OSDI 2022), without algebra. Operators in order are clustered into
+// layers; the intra-operator pass finds, for each range of layers and each submesh, the best plan inside; the
+// inter-operator pass cuts the layers into stages on submeshes by dynamic programming (stage_dp.h), for several numbers
+// of micro-batches. What differs:
+//
+//   * inside a stage no integer program over all shardings of all operators: an exact choice, layer by layer, from a
+//   list
+//     of shardings of whole layers (data parallelism, columns and rows, both; what is left whole by few devices, by
+//     batch or by positions); weights stored in parts are tried on the best plan, or where nothing else fits;
+//   * costs are sums of single tasks and collectives, not profiles of compiled stages;
+//   * layers are about equal in FLOPs with few bytes between them, by one pass instead of another dynamic program;
+//   * devices may be left over;
+//   * the best plans by estimate are simulated as a whole, and the fastest of them is the result.
+#include "core/search/stage_search.h"
+
+namespace unity {
+
+Result<Outcome> alpa_like(const StrategyInput& input) {
+  Result<Outcome> found = search_stages(input, {});
+  if (!found.ok()) return fail("strategy alpa-like: {}", found.error().message);
+  return found;
+}
+
+}  // namespace unity

@@ -1,0 +1,244 @@
+#include "core/search/intra_stage.h"
+
+#include <algorithm>
+
+#include "core/rewrite/axis_classes.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/column_then_row.h"
+#include "core/search/data_parallel.h"
+#include "core/search/parallelism.h"
+#include "core/search/pipeline_stages.h"
+
+namespace unity {
+namespace {
+
+std::vector<NodeId> compute_nodes(const Pcg& pcg) {
+  std::vector<NodeId> nodes;
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (pcg.nodes()[i].is_compute()) nodes.emplace_back(static_cast<std::int64_t>(i));
+  return nodes;
+}
+
+ValueRef source_of(const Pcg& pcg, ValueRef v) {
+  while (pcg[v.node].is_parallelization()) v = pcg[v.node].inputs[0];
+  return v;
+}
+
+double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
+
+// Members of an axis class that have room are split along it as well: of the batch's, or of the first class of
+// positions that can be.
+Result<State> fill(const State& state, const IntraPlan& plan) {
+  std::string kind = plan.rest == IntraPlan::Rest::batch ? "data" : "spatial";
+  std::vector<AxisClass> classes = axis_classes(state.pcg);
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    if (kinds_of_class(state.pcg, classes, c) != std::set<std::string>{kind}) continue;
+    auto filled = apply_move(state, {Move::Kind::fill_class, static_cast<int>(c), plan.width(), plan.tensor});
+    if (filled.ok() && most_tasks(filled->pcg) <= plan.width()) return filled;
+  }
+  return fail("nothing can be split further along its {} axes", kind);
+}
+
+}  // namespace
+
+std::string to_string(const IntraPlan& plan) {
+  if (plan.tensor == 1) return fmt::format("data {}", plan.data);
+  std::string tensor = fmt::format("tensor {}", plan.tensor);
+  if (plan.rest != IntraPlan::Rest::few)
+    tensor += plan.rest == IntraPlan::Rest::batch ? " (rest by batch)" : " (rest by sequence)";
+  return plan.data == 1 ? tensor : fmt::format("data {} x {}", plan.data, tensor);
+}
+
+IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
+    : in_(input), model_(normalize(model)), operators_(compute_nodes(model_)), batch_axis_(batch_axes(model_)) {
+  if (auto leaf = batch_leaf(model_); leaf.ok()) batch_ = model_.shape(*leaf).dims[0].size;
+  needs_gradient_.assign(model_.size(), false);
+  std::vector<std::size_t> place(model_.size(), 0);
+  std::map<ValueRef, std::size_t> last_use;
+  for (std::size_t k = 0; k < operators_.size(); ++k) place[operators_[k].index()] = k;
+  for (std::size_t i = 0; i < model_.size(); ++i) {
+    const Node& n = model_.nodes()[i];
+    needs_gradient_[i] = n.is_leaf() && n.op->stored();
+    for (ValueRef v : n.inputs) {
+      needs_gradient_[i] = needs_gradient_[i] || needs_gradient_[v.node.index()];
+      if (model_[v.node].is_compute()) last_use[v] = place[i];
+    }
+  }
+  crossing_.assign(operators_.size() + 1, 0);
+  for (const auto& [value, last] : last_use)
+    for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k) crossing_[k] += bytes_of(model_.shape(value));
+}
+
+Result<Pcg> IntraPlans::shard(const IntraPlan& plan) {
+  auto found = columns_then_rows_.find({plan.data, plan.tensor});
+  if (found == columns_then_rows_.end()) {
+    auto split = [&]() -> Result<State> {
+      State state = UNITY_TRY(shard_batch({model_, {}, {}}, plan.data));
+      return plan.tensor == 1 ? std::move(state) : column_then_row(state, plan.tensor, plan.width(), true);
+    };
+    found = columns_then_rows_.emplace(std::pair(plan.data, plan.tensor), split()).first;
+  }
+  const State& state = UNITY_TRY(found->second);
+  if (plan.rest == IntraPlan::Rest::few) return state.pcg;
+  return UNITY_TRY(fill(state, plan)).pcg;
+}
+
+const Pcg* IntraPlans::sharded(const IntraPlan& plan) {
+  auto [it, fresh] = models_.try_emplace(plan);
+  if (fresh) {
+    auto pcg = in_.evaluator.record().timed(SearchLevel::substitution, [&] { return shard(plan); });
+    if (pcg.ok()) {
+      it->second.operators = compute_nodes(*pcg);
+      bool same = it->second.operators.size() == operators_.size();
+      for (std::size_t k = 0; same && k < operators_.size(); ++k) {
+        const Node &a = model_[operators_[k]], &b = (*pcg)[it->second.operators[k]];
+        same = a.op == b.op && a.name == b.name && a.inputs.size() == b.inputs.size();
+      }
+      if (same) it->second.pcg = std::move(*pcg);
+    }
+  }
+  return it->second.pcg ? &*it->second.pcg : nullptr;
+}
+
+const std::vector<IntraPlan>& IntraPlans::of_width(int width) {
+  auto [it, fresh] = of_width_.try_emplace(width);
+  if (!fresh) return it->second;
+  const auto& allowed = in_.options.parallelism;
+  const Topology& topology = in_.evaluator.cost().topology();
+  int per_node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
+  for (int tensor = 1; tensor <= std::min(width, per_node); ++tensor) {
+    if (width % tensor != 0) continue;
+    std::set<std::string> kinds;
+    if (tensor > 1) kinds = {"model", "reduction", "head"};
+    if (tensor < width) kinds.insert("data");
+    if (!is_allowed(kinds, allowed)) continue;
+    for (IntraPlan::Rest rest : {IntraPlan::Rest::few, IntraPlan::Rest::batch, IntraPlan::Rest::sequence}) {
+      IntraPlan plan{width / tensor, tensor, rest};
+      if (rest == IntraPlan::Rest::sequence && !is_allowed({"spatial"}, allowed)) continue;
+      if ((tensor > 1 || rest == IntraPlan::Rest::few) && sharded(plan)) it->second.push_back(plan);
+    }
+  }
+  return it->second;
+}
+
+OperandShapes IntraPlans::operands(const IntraPlan& plan, std::size_t op) const {
+  const Sharded& model = models_.at(plan);
+  OperandShapes shapes;
+  for (ValueRef v : (*model.pcg)[model.operators[op]].inputs) shapes.push_back(model.pcg->shape(v));
+  return shapes;
+}
+
+bool IntraPlans::has_micro_batches(const IntraPlan& plan, int micro_batches) const {
+  int devices = plan.rest == IntraPlan::Rest::batch ? plan.width() : plan.data;
+  return batch_ % (static_cast<std::int64_t>(devices) * micro_batches) == 0;
+}
+
+std::int64_t IntraPlans::collective(CollectiveKind kind, int group, int stride, const Resources& devices,
+                                    double bytes) {
+  if (group < 2 || bytes < 1) return 0;
+  auto whole = static_cast<std::int64_t>(bytes);
+  auto [it, fresh] = collectives_.try_emplace({kind, group, stride, devices, whole});
+  if (!fresh) return it->second;
+  const CostModel& cost = in_.evaluator.cost();
+  const Topology& topology = cost.topology();
+  std::vector<std::vector<DeviceId>> groups;
+  for (int block = 0; block + group * stride <= devices.count; block += group * stride)
+    for (int offset = 0; offset < stride; ++offset) {
+      groups.emplace_back();
+      for (int i = 0; i < group; ++i) groups.back().emplace_back(devices.first + block + offset + i * stride);
+    }
+  // The outermost level that a group crosses, and its place in the levels outside of that: 0 nodes, 1 sockets of a
+  // node.
+  std::map<std::pair<int, int>, int> sharing;
+  auto crossed = [&](const std::vector<DeviceId>& g) {
+    int level = topology.distance_level(g.front(), g.back());
+    return std::pair(level, level == 0 ? 0 : g.front().value / std::max(1, in_.devices / topology.nodes));
+  };
+  int innermost = static_cast<int>(topology.levels.size()) - 1;
+  for (const auto& g : groups) ++sharing[crossed(g)];
+  for (const auto& g : groups) {
+    int at_once = crossed(g).first < innermost ? sharing.at(crossed(g)) : 1;
+    it->second = std::max(it->second, at_once * cost.collective_time(kind, g, {whole}).count);
+  }
+  return it->second;
+}
+
+// From the layout in which a value is made to that in which it is read, within a stage; forth and back.
+double IntraPlans::move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
+                             const Resources& devices) {
+  double bytes = bytes_of(from) / micro_batches, shard = bytes / from.shards();
+  int summands = from.partials / std::max(1, to.partials), copies = to.copies / std::max(1, from.copies);
+  bool refined = to.shards() > from.shards(), same = true;
+  for (std::size_t d = 0; d < from.dims.size(); ++d) same = same && from.dims[d].degree == to.dims[d].degree;
+  std::int64_t time = 0;
+  if (summands > 1 && same) {
+    time = collective(copies > 1 ? CollectiveKind::all_reduce : CollectiveKind::reduce, summands, 1, devices, shard);
+  } else if (summands > 1) {
+    time =
+        collective(refined ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, summands, 1, devices, shard);
+  } else if (same && copies > 1) {
+    time = collective(CollectiveKind::broadcast, copies, 1, devices, shard);
+  } else if (!same && copies > 1) {
+    time = collective(CollectiveKind::all_gather, devices.count, 1, devices, bytes);
+  } else if (!same && !refined) {
+    time = collective(CollectiveKind::all_to_all, devices.count, 1, devices, bytes);
+  } else if (!same) {
+    time = collective(CollectiveKind::broadcast, devices.count, 1, devices, shard);
+  }
+  return 2 * static_cast<double>(time);
+}
+
+const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batches, const Resources& devices) {
+  auto [it, fresh] = sums_.try_emplace({plan, micro_batches, devices});
+  if (!fresh) return it->second;
+  Sums& sums = it->second;
+  const Pcg& pcg = *sharded(plan);
+  const std::vector<NodeId>& nodes = models_.at(plan).operators;
+  const CostModel& cost = in_.evaluator.cost();
+  auto task_time = [&](double flops, double bytes) {
+    Task task;
+    task.flops = flops, task.bytes = bytes;
+    return static_cast<double>(cost.task_time(task, nullptr, DeviceId(0)).count);
+  };
+  int states = in_.options.optimizer.states();
+  std::set<NodeId> stored;
+  for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight})
+    v->assign(1, 0);
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    const Node& n = pcg[nodes[k]];
+    const AxisTable& table = *n.table;
+    Sharding sharding = node_sharding(pcg, nodes[k]);
+    if (auto axis = batch_axis_.find(operators_[k]); axis != batch_axis_.end())
+      sharding.micro[static_cast<std::size_t>(axis->second)] = micro_batches;
+    TaskGrid grid = task_grid(table, sharding);
+    std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, sync = 0, update = 0, persistent = 0;
+    for (const OperandAxes& in : table.inputs)
+      if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
+    for (const OperandAxes& out : table.outputs)
+      made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
+    time += task_time(work, read + made);
+    for (std::size_t j = 0; j < n.inputs.size(); ++j) {
+      ValueRef source = source_of(pcg, n.inputs[j]);
+      const Node& producer = pcg[source.node];
+      const ParallelShape& shape = pcg.shape(n.inputs[j]);
+      NodeId in_model = model_[operators_[k]].inputs[j].node;
+      if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only) time += task_time(work, read + made);
+      if (producer.is_compute()) time += move_time(pcg.shape(source), shape, micro_batches, devices);
+      if (!producer.is_leaf() || !producer.op->stored()) continue;
+      double shard = bytes_of(shape) / shape.shards();
+      if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
+      if (!stored.insert(source.node).second) continue;
+      sync += static_cast<double>(collective(CollectiveKind::all_reduce, shape.copies,
+                                             std::max(1, devices.count / shape.copies), devices, shard));
+      update += task_time(0, (3 + 2 * states) * shard);
+      persistent += (2 + states) * shard;
+    }
+    auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
+    push(sums.time, time), push(sums.sync, sync), push(sums.update, update), push(sums.persistent, persistent);
+    push(sums.in_flight, needs_gradient_[operators_[k].index()] ? made : 0);
+  }
+  return sums;
+}
+
+}  // namespace unity

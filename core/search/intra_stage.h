@@ -1,0 +1,85 @@
+// What a stage of a pipeline can do inside (Alpa's intra-operator pass), and what that costs. Candidates are shardings
+// of the whole model by data parallelism and by columns, then rows; every operator of a stage follows one of them, and
+// where two operators next to each other follow different ones, data are laid out anew.
+//
+// Costs are sums over operators, of one micro-batch: tasks of the forward and of the backward pass on an idle device,
+// collectives where layouts differ, forth and back. Once an iteration: gradients of replicas are summed, weights
+// updated. What ranks complete plans is their simulation.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/rewrite/relayout.h"
+#include "core/search/stage_dp.h"
+#include "core/search/strategy.h"
+#include "core/search/substitution.h"
+
+namespace unity {
+
+// The batch over `data` devices, then matmuls by columns and rows over `tensor`. What is neither has `tensor` times as
+// many devices as it needs: it is computed by some of them, or split further along the batch, or along another
+// dimension where it has one (sequence parallelism; Korthikanti et al., 2022).
+struct IntraPlan {
+  enum class Rest : std::uint8_t { few, batch, sequence };
+  int data = 1, tensor = 1;
+  Rest rest = Rest::few;
+  int width() const { return data * tensor; }
+  auto operator<=>(const IntraPlan&) const = default;
+};
+std::string to_string(const IntraPlan& plan);  // "data 2 x tensor 3 (rest by batch)"
+
+// A model in normal form, without parallelism, and how its operators can be split. Operators are numbered in the order
+// of the graph, leaves and parallelization operators apart.
+class IntraPlans {
+ public:
+  IntraPlans(const Pcg& model, const StrategyInput& input);
+
+  const Pcg& model() const { return model_; }
+  const std::vector<NodeId>& operators() const { return operators_; }
+  // Those that apply on so many devices.
+  const std::vector<IntraPlan>& of_width(int width);
+  // The model split so; null where that does not apply. Operators are in the same order.
+  const Pcg* sharded(const IntraPlan& plan);
+  // The shapes of an operator's operands in `sharded`, which has been asked for before. Thread-safe.
+  OperandShapes operands(const IntraPlan& plan, std::size_t op) const;
+  // The micro-batches must divide what each device has of the batch.
+  bool has_micro_batches(const IntraPlan& plan, int micro_batches) const;
+
+  // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device.
+  struct Sums {
+    std::vector<double> time, sync, update, persistent, in_flight;
+  };
+  const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices);
+
+  // Picoseconds of collectives that all devices do at once, in groups of devices that lie `stride` apart, each with so
+  // many bytes: of the slowest, where those that leave a node share its links, and so on inside.
+  std::int64_t collective(CollectiveKind kind, int group, int stride, const Resources& devices, double bytes);
+  // Bytes of the whole batch that operators before `cut` make and those from it on read.
+  const std::vector<double>& crossing() const { return crossing_; }
+
+ private:
+  struct Sharded {
+    std::optional<Pcg> pcg;
+    std::vector<NodeId> operators;
+  };
+  Result<Pcg> shard(const IntraPlan& plan);
+  double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches, const Resources& devices);
+
+  const StrategyInput& in_;
+  Pcg model_;
+  std::int64_t batch_ = 1;
+  std::vector<NodeId> operators_;
+  std::map<NodeId, int> batch_axis_;
+  std::vector<bool> needs_gradient_;                                // by node
+  std::vector<double> crossing_;                                    // by operator
+  std::map<std::pair<int, int>, Result<State>> columns_then_rows_;  // by data, tensor
+  std::map<IntraPlan, Sharded> models_;
+  std::map<int, std::vector<IntraPlan>> of_width_;
+  std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
+  std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;
+};
+
+}  // namespace unity

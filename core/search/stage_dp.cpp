@@ -1,0 +1,148 @@
+#include "core/search/stage_dp.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace unity {
+namespace {
+
+constexpr std::size_t kBounds = 48;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+class StageDp {
+ public:
+  explicit StageDp(const StageProblem& problem)
+      : p_(problem), layers_(index(problem.layers)), devices_(index(problem.devices)) {
+    most_ = std::min(layers_, devices_);
+    options_.resize(layers_ * (layers_ + 1) * p_.submeshes.size());
+    for (std::size_t first = 0; first < layers_; ++first)
+      for (std::size_t last = first + 1; last <= layers_; ++last)
+        for (std::size_t w = 0; w < p_.submeshes.size(); ++w)
+          options_[place(first, last, w)] =
+              p_.options(static_cast<int>(first), static_cast<int>(last), static_cast<int>(w));
+    handover_.assign((layers_ + 1) * (devices_ + 1), 0);
+    for (std::size_t cut = 1; cut < layers_; ++cut)
+      for (std::size_t d = 1; d < devices_; ++d)
+        handover_[cut * (devices_ + 1) + d] = p_.handover(static_cast<int>(cut), static_cast<int>(d));
+  }
+
+  std::vector<ChosenStages> run() {
+    fit_options();
+    std::vector<ChosenStages> best(most_ + 1);
+    for (std::int64_t bound : bounds()) {
+      fill(bound);
+      for (std::size_t stages = 1; stages <= most_; ++stages) {
+        ChosenStages found = read_off(stages);
+        if (found.stages.empty()) continue;
+        if (best[stages].stages.empty() || found.time < best[stages].time) best[stages] = std::move(found);
+      }
+    }
+    std::erase_if(best, [](const ChosenStages& c) { return c.stages.empty(); });
+    return best;
+  }
+
+ private:
+  // The best that the layers from `first` on can do on the last `devices` devices.
+  struct Cell {
+    std::int64_t sum = kNever;
+    std::int16_t last = 0, submesh = 0;  // of the stage in front
+  };
+
+  template <class T>
+  static std::size_t index(T i) {
+    return static_cast<std::size_t>(i);
+  }
+  std::size_t place(std::size_t first, std::size_t last, std::size_t width) const {
+    return (first * (layers_ + 1) + last) * p_.submeshes.size() + width;
+  }
+  std::int64_t in_flight(std::size_t stages) const {
+    return p_.all_in_flight ? p_.micro_batches : std::min<std::int64_t>(p_.micro_batches, static_cast<int>(stages));
+  }
+  Cell& cell(std::size_t stages, std::size_t first, std::size_t devices) {
+    return cells_[(stages * (layers_ + 1) + first) * (devices_ + 1) + devices];
+  }
+
+  // fitting_[stages][range]: the first option that fits where so many stages begin with the range; -1: none.
+  void fit_options() {
+    fitting_.assign(most_ + 1, std::vector<int>(options_.size(), -1));
+    for (std::size_t stages = 1; stages <= most_; ++stages) {
+      std::int64_t held = in_flight(stages);
+      for (std::size_t i = 0; i < options_.size(); ++i)
+        for (std::size_t o = options_[i].size(); o-- > 0;)
+          if (options_[i][o].persistent + held * options_[i][o].in_flight <= p_.memory)
+            fitting_[stages][i] = static_cast<int>(o);
+    }
+  }
+  std::int64_t time_of(std::size_t stages, std::size_t range) const {
+    int option = fitting_[stages][range];
+    return option < 0 ? kNever : options_[range][index(option)].time;
+  }
+
+  std::vector<std::int64_t> bounds() const {
+    std::vector<std::int64_t> all;
+    for (std::size_t stages = 1; stages <= most_; ++stages)
+      for (std::size_t i = 0; i < options_.size(); ++i)
+        if (time_of(stages, i) != kNever) all.push_back(time_of(stages, i));
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    if (p_.micro_batches == 1 && !all.empty()) return {all.back()};  // the maximum does not count
+    if (all.size() <= kBounds) return all;
+    std::vector<std::int64_t> some;
+    for (std::size_t i = 1; i <= kBounds; ++i) some.push_back(all[i * (all.size() - 1) / kBounds]);
+    return some;
+  }
+
+  void fill(std::int64_t bound) {
+    cells_.assign((most_ + 1) * (layers_ + 1) * (devices_ + 1), {});
+    cell(0, layers_, 0).sum = 0;
+    for (std::size_t stages = 1; stages <= most_; ++stages)
+      for (std::size_t first = 0; first < layers_; ++first)
+        for (std::size_t last = first + 1; last <= layers_; ++last)
+          for (std::size_t w = 0; w < p_.submeshes.size(); ++w) {
+            std::int64_t time = time_of(stages, place(first, last, w));
+            if (time > bound) continue;
+            const Submesh& submesh = p_.submeshes[w];
+            std::size_t width = index(submesh.width);
+            for (std::size_t behind = 0; behind + width <= devices_; ++behind) {
+              const Cell& rest = cell(stages - 1, last, behind);
+              if (rest.sum == kNever || !submesh.starts[devices_ - behind - width]) continue;
+              std::int64_t sum = rest.sum + time + handover_[last * (devices_ + 1) + devices_ - behind];
+              Cell& here = cell(stages, first, behind + width);
+              if (sum < here.sum) here = {sum, static_cast<std::int16_t>(last), static_cast<std::int16_t>(w)};
+            }
+          }
+  }
+
+  ChosenStages read_off(std::size_t stages) {
+    std::size_t devices = 0;
+    for (std::size_t d = 1; d <= devices_; ++d)
+      if (cell(stages, 0, d).sum < cell(stages, 0, devices).sum) devices = d;
+    ChosenStages result;
+    if (cell(stages, 0, devices).sum == kNever) return result;
+    result.time = cell(stages, 0, devices).sum;
+    std::int64_t slowest = 0;
+    for (std::size_t first = 0; first < layers_;) {
+      const Cell& c = cell(stages, first, devices);
+      std::size_t last = index(c.last), w = index(c.submesh), range = place(first, last, w);
+      result.stages.push_back({static_cast<int>(first), static_cast<int>(last), static_cast<int>(devices_ - devices),
+                               static_cast<int>(w), fitting_[stages][range]});
+      slowest = std::max(slowest, time_of(stages, range));
+      devices -= index(p_.submeshes[w].width), first = last, --stages;
+    }
+    result.time += (p_.micro_batches - 1) * slowest;
+    return result;
+  }
+
+  const StageProblem& p_;
+  std::size_t layers_, devices_, most_;
+  std::vector<std::vector<StageOption>> options_;  // by range and width
+  std::vector<std::vector<int>> fitting_;
+  std::vector<std::int64_t> handover_;
+  std::vector<Cell> cells_;
+};
+
+}  // namespace
+
+std::vector<ChosenStages> choose_stages(const StageProblem& problem) { return StageDp(problem).run(); }
+
+}  // namespace unity

@@ -1,0 +1,424 @@
+#include "core/search/stage_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "core/base/parallel.h"
+#include "core/search/data_parallel.h"
+#include "core/search/pipeline_stages.h"
+#include "core/search/staged_plan.h"
+#include "core/search/submesh.h"
+
+namespace unity {
+namespace {
+
+constexpr double kHidden = 0.6;         // of a micro-batch's time can hide the sums of gradients
+constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much
+constexpr double kFarSlower = 1.25;     // than the incumbent
+constexpr int kMicroBatchesPerStage = 8;
+constexpr std::size_t kAlike = 2;  // proposals of one number of stages
+constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
+constexpr int kMany = 48;          // devices: on more, a simulation takes long
+constexpr std::size_t kMovesAtOnce = 8;
+
+// One of the kind.
+Resources example(const Submesh& submesh) {
+  auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
+  return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
+}
+
+// What a device does and holds in a range of layers.
+struct Totals {
+  double time = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
+
+  StageOption option(int micro_batches) const {
+    double once = std::max(0.0, sync - kHidden * time) + update;
+    return {static_cast<std::int64_t>(time + once / micro_batches), static_cast<std::int64_t>(persistent),
+            static_cast<std::int64_t>(in_flight)};
+  }
+};
+
+// A way through them, one plan for each layer.
+struct Chain {
+  std::vector<IntraPlan> plans;
+  Totals totals;
+};
+
+class StageSearch {
+ public:
+  StageSearch(const StrategyInput& input, const StageSearchOptions& options)
+      : in_(input),
+        options_(options),
+        plans_(input.model, input),
+        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
+    if (input.devices <= kMany) return;
+    options_.layers.resize(1);
+    options_.plans /= 3;
+    options_.improvements /= 8;
+  }
+
+  Result<Outcome> run();
+
+ private:
+  struct Proposal {
+    std::int64_t time = 0;  // estimated
+    StagedPlan plan;
+  };
+
+  using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
+
+  void cluster(int layers);
+  std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
+  std::vector<int> micro_batches() const;
+  double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches);
+  std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches);
+  std::vector<Proposal> propose(int micro_batches, bool memory);
+  std::vector<StagedPlan> best_proposals();
+  std::vector<StagedPlan> even_plans();
+  void simulate(std::vector<StagedPlan> plans);
+  std::vector<StagedPlan> neighbours(const StagedPlan& plan);
+  void improve();
+
+  const StrategyInput& in_;
+  StageSearchOptions options_;
+  IntraPlans plans_;
+  std::vector<Submesh> meshes_;
+  std::vector<int> micro_batches_;
+  std::vector<std::size_t> layer_ends_;  // by layer: one past its last operator
+  std::set<StagedPlan> simulated_;
+  Result<Outcome> best_ = fail("no pipeline of the model can be run");
+  Scored best_plan_;
+  std::set<Scored> open_;  // of several stages, whose neighbours are not known
+};
+
+// About equal FLOPs, few bytes between them.
+void StageSearch::cluster(int layers) {
+  layers = std::min<int>(layers, static_cast<int>(plans_.operators().size()));
+  std::vector<int> layer_of = balanced_stages(plans_.model(), std::vector<double>(static_cast<std::size_t>(layers), 1));
+  layer_ends_.assign(static_cast<std::size_t>(layers), 0);
+  for (std::size_t k = 0; k < plans_.operators().size(); ++k)
+    layer_ends_[static_cast<std::size_t>(layer_of[plans_.operators()[k].index()])] = k + 1;
+}
+
+std::vector<int> StageSearch::micro_batches() const {
+  if (in_.options.micro_batches > 0) return {in_.options.micro_batches};
+  int stages = std::min(in_.devices, *std::max_element(options_.layers.begin(), options_.layers.end()));
+  std::vector<int> counts = {1};
+  for (int base : {2, 3})
+    for (int m = base; m <= kMicroBatchesPerStage * stages; m *= 2)
+      if (plans_.has_micro_batches({}, m) && with_micro_batches(plans_.model(), m).ok()) counts.push_back(m);
+  std::sort(counts.begin(), counts.end());
+  return counts;
+}
+
+// What comes into a stage, or leaves it, holds up the collectives inside, if there are any: they share a stream.
+double StageSearch::border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches) {
+  if (plan.tensor == 1 || cut == 0 || cut == plans_.operators().size() || devices.count == in_.devices) return 0;
+  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
+  int outside = devices.first > 0 ? inside - 1 : inside + 1;
+  double rate = in_.evaluator.cost().topology().bandwidth(DeviceId(outside), DeviceId(inside)).rate;
+  return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
+}
+
+// By the number of layers after the first: the fastest, and the one that needs the least memory.
+std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& devices, int micro_batches) {
+  std::vector<IntraPlan> plans = plans_.of_width(devices.count);
+  std::erase_if(plans, [&](const IntraPlan& p) { return !plans_.has_micro_batches(p, micro_batches); });
+  std::size_t layers = layer_ends_.size() - static_cast<std::size_t>(first);
+  std::vector<std::vector<Chain>> result(layers);
+  if (plans.empty()) return result;
+  std::vector<const IntraPlans::Sums*> sums;
+  for (const IntraPlan& p : plans) sums.push_back(&plans_.sums(p, micro_batches, devices));
+  auto extend = [&](Totals t, std::size_t plan, int layer) {
+    std::size_t begin = begin_of(layer), end = begin_of(layer + 1);
+    const IntraPlans::Sums& s = *sums[plan];
+    t.time += s.time[end] - s.time[begin];
+    t.sync += s.sync[end] - s.sync[begin];
+    t.update += s.update[end] - s.update[begin];
+    t.persistent += s.persistent[end] - s.persistent[begin];
+    t.in_flight += s.in_flight[end] - s.in_flight[begin];
+    return t;
+  };
+  auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
+  auto time = [&](const Totals& t) { return t.option(micro_batches).time; };
+  std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
+  for (std::size_t n = 0; n < layers; ++n) {
+    int layer = first + static_cast<int>(n);
+    // What crosses between layers of different plans is laid out anew, forth and back.
+    double anew = n == 0
+                      ? 0
+                      : 2 * static_cast<double>(plans_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
+                                                                  plans_.crossing()[begin_of(layer)] / micro_batches));
+    std::vector<Chain> next(plans.size());
+    for (std::size_t p = 0; p < plans.size(); ++p) {
+      std::size_t best = p;
+      // Every device of a tensor-parallel group reads all of what comes in.
+      if (n == 0)
+        mixed[p].totals.time = plans[p].tensor * border_time(plans[p], begin_of(first), devices, micro_batches);
+      for (std::size_t q = 0; q < plans.size(); ++q) {
+        if (n == 0 && q != p) continue;
+        Totals t = extend(mixed[q].totals, p, layer);
+        if (q != p) t.time += anew;
+        if (q == 0 || n == 0 || time(t) < time(next[p].totals)) next[p].totals = t, best = q;
+      }
+      next[p].plans = mixed[best].plans;
+      next[p].plans.push_back(plans[p]);
+      uniform[p].totals = extend(uniform[p].totals, p, layer);
+      uniform[p].plans.push_back(plans[p]);
+    }
+    mixed = std::move(next);
+    auto fastest = std::min_element(mixed.begin(), mixed.end(),
+                                    [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); });
+    auto leanest = std::min_element(uniform.begin(), uniform.end(),
+                                    [&](const Chain& a, const Chain& b) { return memory(a) < memory(b); });
+    result[n] = {*fastest};
+    if (memory(*leanest) < memory(*fastest)) result[n].push_back(*leanest);
+  }
+  return result;
+}
+
+// The DP's, for each number of stages one. `memory`: it matters.
+std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, bool memory) {
+  const Evaluator& evaluator = in_.evaluator;
+  const Topology& topology = evaluator.cost().topology();
+  StageProblem problem;
+  problem.layers = static_cast<int>(layer_ends_.size());
+  problem.devices = in_.devices;
+  problem.micro_batches = micro_batches;
+  problem.submeshes = meshes_;
+  if (micro_batches == 1)  // nothing to gain from stages that wait for one another
+    std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in_.devices; });
+  problem.memory = std::numeric_limits<std::int64_t>::max();
+  for (int d = 0; memory && d < in_.devices; ++d)
+    problem.memory = std::min(
+        problem.memory,
+        static_cast<std::int64_t>(kMemoryMargin * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
+  problem.all_in_flight = in_.options.schedule.order == PipelineOrder::gpipe;
+  std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
+  auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
+    auto [it, fresh] = by_start.try_emplace({first, submesh});
+    if (fresh) it->second = chains(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
+    return it->second[static_cast<std::size_t>(last - first - 1)];
+  };
+  problem.options = [&](int first, int last, int submesh) {
+    std::vector<StageOption> options;
+    for (const Chain& c : chains_of(first, last, submesh)) options.push_back(c.totals.option(micro_batches));
+    return options;
+  };
+  problem.handover = [&](int cut, int device) {
+    double bytes = plans_.crossing()[begin_of(cut)] / micro_batches;
+    DeviceId from(device - 1), to(device);
+    return 2 * (topology.latency(from, to).count + from_seconds(bytes / topology.bandwidth(from, to).rate).count);
+  };
+  std::vector<Proposal> proposals;
+  for (const ChosenStages& chosen : choose_stages(problem)) {
+    Proposal p{chosen.time, {micro_batches, {}, {}, {}, false}};
+    for (const ChosenStage& s : chosen.stages) {
+      const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];
+      for (int layer = s.first; layer < s.last; ++layer)
+        p.plan.plans.resize(begin_of(layer + 1), c.plans[static_cast<std::size_t>(layer - s.first)]);
+      p.plan.ends.push_back(begin_of(s.last));
+      p.plan.devices.push_back({s.device, problem.submeshes[static_cast<std::size_t>(s.submesh)].width});
+    }
+    proposals.push_back(std::move(p));
+  }
+  return proposals;
+}
+
+// Over all numbers of micro-batches; few of those that are alike. Where none fits, weights stored in parts may help.
+std::vector<StagedPlan> StageSearch::best_proposals() {
+  std::vector<Proposal> proposals;
+  for (bool memory : {true, false}) {
+    if (!proposals.empty()) break;
+    for (int m : micro_batches_) {
+      if (in_.evaluator.stopping()) break;
+      std::vector<Proposal> more =
+          in_.evaluator.record().timed(SearchLevel::mapping, [&] { return propose(m, memory); });
+      for (Proposal& p : more) p.plan.stored_parts = !memory;
+      proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    }
+  }
+  std::stable_sort(proposals.begin(), proposals.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
+  std::vector<StagedPlan> best;
+  std::map<std::size_t, std::size_t> alike;  // by number of stages
+  for (Proposal& p : proposals)
+    if (best.size() < static_cast<std::size_t>(options_.plans) && alike[p.plan.ends.size()]++ < kAlike)
+      best.push_back(std::move(p.plan));
+  return best;
+}
+
+std::vector<StagedPlan> StageSearch::even_plans() {
+  std::vector<StagedPlan> plans;
+  int most = std::min(in_.devices, static_cast<int>(plans_.operators().size()));
+  for (int stages : {2, 3, 4, 6, 12}) {
+    if (stages > most || in_.devices % stages != 0) continue;
+    IntraPlan inside{in_.devices / stages, 1, {}};
+    if (!plans_.sharded(inside)) continue;
+    cluster(stages);
+    for (int m : {stages, 2 * stages}) {
+      if (!plans_.has_micro_batches(inside, m)) continue;
+      plans.push_back({m, layer_ends_, even_devices(stages, stages, in_.devices / stages),
+                       std::vector<IntraPlan>(plans_.operators().size(), inside), false});
+    }
+  }
+  return plans;
+}
+
+// Scores those that are new.
+void StageSearch::simulate(std::vector<StagedPlan> plans) {
+  std::erase_if(plans, [&](const StagedPlan& p) {
+    return (options_.several && p.ends.size() == 1) || !simulated_.insert(p).second;
+  });
+  std::vector<Result<Outcome>> outcomes(plans.size(), fail("the search was stopped"));
+  parallel_for(plans.size(), in_.options.jobs,
+               [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_); });
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (outcomes[i].ok()) {
+      const Score& score = outcomes[i]->candidate.score;
+      Scored scored{!in_.evaluator.fits(score), score.iteration.count, plans[i]};
+      if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
+      if (plans[i].ends.size() > 1) open_.insert(std::move(scored));
+    }
+    take_better(best_, std::move(outcomes[i]), in_.evaluator);
+  }
+}
+
+// What is one step from a plan.
+std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
+  std::vector<StagedPlan> all;
+  auto add = [&](StagedPlan next) {
+    for (const IntraPlan& p : next.plans)
+      if (!plans_.has_micro_batches(p, next.micro_batches)) return;
+    all.push_back(std::move(next));
+  };
+  auto set = [](StagedPlan& p, std::size_t begin, std::size_t end, const IntraPlan& inside) {
+    std::fill(p.plans.begin() + static_cast<std::ptrdiff_t>(begin), p.plans.begin() + static_cast<std::ptrdiff_t>(end),
+              inside);
+  };
+  // Other micro-batches.
+  auto m = std::find(micro_batches_.begin(), micro_batches_.end(), plan.micro_batches);
+  for (std::ptrdiff_t step : {-2, -1, 1, 2})
+    if (m != micro_batches_.end() && m - micro_batches_.begin() + step >= 0 && micro_batches_.end() - m > step) {
+      StagedPlan next = plan;
+      next.micro_batches = *(m + step);
+      add(std::move(next));
+    }
+  StagedPlan stored = plan;
+  stored.stored_parts = !plan.stored_parts;
+  add(std::move(stored));
+  for (std::size_t s = 0; s < plan.ends.size(); ++s) {
+    std::size_t begin = s == 0 ? 0 : plan.ends[s - 1], end = plan.ends[s];
+    // Another plan inside.
+    for (const IntraPlan& inside : plans_.of_width(plan.devices[s].count)) {
+      StagedPlan next = plan;
+      set(next, begin, end, inside);
+      if (next != plan) add(std::move(next));
+    }
+    // Two halves of it.
+    if (int half = plan.devices[s].count / 2; 2 * half == plan.devices[s].count) {
+      for (std::size_t cut : layer_ends_) {
+        if (cut <= begin || cut >= end || 2 * (cut - begin) < end - begin) continue;
+        for (const IntraPlan& inside : plans_.of_width(half)) {
+          StagedPlan next = plan;
+          next.ends.insert(next.ends.begin() + static_cast<std::ptrdiff_t>(s), cut);
+          next.devices[s].count = half;
+          next.devices.insert(next.devices.begin() + static_cast<std::ptrdiff_t>(s) + 1,
+                              {plan.devices[s].first + half, half});
+          set(next, begin, end, inside);
+          add(std::move(next));
+        }
+        break;
+      }
+    }
+    if (s + 1 == plan.ends.size()) continue;
+    // A cut between other layers.
+    for (int direction : {-1, 1})
+      for (int step : {1, 2}) {
+        std::size_t cut = end;
+        for (int i = 0; i < step; ++i) {
+          auto at = direction > 0 ? std::upper_bound(layer_ends_.begin(), layer_ends_.end(), cut)
+                                  : std::lower_bound(layer_ends_.begin(), layer_ends_.end(), cut);
+          if (direction < 0 && at != layer_ends_.begin()) --at;
+          if (at != layer_ends_.end()) cut = *at;
+        }
+        if (cut <= begin || cut >= plan.ends[s + 1] || cut == end) continue;
+        StagedPlan next = plan;
+        next.ends[s] = cut;
+        if (direction > 0) set(next, end, cut, plan.plans[end - 1]);
+        if (direction < 0) set(next, cut, end, plan.plans[end]);
+        add(std::move(next));
+      }
+    // One stage of two.
+    int width = plan.devices[s].count + plan.devices[s + 1].count;
+    for (const IntraPlan& inside : plans_.of_width(width)) {
+      StagedPlan next = plan;
+      next.ends.erase(next.ends.begin() + static_cast<std::ptrdiff_t>(s));
+      next.devices[s].count = width;
+      next.devices.erase(next.devices.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+      set(next, begin, plan.ends[s + 1], inside);
+      add(std::move(next));
+    }
+  }
+  return all;
+}
+
+// Best-first: the best plan whose neighbours are not known is next, as long as it is not much slower than the best. One
+// stage is what other searches are for.
+void StageSearch::improve() {
+  std::size_t most = simulated_.size() + static_cast<std::size_t>(options_.improvements);
+  auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
+  if (!best_.ok()) return;
+  if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
+  while (!open_.empty() && simulated_.size() < most) {
+    auto next = open_.extract(open_.begin());
+    if (static_cast<double>(std::get<1>(next.value())) > kAlpha * best_time()) return;
+    std::vector<StagedPlan> moves = neighbours(std::get<2>(next.value()));
+    for (std::size_t at = 0; at < moves.size(); at += kMovesAtOnce) {
+      if (simulated_.size() >= most || in_.evaluator.stopping()) return;
+      double before = best_time();
+      auto begin = moves.begin() + static_cast<std::ptrdiff_t>(at);
+      simulate({begin, begin + static_cast<std::ptrdiff_t>(std::min(kMovesAtOnce, moves.size() - at))});
+      if (best_time() == before) continue;
+      open_.insert(std::move(next));  // its other neighbours may be looked at later
+      break;
+    }
+  }
+}
+
+Result<Outcome> StageSearch::run() {
+  if (plans_.operators().empty()) return fail("the model has no operators");
+  micro_batches_ = micro_batches();
+  if (options_.even) simulate(even_plans());
+  for (int layers : options_.layers) {
+    cluster(layers);
+    simulate(best_proposals());
+  }
+  if (best_.ok()) {
+    StagedPlan stored = std::get<2>(best_plan_);
+    stored.stored_parts = true;
+    simulate({stored});
+  }
+  improve();
+  if (best_.ok()) best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
+  return std::move(best_);
+}
+
+}  // namespace
+
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options) {
+  Result<Outcome> best = StageSearch(input, options).run();
+  if (!best.ok() || !(input.options.schedule == Schedule())) return best;
+  // The order of micro-batches is the search's to choose, too: 1F1B holds fewer activations, and may be faster.
+  Schedule alternating;
+  alternating.order = PipelineOrder::one_f_one_b;
+  auto candidate = input.evaluator.evaluate(best->candidate.pcg, best->candidate.mappings, alternating);
+  if (candidate.ok())
+    take_better(best, Outcome{std::move(*candidate), best->derivation, best->stopped_because, {}}, input.evaluator);
+  return best;
+}
+
+}  // namespace unity

@@ -1,0 +1,26 @@
+// The search for pipelines whose stages have widths and plans of their own (staged_plan.h): the stage DP (stage_dp.h)
+// proposes them from estimates (intra_stage.h), simulation ranks them, and the best one is improved step by step: a cut
+// elsewhere, another plan inside a stage, two stages for one or one for two, other micro-batches. On many devices,
+// where a simulation takes long, fewer are simulated.
+#pragma once
+
+#include <vector>
+
+#include "core/search/strategy.h"
+
+namespace unity {
+
+struct StageSearchOptions {
+  std::vector<int> layers = {8};  // that operators are clustered into: for each number, a run of the DP
+  int plans = 16;                 // of each, how many are simulated
+  bool several = false;           // at least two stages
+  bool even = false;              // also stages of as many devices and about as many FLOPs each, with data parallelism
+  int improvements = 0;           // plans simulated to improve the best one
+  Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none
+};
+
+// The fastest that fits. Numbers of micro-batches are those of the options, else all that may be useful. Error: nothing
+// could be run.
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options);
+
+}  // namespace unity

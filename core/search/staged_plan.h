@@ -1,0 +1,26 @@
+// Pipelines whose stages have different widths and plans of their own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/search/intra_stage.h"
+
+namespace unity {
+
+// Operators in order, cut into stages on ranges of devices. One stage of all operators is a plan without pipeline.
+struct StagedPlan {
+  int micro_batches = 1;
+  std::vector<std::size_t> ends;   // by stage: one past its last operator
+  std::vector<Resources> devices;  // by stage
+  std::vector<IntraPlan> plans;    // by operator, of as many devices as its stage
+  bool stored_parts = false;       // replicas of weights store a part each (ZeRO)
+  auto operator<=>(const StagedPlan&) const = default;
+};
+std::string to_string(const StagedPlan& plan);  // "2 stages (data 2; tensor 4), 8 micro-batches"
+
+// The plan in full: laid out, in micro-batches, mapped, scored. Its shardings have been asked for before. Error when it
+// can not be laid out or run. Thread-safe.
+Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input);
+
+}  // namespace unity

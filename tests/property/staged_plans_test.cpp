@@ -1,0 +1,83 @@
+// Pipelines whose stages have widths and plans of their own train like one device: random cuts, devices, plans inside,
+// micro-batches and orders, run by the executor in f64 and f32.
+
+#include <catch2/catch.hpp>
+
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "core/search/staged_plan.h"
+#include "simulator/cost_model.h"
+#include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+std::size_t below(std::mt19937_64& random, std::size_t n) { return static_cast<std::size_t>(random() % n); }
+
+StagedPlan random_staged(IntraPlans& plans, int devices, std::mt19937_64& random) {
+  std::size_t operators = plans.operators().size();
+  StagedPlan plan;
+  plan.micro_batches = std::vector<int>{2, 3, 4}[below(random, 3)];
+  plan.stored_parts = below(random, 3) == 0;
+  int device = 0;
+  for (std::size_t begin = 0; begin < operators;) {
+    int left = devices - device;
+    int width = 1 + static_cast<int>(below(random, static_cast<std::size_t>(std::min(left, 4))));
+    bool last = width == left || below(random, 4) == 0;
+    std::size_t end = last ? operators : begin + 1 + below(random, std::max<std::size_t>(1, (operators - begin) / 2));
+    std::vector<IntraPlan> inside = plans.of_width(width);
+    std::erase_if(inside, [&](const IntraPlan& p) { return !plans.has_micro_batches(p, plan.micro_batches); });
+    if (inside.empty()) continue;
+    IntraPlan current = inside[below(random, inside.size())];
+    for (std::size_t k = begin; k < end; ++k) {
+      if (below(random, 6) == 0) current = inside[below(random, inside.size())];
+      plan.plans.push_back(current);
+    }
+    plan.ends.push_back(end), plan.devices.push_back({device, width});
+    begin = end, device += width;
+  }
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
+  std::mt19937_64 random(seed_of_run());
+  INFO("UNITY_TEST_SEED=" << seed_of_run());
+  int run_so_far = 0, several_widths = 0;
+  for (const ModelSpec& spec : {ModelSpec{"mlp-tiny", {{"batch", 24}}}, ModelSpec{"bert-tiny", {{"batch", 24}}},
+                                ModelSpec{std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}}}) {
+    Pcg serial = build_model(spec);
+    auto inputs = random_inputs(serial, seed_of_run());
+    Program one = lower(serial, std::vector<MachineMapping>(serial.size()), uniform_topology(1)).value();
+    Run exact = run(one, inputs, Precision::f64), rounded = run(one, inputs, Precision::f32);
+    auto scale = scales(exact);
+    for (int tried = 0; tried < 25; ++tried) {
+      int devices = 2 + static_cast<int>(below(random, 5));
+      SimulatedCostModel cost(uniform_topology(devices));
+      SearchOptions options;
+      options.schedule.order = below(random, 2) ? PipelineOrder::one_f_one_b : PipelineOrder::gpipe;
+      Evaluator evaluator(cost, {true, {}, options.schedule}, {});
+      StrategyInput input{serial, evaluator, options, devices};
+      IntraPlans plans(serial, input);
+      StagedPlan plan = random_staged(plans, devices, random);
+      INFO(spec.name << " on " << devices << " devices: " << to_string(plan) << ", "
+                     << to_string(options.schedule.order));
+      auto outcome = build_staged(plans, plan, input);
+      if (!outcome.ok()) continue;  // 1F1B refuses some graphs, and some have no weights to store in parts
+      const Candidate& c = outcome->candidate;
+      Program program = lower(c.pcg, c.mappings, uniform_topology(devices), {true, {}, c.schedule}).value();
+      check_program(program).value();
+      REQUIRE(distance(run(program, inputs, Precision::f64), exact, scale) <= 1e-12);
+      REQUIRE(distance(run(program, inputs, Precision::f32), rounded, scale) <= 1e-5);
+      ++run_so_far;
+      several_widths += std::any_of(plan.devices.begin(), plan.devices.end(),
+                                    [&](const Resources& r) { return r.count != plan.devices[0].count; });
+    }
+  }
+  CHECK(run_so_far >= 30);
+  CHECK(several_widths >= 8);
+}

@@ -1,0 +1,210 @@
+// Pipelines whose stages have widths and plans of their own: the dynamic program, the submeshes, the strategies.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "core/rewrite/library.h"
+#include "core/search/intra_stage.h"
+#include "core/search/pipeline_stages.h"
+#include "core/search/search.h"
+#include "core/search/stage_dp.h"
+#include "core/search/staged_plan.h"
+#include "core/search/submesh.h"
+#include "simulator/cost_model.h"
+#include "tests/support/seed.h"
+
+namespace unity {
+namespace {
+
+Submesh anywhere(int width, int devices) {
+  Submesh mesh{width, std::vector<bool>(static_cast<std::size_t>(devices), false)};
+  for (int d = 0; d + width <= devices; ++d) mesh.starts[static_cast<std::size_t>(d)] = true;
+  return mesh;
+}
+
+// Layers of these times on one device, half of that on two, and so on; no memory, free handover.
+StageProblem ideal(std::vector<std::int64_t> times, int devices, int micro_batches, const std::vector<int>& widths) {
+  StageProblem p;
+  p.layers = static_cast<int>(times.size()), p.devices = devices, p.micro_batches = micro_batches;
+  for (int w : widths) p.submeshes.push_back(anywhere(w, devices));
+  p.options = [times, widths](int first, int last, int submesh) {
+    std::int64_t sum = 0;
+    for (int i = first; i < last; ++i) sum += times[static_cast<std::size_t>(i)];
+    return std::vector<StageOption>{{sum / widths[static_cast<std::size_t>(submesh)], 0, 0}};
+  };
+  p.handover = [](int, int) { return std::int64_t{0}; };
+  return p;
+}
+
+std::int64_t fastest(const StageProblem& p) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  for (const ChosenStages& c : choose_stages(p)) best = std::min(best, c.time);
+  return best;
+}
+
+// Over all ways to cut the layers from `first` on and to place them so that the last stage has the last device.
+std::int64_t by_enumeration(const StageProblem& p, int first, int device, std::int64_t sum, std::int64_t slowest) {
+  if (first == p.layers && device == p.devices) return sum + (p.micro_batches - 1) * slowest;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  for (int last = first + 1; last <= p.layers; ++last)
+    for (std::size_t s = 0; s < p.submeshes.size(); ++s) {
+      const Submesh& mesh = p.submeshes[s];
+      if (device + mesh.width > p.devices || !mesh.starts[static_cast<std::size_t>(device)]) continue;
+      std::int64_t time = p.options(first, last, static_cast<int>(s))[0].time;
+      std::int64_t handed = first > 0 ? p.handover(first, device) : 0;
+      best = std::min(best, by_enumeration(p, last, device + mesh.width, sum + time + handed, std::max(slowest, time)));
+    }
+  return best;
+}
+
+TEST_CASE("three equal layers on two devices are cut once, unless one stage may have both devices") {
+  // One stage: 12 + 2 x 12 = 36. Two: 4 + 8 + 2 x 8 = 28. One on both devices: 6 + 2 x 6 = 18.
+  std::vector<ChosenStages> chosen = choose_stages(ideal({4, 4, 4}, 2, 3, {1}));
+  REQUIRE(chosen.size() == 2);
+  CHECK(chosen[0].time == 36);
+  CHECK(chosen[1].time == 28);
+  CHECK(chosen[1].stages.size() == 2);
+  CHECK(fastest(ideal({4, 4, 4}, 2, 3, {1, 2})) == 18);
+}
+
+TEST_CASE("a stage of twice the work gets twice the devices") {
+  // 2 | 4 on one and two devices: 2 + 2 + 9 x 2 = 22; all other cuts and widths have a slower stage.
+  StageProblem p = ideal({2, 4}, 3, 10, {1, 2});
+  std::vector<ChosenStages> chosen = choose_stages(p);
+  CHECK(chosen.back().time == 22);
+  CHECK(chosen.back().stages == std::vector<ChosenStage>{{0, 1, 0, 0, 0}, {1, 2, 1, 1, 0}});
+}
+
+TEST_CASE("handing over counts once, and may make a pipeline not worth its while") {
+  // Two layers of 4 on two devices, 3 micro-batches: cut 4 + 4 + 2 x 4 = 16 and the handover; whole 8 + 2 x 8 = 24.
+  StageProblem p = ideal({4, 4}, 2, 3, {1});
+  p.handover = [](int cut, int device) { return std::int64_t{cut == 1 && device == 1 ? 7 : 1000}; };
+  CHECK(fastest(p) == 23);
+  p.handover = [](int, int) { return std::int64_t{9}; };
+  CHECK(fastest(p) == 24);
+}
+
+TEST_CASE("under 1F1B earlier stages hold more micro-batches") {
+  // Each layer keeps 10 bytes of a micro-batch. All three in one stage need 30; one and two need 2 x 10 and 20; one
+  // each 3 x 10, 2 x 10 and 10.
+  StageProblem p = ideal({4, 4, 4}, 3, 8, {1});
+  p.options = [](int first, int last, int) {
+    return std::vector<StageOption>{{4 * (last - first), 0, 10 * (last - first)}};
+  };
+  p.memory = 30;
+  CHECK(choose_stages(p).empty());  // GPipe holds 8 micro-batches, at best of one layer
+  p.all_in_flight = false;
+  CHECK(choose_stages(p).size() == 3);
+  p.memory = 29;
+  std::vector<ChosenStages> chosen = choose_stages(p);
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0].stages == std::vector<ChosenStage>{{0, 1, 1, 0, 0}, {1, 3, 2, 0, 0}});
+  p.memory = 19;
+  CHECK(choose_stages(p).empty());
+}
+
+TEST_CASE("what does not fit is run another way that does") {
+  StageProblem p = ideal({4}, 1, 2, {1});
+  p.memory = 5;
+  p.options = [](int, int, int) { return std::vector<StageOption>{{4, 6, 0}, {7, 1, 2}}; };
+  std::vector<ChosenStages> chosen = choose_stages(p);
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0].time == 14);  // 7 + 7
+  CHECK(chosen[0].stages[0].option == 1);
+}
+
+TEST_CASE("the dynamic program finds what enumeration finds") {
+  std::mt19937_64 random(test::seed_of_run());
+  INFO("UNITY_TEST_SEED=" << test::seed_of_run());
+  for (int i = 0; i < 200; ++i) {
+    auto up_to = [&](int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)) + 1; };
+    std::vector<std::int64_t> times(static_cast<std::size_t>(up_to(4)));
+    for (std::int64_t& t : times) t = 6 * up_to(9);
+    StageProblem p = ideal(times, up_to(4), up_to(8), {1, 2, 3});
+    std::int64_t factor = up_to(3);
+    p.handover = [factor](int cut, int device) { return factor * (cut + 2 * device); };
+    std::int64_t all = std::numeric_limits<std::int64_t>::max();
+    for (int d = 0; d < p.devices; ++d) all = std::min(all, by_enumeration(p, 0, d, 0, 0));
+    CHECK(fastest(p) == all);
+  }
+}
+
+TEST_CASE("stages have a divisor of a node's devices, or whole nodes") {
+  // Summit: 1, 2, 3 or 6 of a node, in a socket or across its sockets, or both nodes.
+  std::vector<Submesh> meshes = submeshes(load_topology("summit", {2, 12}), 12);
+  std::vector<int> widths;
+  for (const Submesh& m : meshes) widths.push_back(m.width);
+  CHECK(widths == std::vector<int>{1, 2, 2, 3, 3, 3, 6, 12});
+  for (const Submesh& m : meshes) {
+    INFO(m.width);
+    if (m.width == 6) CHECK((m.starts[0] && m.starts[6] && std::count(m.starts.begin(), m.starts.end(), true) == 2));
+    if (m.width < 6) CHECK_FALSE((m.width > 1 && m.starts[5]));  // no stage has parts of two nodes
+  }
+}
+
+TEST_CASE("micro-batches have the same samples whatever the degree") {
+  // 8 samples in 2 micro-batches: 0-3 and 4-7, whole or in halves.
+  AxisTable table;
+  table.axes = {{"b", 8, AxisRole::parallel, Monoid::sum}};
+  Sharding sharding{{2}, {2}, 1, 1};
+  TaskGrid grid = task_grid(table, sharding);
+  CHECK(task_ranges(table, sharding, grid, {0}, 0)[0] == Range{0, 2});
+  CHECK(task_ranges(table, sharding, grid, {1}, 0)[0] == Range{2, 2});
+  CHECK(task_ranges(table, sharding, grid, {0}, 1)[0] == Range{4, 2});
+}
+
+SearchOptions with(const std::string& strategy) {
+  SearchOptions options;
+  options.strategy = strategy;
+  return options;
+}
+
+TEST_CASE("weights of a stage of data and tensor parallelism are where they are used") {
+  Topology topology = load_topology("summit", {1, 4});
+  SimulatedCostModel cost(topology);
+  SearchOptions options;
+  Evaluator evaluator(cost, {}, {});
+  Pcg model = build_model({"mlp", {{"batch", 16}, {"layers", 4}, {"hidden", 64}}});
+  StrategyInput input{model, evaluator, options, 4};
+  IntraPlans plans(model, input);
+  IntraPlan inside{2, 2, IntraPlan::Rest::few};
+  REQUIRE(plans.sharded(inside));
+  Pcg pcg = with_micro_batches(*plans.sharded(inside), 2).value();
+  std::vector<int> stages(pcg.size(), 0);
+  Program program = lower(pcg, map_stages(pcg, stages, {{0, 4}}).value(), topology).value();
+  for (const Communication& c : program.communications) {
+    INFO(c.name);
+    CHECK_FALSE(c.name.ends_with("weight"));
+  }
+}
+
+TEST_CASE("Alpa's stages tile the machine, rewrite nothing and repeat") {
+  ModelSpec spec{"mlp", {{"batch", 96}, {"layers", 6}, {"hidden", 512}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 6}));
+  SearchOptions one = with("alpa-like"), two = one;
+  one.jobs = 1, two.jobs = 2;
+  Plan a = find_plan(spec, build_model(spec), cost, one).value();
+  Plan b = find_plan(spec, build_model(spec), cost, two).value();
+  CHECK(plan_to_json(a).substr(0, 200) == plan_to_json(b).substr(0, 200));
+  CHECK(canonical_hash(a.pcg) == canonical_hash(b.pcg));
+  CHECK(a.mappings == b.mappings);
+  for (const DerivationStep& step : a.derivation)
+    for (const Rule& rule : rule_library()) CHECK_FALSE((rule.algebraic() && rule.name == step.rule));
+}
+
+TEST_CASE("pipelines with stages of their own are no slower than even ones") {
+  ModelSpec spec{"mlp", {{"batch", 96}, {"layers", 8}, {"hidden", 1024}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 6}));
+  Pcg model = build_model(spec);
+  Plan own = find_plan(spec, model, cost, with("pipeline")).value();
+  for (int stages : {2, 3, 6}) {
+    SearchOptions even = with("pipeline");
+    even.stages = stages;
+    CHECK(own.prediction.iteration <= find_plan(spec, model, cost, even).value().prediction.iteration);
+  }
+}
+
+}  // namespace
+}  // namespace unity
