@@ -64,6 +64,9 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
   command.add_flag("!--no-dp", search.mapping_dp,
                    "Do not search for mappings: every operator from the first device on");
   command.add_flag("!--no-cache", search.cache, "Solve equal parts anew, and keep no costs from graph to graph");
+  command.add_flag("!--no-seeds", search.seeds,
+                   "Strategy unity: what it finds by itself, though data parallelism, the expert or a pipeline of few "
+                   "stages be faster");
   schedule.add(command, short_schedule);
 }
 

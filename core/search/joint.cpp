@@ -447,7 +447,7 @@ Result<Outcome> JointSearch::run() {
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on.
   std::optional<Result<Outcome>> data;
-  if (is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
+  if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   std::string why;
   if (parts_.size() == 1) {
@@ -462,7 +462,7 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) keep(**data);
   if (data) take(std::move(*data));
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
-  bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
+  bool all = in_.options.seeds && in_.options.parallelism.empty() && in_.options.algebra && !serial_;
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);

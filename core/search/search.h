@@ -39,6 +39,7 @@ struct SearchOptions {
   bool algebra = true;     // rewriting by rules, in level 2
   bool mapping_dp = true;  // level 3; without it, every operator starts at device 0, the last grid dimension innermost
   bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
+  bool seeds = true;       // strategy unity: a look at the plans of data parallelism, the expert and few stages
   std::function<void(const SearchProgress&)> progress;
   const std::atomic<bool>* stop = nullptr;  // once set, by another thread or a signal's handler: as at the time limit
 };
