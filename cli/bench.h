@@ -1,8 +1,10 @@
 // The parts of unity bench, a file each: bench_simulator.cpp, bench_rules.cpp, bench_search.cpp.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace unity::cli {
