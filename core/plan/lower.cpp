@@ -140,16 +140,23 @@ void Lowering::lower_leaf(NodeId id) {
   }
   ParallelShape storage = storage_shape(pcg_, id);
   TaskGrid grid = storage_grid(storage);
+  std::vector<Held> elsewhere;
   for (int t = 0; t < task_count(grid); ++t) {
     std::vector<int> c = grid_coordinates(grid, t);
     Box box = storage_box(storage, grid, c);
     int copy = output_copy(grid, c);
     DeviceId device = mappings_[id.index()].device(c);
+    if (!movements_.here(device)) {
+      elsewhere.push_back({device, std::move(box), 0, copy});
+      continue;
+    }
     BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, device, box,
                                       weight ? BufferCategory::weight : BufferCategory::activation);
     PieceIndex piece = movements_.add_piece({device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
     movements_.placement(value).pieces.push_back({piece, 0, copy});
   }
+  if (!elsewhere.empty())
+    movements_.placement(value).elsewhere = [held = std::move(elsewhere)]() mutable { return std::move(held); };
   if (needs_[id.index()]) untaped_.emplace(value, id);
 }
 
@@ -160,6 +167,7 @@ void Lowering::lower_parallelization(NodeId id) {
   if (n.op->name() == "reduce") {
     view.sum *= static_cast<int>(int_attribute(n.attributes, 0));
   } else if (n.op->name() == "stack_partials") {
+    if (!options_.blocks.all()) throw Movements::Unclear{};
     // The operands become summands of one value, all in the layout of its type: where the first operand that is held so
     // has its shards and copies, else in the natural order of devices.
     Shape shape = n.outputs[0].shape();
@@ -239,13 +247,21 @@ void Lowering::note_use(const View& view) {
   }
 }
 
-std::vector<PieceIndex> Lowering::provide(const View& view, const std::vector<Requirement>& requirements) {
+std::vector<PieceIndex> Lowering::provide(const View& view, const std::vector<Requirement>& requirements,
+                                          const AllRequirements& all) {
   if (view.anywhere) {
     std::vector<PieceIndex> pieces;
     for (const Requirement& r : requirements) pieces.push_back(piece_anywhere(anywhere_.at(view.placement), r));
     return pieces;
   }
   note_use(view);
+  if (!options_.blocks.all() && !movements_.within_block(view.placement, view.sum, requirements)) {
+    Placement& value = movements_.placement(view.placement);
+    bool known = std::any_of(value.pieces.begin(), value.pieces.end(),
+                             [&](const PieceRef& ref) { return !movements_.here(ref.piece); });
+    if (!all || (!known && !movements_.add_elsewhere(view.placement))) throw Movements::Unclear{};
+    movements_.provide(view.placement, view.sum, all());
+  }
   std::vector<PieceIndex> pieces = movements_.provide(view.placement, view.sum, requirements);
   record_movements();
   return pieces;
@@ -277,13 +293,16 @@ void Lowering::lower_compute(NodeId id) {
     return;
   }
   int micros = micro_count(sharding);
+  if (micros > 1 && !options_.blocks.all()) throw Movements::Unclear{};
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
   std::vector<std::vector<int>> coordinates;
   for (int t = 0; t < task_count(grid); ++t) {
     std::vector<int> c = grid_coordinates(grid, t);
+    DeviceId device = mappings_[id.index()].device(c);
+    if (!movements_.here(device)) continue;
     for (int m = 0; m < micros; ++m) {
-      tasks.push_back({mappings_[id.index()].device(c), m, {}, {}});
+      tasks.push_back({device, m, {}, {}});
       ranges.push_back(task_ranges(table, sharding, grid, c, m));
       coordinates.push_back(c);
     }
@@ -294,8 +313,18 @@ void Lowering::lower_compute(NodeId id) {
     for (std::size_t t = 0; t < tasks.size(); ++t)
       requirements.push_back({tasks[t].device, operand_box(table, table.inputs[i], ranges[t]),
                               partial ? passing_partial(grid, coordinates[t]) : 0});
+    auto all = [&] {
+      std::vector<Requirement> wanted;
+      for (int t = 0; t < task_count(grid); ++t) {
+        std::vector<int> c = grid_coordinates(grid, t);
+        wanted.push_back({mappings_[id.index()].device(c),
+                          operand_box(table, table.inputs[i], task_ranges(table, sharding, grid, c)),
+                          partial ? passing_partial(grid, c) : 0});
+      }
+      return wanted;
+    };
     std::vector<PieceIndex> pieces =
-        provide(views_[n.inputs[i].node.index()][static_cast<std::size_t>(n.inputs[i].output)], requirements);
+        provide(views_[n.inputs[i].node.index()][static_cast<std::size_t>(n.inputs[i].output)], requirements, all);
     for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].inputs.push_back(pieces[t]);
   }
   if (deliver) {
@@ -314,6 +343,20 @@ void Lowering::lower_compute(NodeId id) {
     });
     Placement value{name, shape.dims, shape.dtype, tensor, -1, needs_[id.index()], {}};
     if (largest) value.monoid = Monoid::max;
+    if (!options_.blocks.all()) {
+      value.elsewhere = [this, id, o, sharding, grid] {
+        const AxisTable& table = *pcg_[id].table;
+        std::vector<Held> held;
+        for (int t = 0; t < task_count(grid); ++t) {
+          std::vector<int> c = grid_coordinates(grid, t);
+          DeviceId device = mappings_[id.index()].device(c);
+          if (!movements_.here(device))
+            held.push_back({device, operand_box(table, table.outputs[o], task_ranges(table, sharding, grid, c)),
+                            output_partial(table, grid, c, o), output_copy(grid, c)});
+        }
+        return held;
+      };
+    }
     views.push_back({movements_.add_placement(std::move(value)), 1, false});
   }
   std::int32_t op = program_op(*n.op, n.attributes, table, n.origin, n.name);
@@ -384,13 +427,18 @@ void Lowering::collect_outputs() {
       for (const PieceRef& ref : value.pieces)
         if (ref.copy == 0) out.buffers.push_back(movements_.piece(ref.piece).buffer);
     }
+    std::erase_if(out.buffers, [](BufferId b) { return !b.valid(); });
     program_.outputs.push_back(std::move(out));
   }
 }
 
 Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
                       const LowerOptions& options) {
-  return Lowering(pcg, mappings, topology, options).run();
+  try {
+    return Lowering(pcg, mappings, topology, options).run();
+  } catch (const Movements::Unclear&) {
+    return fail("a few devices do not tell what all {} do", topology.device_count());
+  }
 }
 
 }  // namespace unity

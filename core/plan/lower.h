@@ -3,6 +3,7 @@
 
 #include "core/graph/pcg.h"
 #include "core/machine/mapping.h"
+#include "core/plan/device_blocks.h"
 #include "core/plan/program.h"
 #include "core/plan/schedule.h"
 
@@ -12,6 +13,10 @@ struct LowerOptions {
   bool training = true;  // false: forward only
   OptimizerSpec optimizer;
   Schedule schedule;  // of training
+  // Only what these devices do, which stand for all, and what communications join them with; participants elsewhere
+  // have no buffers. For scores, not to be run. Error when what they do cannot be told from them alone (micro-batches,
+  // sends from block to block).
+  LoweredBlocks blocks;
 };
 
 // Error when a mapping does not fit, or an operator on the gradient's way is not differentiable, or

@@ -18,7 +18,7 @@ void Lowering::seed_loss() {
   program_.leaves.push_back({"loss.gradient", &weight, {Dims{}, std::string("ones"), 0.0}, {}});
   std::int32_t tensor = emitter_.tensor({"loss.gradient", {}, DType::f32, {}, leaf});
   for (const PieceRef& ref : movements_.placement(view.placement).pieces) {
-    if (ref.copy != 0) continue;
+    if (ref.copy != 0 || !movements_.here(ref.piece)) continue;
     Piece& p = movements_.piece(ref.piece);
     BufferId seed = emitter_.buffer(tensor, p.device, p.box, BufferCategory::weight);
     p.contributions.push_back({seed, p.box, {}, true});
@@ -170,14 +170,17 @@ void Lowering::synchronise_weight(NodeId id) {
   PlacementIndex value = views_[id.index()][0].placement;
   std::map<std::vector<std::int64_t>, std::vector<PieceIndex>> by_box;
   bool any = false;
+  if (!options_.blocks.all()) movements_.add_elsewhere(value);
   for (const PieceRef& ref : movements_.placement(value).pieces) {
     by_box[movements_.piece(ref.piece).box.offset].push_back(ref.piece);
     any = any || !movements_.piece(ref.piece).contributions.empty();
   }
   if (!any) return;
   for (auto& [offset, pieces] : by_box) {
+    if (std::none_of(pieces.begin(), pieces.end(), [&](PieceIndex p) { return movements_.here(p); })) continue;
     std::vector<Movements::Gradient> gradients;
-    for (PieceIndex p : pieces) gradients.push_back(movements_.gradient_or_zero(value, p));
+    for (PieceIndex p : pieces)
+      gradients.push_back(movements_.here(p) ? movements_.gradient_or_zero(value, p) : Movements::Gradient());
     if (pieces.size() > 1) {
       Communication c{.kind = CollectiveKind::all_reduce,
                       .dtype = movements_.placement(value).dtype,
@@ -192,12 +195,14 @@ void Lowering::synchronise_weight(NodeId id) {
         append(after, gradients[i].writers);
         gradients[i].buffer = receive;
       }
+      movements_.check_blocks(c);
       TaskId task = emitter_.communicate(std::move(c), after);
       for (Movements::Gradient& g : gradients) g.writers = {task};
     }
     for (std::size_t i = 0; i < pieces.size(); ++i)
-      updates_.push_back({movements_.piece(pieces[i]).buffer, gradients[i], movements_.placement(value).name,
-                          movements_.placement(value).dims});
+      if (movements_.here(pieces[i]))
+        updates_.push_back({movements_.piece(pieces[i]).buffer, gradients[i], movements_.placement(value).name,
+                            movements_.placement(value).dims});
   }
 }
 
@@ -233,11 +238,19 @@ void Lowering::write_back_states() {
       std::vector<Requirement> wanted;
       std::vector<PieceIndex> targets;
       for (const PieceRef& ref : movements_.placement(stored).pieces) {
+        if (!movements_.here(ref.piece)) continue;
         const Piece& p = movements_.piece(ref.piece);
         wanted.push_back({p.device, p.box, 0});
         targets.push_back(ref.piece);
       }
-      std::vector<PieceIndex> values = provide(views_[id.index()][o], wanted);
+      auto all = [&] {
+        movements_.add_elsewhere(stored);
+        std::vector<Requirement> everywhere;
+        for (const PieceRef& ref : movements_.placement(stored).pieces)
+          everywhere.push_back({movements_.piece(ref.piece).device, movements_.piece(ref.piece).box, 0});
+        return everywhere;
+      };
+      std::vector<PieceIndex> values = provide(views_[id.index()][o], wanted, all);
       for (std::size_t k = 0; k < targets.size(); ++k) {
         const Piece &from = movements_.piece(values[k]), &to = movements_.piece(targets[k]);
         TaskList after = from.writers;

@@ -2,6 +2,7 @@
 // backward pass and the update.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -35,7 +36,7 @@ class Lowering {
         topology_(topology),
         options_(options),
         emitter_(program_),
-        movements_(emitter_, topology) {}
+        movements_(emitter_, topology, options.blocks) {}
 
   Result<Program> run();
 
@@ -52,7 +53,10 @@ class Lowering {
   void lower_parallelization(NodeId id);
   void lower_compute(NodeId id);
   void note_use(const View& view);
-  std::vector<PieceIndex> provide(const View& view, const std::vector<Requirement>& requirements);
+  // What all devices require, where only some of them are lowered and that does not say enough.
+  using AllRequirements = std::function<std::vector<Requirement>()>;
+  std::vector<PieceIndex> provide(const View& view, const std::vector<Requirement>& requirements,
+                                  const AllRequirements& all = nullptr);
   PieceIndex piece_anywhere(NodeId leaf, const Requirement& r);
   void add_up_micro_batches(NodeId id, std::size_t output, const Sharding& sharding);
   void record_movements();

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace unity {
 namespace {
@@ -40,8 +41,53 @@ Movements::Met& Movements::met(PlacementIndex value, int sum) {
 
 PieceIndex Movements::new_piece(PlacementIndex value, DeviceId device, const Box& box, int partial, int copy) {
   const Placement& p = placement(value);
-  BufferId buffer = emitter_.buffer(p.tensor, device, box, BufferCategory::activation, partial);
+  BufferId buffer;
+  if (here(device)) buffer = emitter_.buffer(p.tensor, device, box, BufferCategory::activation, partial);
   return add_piece({device, box, partial, copy, buffer, {}, p.needs_gradient, {}});
+}
+
+bool Movements::add_elsewhere(PlacementIndex value) {
+  if (!placement(value).elsewhere) return false;
+  std::vector<Held> held = std::exchange(placement(value).elsewhere, nullptr)();
+  bool needs_gradient = placement(value).needs_gradient;
+  for (Held& h : held) {
+    PieceIndex piece = add_piece({h.device, std::move(h.box), h.partial, h.copy, {}, {}, needs_gradient, {}});
+    placement(value).pieces.push_back({piece, h.partial, h.copy});
+  }
+  return true;
+}
+
+void Movements::check_blocks(const Communication& communication) const {
+  if (blocks_.all()) return;
+  std::map<int, int> members;  // by block
+  for (const Participant& p : communication.participants) ++members[blocks_.block(p.device)];
+  if (members.size() == 1) return;
+  for (std::size_t b = 0; b < blocks_.stands_for.size(); ++b) {
+    auto model = members.find(blocks_.stands_for[b]), own = members.find(static_cast<int>(b));
+    int wanted = model == members.end() ? 0 : model->second, found = own == members.end() ? 0 : own->second;
+    if (wanted != found) throw Unclear{};
+  }
+}
+
+bool Movements::within_block(PlacementIndex value, int sum, const std::vector<Requirement>& requirements) {
+  Met& known = met(value, sum);
+  std::vector<const PieceRef*> held;
+  if (sum == 1)
+    for (const PieceRef& ref : placement(value).pieces)
+      if (here(ref.piece)) held.push_back(&ref);
+  for (const Requirement& r : requirements) {
+    if (known.met.contains({r.device.value, r.partial, r.box})) continue;
+    if (sum > 1) return false;
+    std::int64_t covered = 0;
+    std::set<Box, BoxLess> seen;
+    for (const PieceRef* ref : held) {
+      const Box& box = piece(ref->piece).box;
+      if (blocks_.block(piece(ref->piece).device) != blocks_.block(r.device)) continue;
+      if (ref->partial == r.partial && seen.insert(box).second) covered += intersect(box, r.box).elements();
+    }
+    if (covered != r.box.elements()) return false;
+  }
+  return true;
 }
 
 std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
@@ -169,6 +215,7 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
 
 // Summands of one box on one device: target = their sum, or their maximum.
 void Movements::add_up_here(PlacementIndex value, const std::vector<PieceIndex>& summands, PieceIndex target) {
+  if (!here(target)) return;
   const Box box = piece(target).box;
   if (placement(value).monoid == Monoid::sum) {
     for (PieceIndex s : summands) {
@@ -332,6 +379,7 @@ void Movements::emit_component(PlacementIndex value, const std::vector<Requireme
 }
 
 void Movements::emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box) {
+  if (!here(target)) return;
   piece(target).writers.push_back(
       emitter_.copy(piece(source).buffer, piece(target).buffer, box, piece(source).writers));
   movements_.push_back({Movement::Kind::local, {}, {source}, {target}, {box}, {}, value});
@@ -345,6 +393,15 @@ void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::
                   .exchanges = exchanges,
                   .dtype = placement(value).dtype,
                   .name = placement(value).name};
+  if (!blocks_.all()) {
+    auto lowered = [&](PieceIndex p) { return p >= 0 && here(p); };
+    bool sends = std::any_of(sources.begin(), sources.end(), lowered);
+    bool receives = std::any_of(targets.begin(), targets.end(), lowered);
+    if (!sends && !receives) return;
+    // Lowered devices have to have a part on both sides, or the other side's time is not known.
+    bool root = kind == CollectiveKind::reduce || kind == CollectiveKind::broadcast;
+    if (!sends || !receives || (root && !here(sources[0]))) throw Unclear{};
+  }
   TaskList after;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     Participant p;
@@ -356,6 +413,7 @@ void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::
     if (targets[i] >= 0) p.device = piece(targets[i]).device, p.receive = piece(targets[i]).buffer;
     c.participants.push_back(std::move(p));
   }
+  check_blocks(c);
   TaskId task = emitter_.communicate(std::move(c), after);
   for (PieceIndex t : targets)
     if (t >= 0) piece(t).writers.push_back(task);
@@ -457,12 +515,14 @@ void Movements::emit_adjoint(std::size_t index) {
   };
   std::vector<Received> received;
   auto receive = [&](PieceIndex source, const Box& box) {
+    if (!here(source)) return BufferId();
     BufferId b = emitter_.buffer(gradient_tensor(m.placement), piece(source).device, box, BufferCategory::gradient,
                                  piece(source).partial);
     received.push_back({source, b, box});
     return b;
   };
   auto send = [&](PieceIndex target) {
+    if (!here(target)) return BufferId();
     Gradient g = gradient_or_zero(m.placement, target);
     append(after, g.writers);
     return g.buffer;
@@ -513,11 +573,14 @@ void Movements::emit_adjoint(std::size_t index) {
       for (const Exchange& e : m.exchanges) sent[static_cast<std::size_t>(e.from)] += e.box.elements();
       bool disjoint = true;
       for (std::size_t i = 0; i < n; ++i) disjoint = disjoint && sent[i] == piece(m.sources[i]).box.elements();
+      std::vector<std::vector<const Exchange*>> from(n);
+      for (const Exchange& e : m.exchanges) from[static_cast<std::size_t>(e.from)].push_back(&e);
       for (std::size_t i = 0; i < n && disjoint; ++i)
-        for (const Exchange& a : m.exchanges)
-          for (const Exchange& b : m.exchanges)
-            if (&a != &b && a.from == b.from && !intersect(a.box, b.box).empty()) disjoint = false;
+        for (const Exchange* a : from[i])
+          for (const Exchange* b : from[i])
+            if (a != b && !intersect(a->box, b->box).empty()) disjoint = false;
       if (!disjoint) {
+        if (!blocks_.all()) throw Unclear{};
         for (const Exchange& e : m.exchanges) {
           PieceIndex source = m.sources[static_cast<std::size_t>(e.from)],
                      target = m.targets[static_cast<std::size_t>(e.to)];

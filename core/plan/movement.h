@@ -11,10 +11,12 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
 #include "core/machine/topology.h"
+#include "core/plan/device_blocks.h"
 #include "core/plan/emit.h"
 
 namespace unity {
@@ -47,6 +49,14 @@ struct PieceRef {
   int copy = 0;
 };
 
+// Where a piece is, before there is one.
+struct Held {
+  DeviceId device;
+  Box box;
+  int partial = 0;
+  int copy = 0;
+};
+
 // A value of the PCG and where it is held. Partial maxima (monoid) are of values through which no gradient flows.
 struct Placement {
   std::string name;
@@ -57,6 +67,8 @@ struct Placement {
   bool needs_gradient = false;
   std::vector<PieceRef> pieces;
   Monoid monoid = Monoid::sum;  // of summands
+  // Where only some devices are lowered: what the others hold; absent when it is not known, or is in `pieces`.
+  std::function<std::vector<Held>()> elsewhere;
 };
 using PlacementIndex = std::int32_t;
 
@@ -80,7 +92,8 @@ struct Movement {
 
 class Movements {
  public:
-  Movements(Emitter& emitter, const Topology& topology) : emitter_(emitter), topology_(topology) {}
+  Movements(Emitter& emitter, const Topology& topology, LoweredBlocks blocks = {})
+      : emitter_(emitter), topology_(topology), blocks_(std::move(blocks)) {}
 
   PlacementIndex add_placement(Placement placement);
   PieceIndex add_piece(Piece piece);
@@ -90,6 +103,19 @@ class Movements {
   // Pieces that satisfy the requirements, in their order. `sum` > 1: every `sum` consecutive summands are added up, and
   // Requirement::partial counts the results. Equal requirements of one value are met once.
   std::vector<PieceIndex> provide(PlacementIndex value, int sum, const std::vector<Requirement>& requirements);
+
+  // Where only some blocks of devices are lowered: whether a device is one of them; pieces elsewhere have no buffers.
+  bool here(DeviceId device) const { return blocks_.contains(device); }
+  bool here(PieceIndex i) { return here(piece(i).device); }
+  // Whether each of these requirements is met by pieces of its own block; else provide() has to be asked for those of
+  // all devices.
+  bool within_block(PlacementIndex value, int sum, const std::vector<Requirement>& requirements);
+  // Adds the pieces of the other devices to a value. False when it does not know them.
+  bool add_elsewhere(PlacementIndex value);
+  // Throws Unclear when a communication joins some blocks but not all of a kind: others would join these.
+  void check_blocks(const Communication& communication) const;
+  // Thrown when what the lowered devices do cannot be told from them alone.
+  struct Unclear {};
 
   // The movements in the order in which they were emitted; the caller interleaves them with its own tape.
   std::size_t movement_count() const { return movements_.size(); }
@@ -142,6 +168,7 @@ class Movements {
 
   Emitter& emitter_;
   const Topology& topology_;
+  LoweredBlocks blocks_;
   std::deque<Placement> placements_;
   std::deque<Piece> pieces_;
   std::deque<Movement> movements_;

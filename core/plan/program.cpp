@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -193,6 +195,7 @@ Result<void> check_program(const Program& program) {
                   to_string(program.buffer(id).box));
     return {};
   };
+  std::unordered_map<DeviceId, std::size_t> takes_part;  // in which task last, counted from 1
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& t = program.tasks[i];
     if (t.iteration >= program.iterations)
@@ -205,8 +208,8 @@ Result<void> check_program(const Program& program) {
         return fail("task {}: a communication with {} participants", i, c.participants.size());
       for (std::size_t a = 0; a < c.participants.size(); ++a) {
         const Participant& p = c.participants[a];
-        for (std::size_t b = 0; b < a; ++b)
-          if (c.participants[b].device == p.device) return fail("task {}: device {} takes part twice", i, p.device);
+        if (std::exchange(takes_part[p.device], i + 1) == i + 1)
+          return fail("task {}: device {} takes part twice", i, p.device);
         for (std::size_t part = 0; part < c.part_count(); ++part) {
           if (c.part(part).size() != c.participants.size() || c.part(part)[a].device != p.device)
             return fail("task {}: part {} of a communication is among other devices", i, part);

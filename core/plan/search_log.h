@@ -19,6 +19,7 @@ enum class LeftOut : std::uint8_t {
   not_allowed,     // a kind of parallelism that the options exclude
   refused,         // the rule or sharding does not apply: a side would be ill-typed
   too_many_tasks,  // an operator would have more tasks than there are devices
+  long_path,       // its tasks alone, one after another, take longer than alpha times the best
   much_work,       // a rewriting with more work than others of the same graph
   duplicate,       // equal to one that was there before
   over_budget,     // no candidate was left in the budget
@@ -28,7 +29,7 @@ enum class LeftOut : std::uint8_t {
   rejected,        // slower than the one that Monte Carlo stood at, and not accepted
   does_not_fit,    // a complete plan that needs more memory than there is
 };
-constexpr std::size_t kLeftOutReasons = 11;
+constexpr std::size_t kLeftOutReasons = 12;
 std::string_view to_string(LeftOut reason);  // "too_many_tasks"
 constexpr bool is_scored(LeftOut reason) { return reason >= LeftOut::above_alpha; }
 

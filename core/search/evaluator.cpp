@@ -8,6 +8,27 @@ Bytes Score::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
 }
 
+namespace {
+
+// From the score of a few blocks of devices to that of all.
+void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
+  for (std::size_t d = 0; d < score.peak_memory.size(); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    score.peak_memory[d] =
+        score.peak_memory[static_cast<std::size_t>(blocks.lowered(device) * blocks.size + device.value % blocks.size)];
+  }
+  std::vector<std::int64_t> alike(blocks.stands_for.size(), 0);
+  for (int b : blocks.stands_for) ++alike[static_cast<std::size_t>(b)];
+  for (const Communication& c : program.communications) {
+    int block = blocks.block(c.participants[0].device);
+    if (std::all_of(c.participants.begin(), c.participants.end(),
+                    [&](const Participant& p) { return blocks.block(p.device) == block; }))
+      score.communicated.count += communication_bytes(c).count * (alike[static_cast<std::size_t>(block)] - 1);
+  }
+}
+
+}  // namespace
+
 MemoryUse memory_use(const Program& program) {
   std::vector<BufferLife> lives = buffer_lives(program);
   TaskId turn(static_cast<std::int64_t>(program.tasks.size()));
@@ -60,6 +81,7 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
       memory_limit_(memory_limit),
       options_(options),
       mapping_(cost, options.cache),
+      blocks_(cost.topology()),
       record_(options.stop, options.time_limit) {}
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_); }
@@ -94,8 +116,17 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }
-  Result<Program> program =
-      record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), lower_options); });
+  LowerOptions options = lower_options;
+  if (options_.blocks && options.schedule == Schedule())
+    options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
+  auto lowered = [&] {
+    return record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); });
+  };
+  Result<Program> program = lowered();
+  if (!program.ok() && !options.blocks.all()) {
+    options.blocks = {};
+    program = lowered();
+  }
   if (!program.ok()) {
     record_.left_out(LeftOut::not_runnable);
     return program.error();
@@ -103,6 +134,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   ++scored_;
   auto timer = record_.time(SearchLevel::simulation);
   Score score = cost_.score(*program);
+  if (!options.blocks.all()) unfold(score, *program, options.blocks);
   return Candidate{std::move(pcg), std::move(mappings), lower_options.schedule, std::move(score), memory_use(*program)};
 }
 

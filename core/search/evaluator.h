@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/plan/device_blocks.h"
 #include "core/plan/lower.h"
 #include "core/search/cost_model.h"
 #include "core/search/mapping_search.h"
@@ -31,6 +32,7 @@ struct Candidate {
 // What can be left out of the evaluation, to see what it is worth.
 struct EvaluatorOptions {
   bool mapping_dp = true;                   // else every operator starts at device 0
+  bool blocks = true;                       // where a block of devices stands for all, that alone is lowered
   bool cache = true;                        // costs of edges are kept from graph to graph
   const std::atomic<bool>* stop = nullptr;  // once set, no further candidate is scored
   double time_limit = 0;                    // seconds; 0: none
@@ -67,6 +69,7 @@ class Evaluator {
   Bytes memory_limit_;
   EvaluatorOptions options_;
   MappingSearch mapping_;
+  DeviceBlocks blocks_;
   SearchRecorder record_;
   std::atomic<std::int64_t> scored_{0};
 };

@@ -9,6 +9,14 @@ namespace {
 
 constexpr std::size_t kMostMappings = 6;  // per operator: beyond the first few orders only rotations of the same remain
 
+std::int64_t common_elements(const Box& a, const Box& b) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < a.rank() && elements > 0; ++i)
+    elements *= std::max<std::int64_t>(
+        0, std::min(a.offset[i] + a.extent[i], b.offset[i] + b.extent[i]) - std::max(a.offset[i], b.offset[i]));
+  return elements;
+}
+
 }  // namespace
 
 Result<void> MappingProblem::build() {
@@ -149,15 +157,22 @@ std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int t
       time = std::max(time, cost_.collective_time(kind, group, {held[s].elements() * e.element_bytes}).count);
     }
   }
+  std::vector<int> held_on(topology_.device_count(), -1);  // by device: a task of the producer
+  for (std::size_t s = 0; s < held.size(); ++s) held_on[held_at[s].index()] = static_cast<int>(s);
   std::int64_t slowest = 0;
   for (std::size_t t = 0; t < used.size(); ++t) {
+    auto same = [&](std::size_t s) {
+      return e.sum > 1 || partials[s] == (partials.size() > 1 ? to.passing[t] : 0) || to.passing[t] == 0;
+    };
+    int own = held_on[used_at[t].index()];
+    if (own >= 0 && same(static_cast<std::size_t>(own)) && held[static_cast<std::size_t>(own)].contains(used[t]))
+      continue;
     std::int64_t local = 0;
     int nearest = -1;
     DeviceId source;
     for (std::size_t s = 0; s < held.size(); ++s) {
-      bool same = e.sum > 1 || partials[s] == (partials.size() > 1 ? to.passing[t] : 0) || to.passing[t] == 0;
-      if (!same) continue;
-      std::int64_t overlap = intersect(held[s], used[t]).elements();
+      if (!same(s)) continue;
+      std::int64_t overlap = common_elements(held[s], used[t]);
       if (overlap == 0) continue;
       if (held_at[s] == used_at[t]) {
         local = std::max(local, overlap);
@@ -221,21 +236,28 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
           users.emplace_back(item_of_[u.user.index()], u.operand);
       }
     }
-    std::int64_t best = -1;
+    std::int64_t best = -1, most = 0;  // elements that need not move
+    for (auto [user, operand] : users)
+      for (const Box& box : items_[static_cast<std::size_t>(user)].inputs[static_cast<std::size_t>(operand)])
+        most += box.elements();
+    std::vector<std::vector<int>> coordinates;
+    std::vector<Box> boxes;
+    for (int t = 0; t < task_count(grid); ++t) {
+      coordinates.push_back(grid_coordinates(grid, t));
+      boxes.push_back(storage_box(storage, grid, coordinates.back()));
+    }
     for (const MachineMapping& choice : choices) {
+      if (best == most) break;
       if (!check_mapping(choice, grid, static_cast<int>(topology_.device_count())).ok()) continue;
-      std::map<DeviceId, Box> stored;
-      for (int t = 0; t < task_count(grid); ++t) {
-        std::vector<int> c = grid_coordinates(grid, t);
-        stored.emplace(choice.device(c), storage_box(storage, grid, c));
-      }
+      std::vector<const Box*> stored(topology_.device_count());
+      for (std::size_t t = 0; t < boxes.size(); ++t) stored[choice.device(coordinates[t]).index()] = &boxes[t];
       std::int64_t local = 0;
       for (auto [user, operand] : users) {
         const Item& item = items_[static_cast<std::size_t>(user)];
         const auto& devices = item.devices[static_cast<std::size_t>(chosen[static_cast<std::size_t>(user)])];
         for (std::size_t t = 0; t < devices.size(); ++t)
-          if (auto it = stored.find(devices[t]); it != stored.end())
-            local += intersect(it->second, item.inputs[static_cast<std::size_t>(operand)][t]).elements();
+          if (const Box* box = stored[devices[t].index()])
+            local += common_elements(*box, item.inputs[static_cast<std::size_t>(operand)][t]);
       }
       if (local > best) best = local, result[i] = choice;
     }

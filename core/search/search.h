@@ -38,6 +38,7 @@ struct SearchOptions {
   bool splitting = true;   // level 1; without it, the whole graph is one part
   bool algebra = true;     // rewriting by rules, in level 2
   bool mapping_dp = true;  // level 3; without it, every operator starts at device 0, the last grid dimension innermost
+  bool blocks = true;      // where a block of devices stands for all, candidates are lowered for that alone
   bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
   bool seeds = true;       // strategy unity: a look at the plans of data parallelism, the expert and few stages
   std::function<void(const SearchProgress&)> progress;

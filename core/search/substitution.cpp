@@ -182,7 +182,7 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
   SearchRecorder& record = evaluator.record();
   std::set<Open> open;
   std::set<Hash> seen;
-  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  std::int64_t best = std::numeric_limits<std::int64_t>::max(), best_path = 0;
   double alpha = options.alpha;
   int scored = 0, rewritten = 0;
   // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that
@@ -209,15 +209,27 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
     }
     std::int64_t number = evaluator.scored();
     std::vector<std::optional<Candidate>> candidates(fresh.size());
+    std::vector<std::int64_t> paths(fresh.size());
+    std::vector<char> too_long(fresh.size());
     parallel_for(fresh.size(), options.jobs, [&](std::size_t i) {
+      paths[i] =
+          record.timed(SearchLevel::substitution, [&] { return path_time(fresh[i].pcg, evaluator.cost()); }).count;
+      // Where times are measured, paths may take less than guessed, that of the best graph, too.
+      too_long[i] = !options.thorough && best_path > 0 &&
+                    static_cast<double>(paths[i]) > alpha * static_cast<double>(std::max(best, best_path));
+      if (too_long[i]) return;
       auto candidate = options.one_device ? evaluator.evaluate(fresh[i].pcg, natural_mappings(fresh[i].pcg))
                                           : evaluator.evaluate(fresh[i].pcg);
       if (!candidate.ok()) return;
       candidate->pcg = Pcg();  // the state holds it
       candidates[i] = std::move(*candidate);
     });
-    scored += static_cast<int>(fresh.size());
     for (std::size_t i = 0; i < fresh.size(); ++i) {
+      if (too_long[i]) {
+        record.left_out(LeftOut::long_path);
+        continue;
+      }
+      ++scored;
       if (!candidates[i]) continue;
       std::int64_t cost = candidates[i]->score.iteration.count;
       if (options.whole) evaluator.found(candidates[i]->score, ++number);
@@ -227,7 +239,7 @@ SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evalua
         open.insert({cost, hashes[i], std::move(found)});
       else
         record.left_out(LeftOut::above_alpha);
-      best = std::min(best, cost);
+      if (cost < best) best = cost, best_path = paths[i];
     }
     if (!options.thorough && result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
   };

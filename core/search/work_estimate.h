@@ -1,13 +1,19 @@
-// A quick guess at what a graph's operators take, for ranking rewritings before they are scored.
+// Quick guesses at what a graph takes, before it is scored.
 #pragma once
 
 #include "core/graph/pcg.h"
 #include "core/machine/topology.h"
+#include "core/search/cost_model.h"
 
 namespace unity {
 
 // Seconds: over all operators, the sum of launch overhead and the larger of a task's FLOPs by peak and bytes by memory
 // bandwidth, on devices of this kind. Nothing overlaps, nothing is communicated.
 double work_seconds(const Pcg& pcg, const DeviceSpec& device);
+
+// About the least that an iteration can take, wherever its tasks run: the longest path through tasks that wait for one
+// another, there and back (a backward task takes at least what the forward one does), on the first device. Nothing is
+// communicated.
+Picoseconds path_time(const Pcg& pcg, const CostModel& cost);
 
 }  // namespace unity
