@@ -69,6 +69,9 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
   command.add_flag("!--no-blocks", search.blocks,
                    "Lower candidates for all devices, though a block of them stands for all");
   command.add_flag("!--no-cache", search.cache, "Solve equal parts anew, and keep no costs from graph to graph");
+  command.add_flag("!--no-seeds", search.seeds,
+                   "Strategy unity: what it finds by itself, though data parallelism, the expert or a pipeline of even "
+                   "stages be faster");
   schedule.add(command, short_schedule);
 }
 

@@ -35,6 +35,7 @@ constexpr int kBudgetPerPart = 80;           // candidates per part and pair of 
 constexpr std::ptrdiff_t kSmall = 12;        // compute operators of a graph that is searched thoroughly
 constexpr int kThoroughBudget = 1000;        // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;  // of these, one in so many for rewritings, of which most change nothing
+constexpr int kWholeShare = 16;              // of the budget, one in so many is for complete plans
 constexpr int kPipelineBudget = 160;         // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;         // mappings of the best of them
 
@@ -64,6 +65,8 @@ class JointSearch {
 
  private:
   SubstitutionOptions level_2() const;
+  // The rest is for complete plans.
+  int budget_of_parts() const { return in_.options.budget - in_.options.budget / kWholeShare; }
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
   void improve_mappings(std::vector<Found>& found);
@@ -179,7 +182,7 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
     return it->second;
   }
   SubstitutionOptions options = level_2();
-  options.budget = std::min<int>(kBudgetPerPart, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
+  options.budget = std::min<int>(kBudgetPerPart, budget_of_parts() - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
   record.part_solved();
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
@@ -432,7 +435,7 @@ void JointSearch::parts() {
 // are all alike.
 Result<Outcome> JointSearch::pipelines() const {
   if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
-  StageSearchOptions options{.layers = {12, 24}, .plans = 12, .even = true};
+  StageSearchOptions options{.layers = {12, 24}, .plans = 12, .even = in_.options.seeds};
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   if (best_.ok()) options.incumbent = best_->candidate.score.iteration;
@@ -443,7 +446,7 @@ Result<Outcome> JointSearch::run() {
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on.
   std::optional<Result<Outcome>> data;
-  if (is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
+  if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   std::string why;
   if (parts_.size() == 1) {
@@ -451,7 +454,7 @@ Result<Outcome> JointSearch::run() {
     if (best_.ok()) why = best_->stopped_because;
   } else {
     parts();
-    why = in_.evaluator.scored() >= in_.options.budget
+    why = in_.evaluator.scored() >= budget_of_parts()
               ? fmt::format("budget of {} candidates", in_.options.budget)
               : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
   }
@@ -466,7 +469,7 @@ Result<Outcome> JointSearch::run() {
     take(std::move(plan));
   };
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
-    compare(expert(in_));
+    if (in_.options.seeds) compare(expert(in_));
     compare(pipelines());
   }
   if (!serial_) {

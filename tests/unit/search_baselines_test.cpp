@@ -10,7 +10,7 @@
 namespace unity {
 namespace {
 
-const ModelSpec kBert{"bert-tiny", {{"batch", 12}}};
+const ModelSpec kBert{"bert-tiny", {{"batch", 12}}}, kSmall{"mlp", {{"batch", 1200}, {"layers", 2}, {"hidden", 64}}};
 
 Plan planned(const ModelSpec& spec, int devices, SearchOptions options) {
   SimulatedCostModel cost(load_topology("summit", {1, devices}));
@@ -96,6 +96,13 @@ TEST_CASE("each level of the search can be left out, and what is remembered deci
   placed.mapping_dp = false;
   Plan natural = planned(deep, 2, placed);
   for (const MachineMapping& m : natural.mappings) CHECK(m.start == 0);
+  // The first candidate is data parallelism; by itself, the search starts with the model as it is, on one device.
+  SearchOptions once = full;
+  once.budget = 1;
+  CHECK(planned(kSmall, 2, once).prediction.iteration <= planned(kSmall, 2, "data-parallel").prediction.iteration);
+  once.seeds = false;
+  CHECK(planned(kSmall, 2, once).search.candidates == 1);
+  CHECK(planned(kSmall, 2, once).prediction.communicated == Bytes{0});
   SearchOptions whole = full;
   whole.splitting = false;
   whole.budget = 40;

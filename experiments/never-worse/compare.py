@@ -1,0 +1,157 @@
+"""Strategy `unity`, seeded with baselines' plans and not, against every baseline: plans are written, then simulated from their files.
+
+python3 compare.py --unity build/release/bin/unity -o out/never-worse [--only devices=1,2 --only model=mlp] [--jobs 1] [--tolerance 1e-4]
+
+Goes on where it stopped. --no-search compares what is there. OUT/searches is the sweep (unity sweep); OUT/results.json and .csv hold the iterations
+simulated from the plan files, with those of the search as `searched_seconds`; `unity report OUT/results.json` draws them; OUT/table.md is what is printed.
+Exit code 1 when `unity` is slower than a baseline by more than the tolerance, has no plan where a baseline has one, or a plan's
+file is not simulated as its search said.
+"""
+import argparse
+import csv
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+
+OURS = ["unity", "unseeded"]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def write(path, text):
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def simulated(unity, row):
+    """The row with the iteration that its plan file has."""
+    row = dict(row)
+    if "error" in row:
+        return row
+    row["searched_seconds"] = row.pop("iteration_seconds")
+    run = subprocess.run([unity, "simulate", row["plan"], "--json"], capture_output=True, text=True)
+    if run.returncode != 0:
+        row["error"] = f"plan file: {run.stderr.strip()}"
+        return row
+    found = json.loads(run.stdout)
+    row["iteration_seconds"], row["samples_per_second"] = found["iteration_seconds"], found["samples_per_second"]
+    row["peak_memory_bytes"] = max(d["peak_memory_bytes"] for d in found["devices"])
+    return row
+
+
+def why_none(row):
+    """memory: its plan does not fit; does not apply; failed: anything else."""
+    error = row["error"]
+    if error.startswith("plan file"):
+        return "failed"
+    return "memory" if " needs " in error and "which has" in error else "does not apply"
+
+
+def places(rows):
+    """Rows by model and number of GPUs, then by variant."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["model"], row["devices"]), {})[row["variant"]] = row
+    return found
+
+
+def line(model, devices, variants):
+    """One row of the table; None as long as neither of ours is there."""
+    ours = {name: variants.get(name, {}).get("iteration_seconds", math.inf) for name in OURS}
+    baselines = {n: r["iteration_seconds"] for n, r in variants.items() if n not in OURS and "iteration_seconds" in r}
+    if not any(name in variants for name in OURS) or not baselines:
+        return None
+    best = min(baselines, key=baselines.get)
+    return {"model": model, "devices": devices, "best": best, "best_seconds": baselines[best],
+            **{name: ours[name] for name in OURS}, **{f"{name}_ratio": ours[name] / baselines[best] for name in OURS},
+            "complete": len(variants) - len([n for n in OURS if n in variants]),
+            "memory": [n for n, r in variants.items() if "error" in r and why_none(r) == "memory"]}
+
+
+def markdown(lines):
+    def seconds(value):
+        return "-" if math.isinf(value) else f"{1e3 * value:.4g}"
+
+    def ratio(value):
+        return "-" if math.isinf(value) else f"{value:.4f}"
+
+    text = ["| model | GPUs | best baseline | its iteration, ms | unity, ms | unity / best | unseeded / best | do not fit |",
+            "|---|---:|---|---:|---:|---:|---:|---|"]
+    for l in lines:
+        text.append(f"| {l['model']} | {l['devices']} | {l['best']} | {seconds(l['best_seconds'])} | {seconds(l['unity'])} | "
+                    f"{ratio(l['unity_ratio'])} | {ratio(l['unseeded_ratio'])} | {', '.join(l['memory']) or '-'} |")
+    return "\n".join(text) + "\n"
+
+
+def losses(lines, name, tolerance):
+    return [f"{l['model']} on {l['devices']}: {100 * (l[f'{name}_ratio'] - 1):.2f}% slower than {l['best']}"
+            if l[name] < math.inf else f"{l['model']} on {l['devices']}: no plan" for l in lines
+            if l[f"{name}_ratio"] > 1 + tolerance]
+
+
+def search(arguments, folder):
+    command = [arguments.unity, "sweep", arguments.experiment, "-o", folder, "--jobs", arguments.jobs]
+    if (folder / "results.json").exists():
+        command.append("--resume")
+    for only in arguments.only:
+        command += ["--only", only]
+    if subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL).returncode != 0:
+        sys.exit("unity sweep failed")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--unity", required=True)
+    parser.add_argument("--experiment", default=HERE / "experiment.yaml")
+    parser.add_argument("--only", action="append", default=[], metavar="COLUMN=VALUE,..", help="as of unity sweep")
+    parser.add_argument("--jobs", default="1")
+    parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--no-search", action="store_true")
+    parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    searches = arguments.output / "searches"
+    if not arguments.no_search:
+        search(arguments, searches)
+    rows = json.loads((searches / "results.json").read_text())["rows"]
+    results = arguments.output / "results.json"
+    rows = [simulated(arguments.unity, row) for row in rows]
+    write(results, json.dumps({"format": "unity-results", "version": 1, "experiment": str(arguments.experiment),
+                               "rows": rows}, indent=1) + "\n")
+    shutil.copy(searches / "experiment.yaml", arguments.output / "experiment.yaml")
+    lines = [l for l in (line(*place, variants) for place, variants in places(rows).items()) if l]
+    with open(arguments.output / "results.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, ["model", "devices", "variant", "iteration_seconds", "searched_seconds",
+                                       "peak_memory_bytes", "search_processor_seconds", "candidates", "plan", "error"],
+                                extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    table = markdown(lines)
+    write(arguments.output / "table.md", table)
+    print(table)
+    failed = [f"{r['point']}: {r['error']}" for r in rows if "error" in r and why_none(r) == "failed"]
+    differ = [f"{r['point']}: searched {r['searched_seconds']} s, simulated {r['iteration_seconds']} s" for r in rows
+              if "searched_seconds" in r and "iteration_seconds" in r
+              and not math.isclose(r["searched_seconds"], r["iteration_seconds"], rel_tol=1e-9)]
+    baselines = {r["variant"] for r in rows} - set(OURS)
+    print(f"{len(rows)} rows, {sum('iteration_seconds' in r for r in rows)} simulated from their plan files; "
+          f"{len(differ)} differ from their search, {len(failed)} failed")
+    for text in failed + differ:
+        print(f"  {text}")
+    for l in lines:
+        if l["complete"] < len(baselines):
+            print(f"  {l['model']} on {l['devices']}: {l['complete']} of {len(baselines)} baselines so far")
+    for name in OURS:
+        there = [l for l in lines if not math.isinf(l[name])]
+        slower = losses(there, name, arguments.tolerance)
+        worst = max((l[f"{name}_ratio"] for l in there), default=math.nan)
+        print(f"{name}: {len(there) - len(slower)} of {len(there)} as fast as the best baseline or faster, worst {worst:.4f}")
+        for text in slower:
+            print(f"  {text}")
+    sys.exit(1 if failed or differ or losses(lines, "unity", arguments.tolerance) else 0)
+
+
+if __name__ == "__main__":
+    main()
