@@ -26,18 +26,20 @@ namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input);
 Result<Outcome> expert(const StrategyInput& input);
+Result<Outcome> algebra_then_parallel(const StrategyInput& input);
 
 namespace {
 
-constexpr std::size_t kLayoutsKept = 3;      // of the uniform ones, for which all pairs are then tried
-constexpr std::size_t kFrontKept = 6;        // partial plans per layout at a cut
-constexpr int kBudgetPerPart = 80;           // candidates per part and pair of layouts
-constexpr std::ptrdiff_t kSmall = 12;        // compute operators of a graph that is searched thoroughly
-constexpr int kThoroughBudget = 1000;        // graphs that are scored then
-constexpr int kThoroughRewritingShare = 32;  // of these, one in so many for rewritings, of which most change nothing
-constexpr int kWholeShare = 16;              // of the budget, one in so many is for complete plans
-constexpr int kPipelineBudget = 160;         // pipelines that are scored to improve the best one
-constexpr int kMappingBudget = 3000;         // mappings of the best of them
+constexpr std::size_t kLayoutsKept = 3;       // of the uniform ones, for which all pairs are then tried
+constexpr std::size_t kFrontKept = 6;         // partial plans per layout at a cut
+constexpr int kBudgetPerPart = 80;            // candidates per part and pair of layouts
+constexpr std::ptrdiff_t kSmall = 12;         // compute operators of a graph that is searched thoroughly
+constexpr std::ptrdiff_t kFewOperators = 64;  // of a graph whose algebra is also searched first, by itself
+constexpr int kThoroughBudget = 1000;         // graphs that are scored then
+constexpr int kThoroughRewritingShare = 32;   // of these, one in so many for rewritings, of which most change nothing
+constexpr int kWholeShare = 16;               // of the budget, one in so many is for complete plans
+constexpr int kPipelineBudget = 160;          // pipelines that are scored to improve the best one
+constexpr int kMappingBudget = 3000;          // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
@@ -67,6 +69,10 @@ class JointSearch {
   SubstitutionOptions level_2() const;
   // The rest is for complete plans.
   int budget_of_parts() const { return in_.options.budget - in_.options.budget / kWholeShare; }
+  std::ptrdiff_t compute_operators() const {
+    return std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
+                         [](const Node& n) { return n.is_compute(); });
+  }
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
   void improve_mappings(std::vector<Found>& found);
@@ -272,11 +278,10 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
 
 void JointSearch::whole_graph() {
   SubstitutionOptions options = level_2();
-  options.budget = in_.options.budget;
+  options.budget = std::max<int>(0, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
   options.whole = !serial_;
   options.keep = 16;
-  options.thorough = !serial_ && std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
-                                               [](const Node& n) { return n.is_compute(); }) <= kSmall;
+  options.thorough = !serial_ && compute_operators() <= kSmall;
   if (options.thorough) {
     options.budget = std::min(options.budget, kThoroughBudget);
     options.rewriting_share = kThoroughRewritingShare;
@@ -295,7 +300,8 @@ void JointSearch::whole_graph() {
 // The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
 // the best graphs are improved step by step, as long as the simulation finds them faster.
 void JointSearch::improve_mappings(std::vector<Found>& found) {
-  std::int64_t limit = std::min<std::int64_t>(in_.options.budget, in_.evaluator.scored() + kMappingBudget);
+  std::int64_t scored = in_.evaluator.scored();
+  std::int64_t limit = scored + std::min<std::int64_t>(kMappingBudget, (in_.options.budget - scored) / 2);
   for (Found& f : found) {
     for (bool better = true; better;) {
       better = false;
@@ -471,6 +477,8 @@ Result<Outcome> JointSearch::run() {
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     if (in_.options.seeds) compare(expert(in_));
     compare(pipelines());
+    // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
+    if (in_.options.seeds && compute_operators() <= kFewOperators) compare(algebra_then_parallel(in_));
   }
   if (!serial_) {
     progress("memory for time", 0.9);
@@ -488,7 +496,8 @@ Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(in
 // As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
 Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
   SearchOptions serial = input.options, parallel = input.options;
-  serial.budget = std::max(1, input.options.budget / 4);
+  auto scored = static_cast<int>(input.evaluator.scored());
+  serial.budget = scored + std::max(1, (input.options.budget - scored) / 4);
   parallel.algebra = false;
   Outcome fastest = UNITY_TRY(JointSearch({input.model, input.evaluator, serial, 1}, true).run());
   const Pcg& graph = fastest.candidate.pcg;
