@@ -4,17 +4,10 @@ namespace unity {
 
 std::vector<Range> block_ranges(const AxisTable& table, const Sharding& sharding, const TaskGrid& grid,
                                 const TaskBlock& block, int micro) {
-  if (block.first == block.last) return task_ranges(table, sharding, grid, block.first, micro);
-  Sharding whole = sharding;
-  whole.micro.assign(sharding.micro.size(), 1);
-  std::vector<Range> ranges = task_ranges(table, whole, grid, block.first);
-  std::vector<Range> last = task_ranges(table, whole, grid, block.last);
-  for (std::size_t a = ranges.size(); a-- > 0;) {
-    Range part =
-        part_of(last[a].offset + last[a].extent - ranges[a].offset, sharding.micro[a], micro % sharding.micro[a]);
-    micro /= sharding.micro[a];
-    ranges[a] = {ranges[a].offset + part.offset, part.extent};
-  }
+  std::vector<Range> ranges = task_ranges(table, sharding, grid, block.first, micro);
+  if (block.first == block.last) return ranges;
+  std::vector<Range> last = task_ranges(table, sharding, grid, block.last, micro);
+  for (std::size_t a = 0; a < ranges.size(); ++a) ranges[a].extent = last[a].offset + last[a].extent - ranges[a].offset;
   return ranges;
 }
 

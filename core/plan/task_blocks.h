@@ -6,7 +6,7 @@
 
 namespace unity {
 
-// The ranges of the axes that the block computes, in its micro-batch `micro`: it cuts its own part in as many.
+// The ranges of the axes that the block computes of micro-batch `micro`.
 std::vector<Range> block_ranges(const AxisTable& table, const Sharding& sharding, const TaskGrid& grid,
                                 const TaskBlock& block, int micro);
 

@@ -289,6 +289,8 @@ void JointSearch::whole_graph() {
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
+  if (in_.evaluator.scored() >= in_.options.budget)
+    result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
   if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
   for (Found& f : result.found) {
     Outcome complete{std::move(f.candidate), std::move(f.state.steps), result.stopped_because, {}};
