@@ -34,7 +34,7 @@ constexpr std::size_t kLayoutsKept = 3;       // of the uniform ones, for which 
 constexpr std::size_t kFrontKept = 6;         // partial plans per layout at a cut
 constexpr int kBudgetPerPart = 80;            // candidates per part and pair of layouts
 constexpr std::ptrdiff_t kSmall = 12;         // compute operators of a graph that is searched thoroughly
-constexpr std::ptrdiff_t kFewOperators = 64;  // of a graph whose algebra is also searched first, by itself
+constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;         // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;   // of these, one in so many for rewritings, of which most change nothing
 constexpr int kWholeShare = 16;               // of the budget, one in so many is for complete plans
@@ -303,7 +303,7 @@ void JointSearch::whole_graph() {
 // the best graphs are improved step by step, as long as the simulation finds them faster.
 void JointSearch::improve_mappings(std::vector<Found>& found) {
   std::int64_t scored = in_.evaluator.scored();
-  std::int64_t limit = scored + std::min<std::int64_t>(kMappingBudget, (in_.options.budget - scored) / 2);
+  std::int64_t limit = scored + std::min<std::int64_t>(kMappingBudget, (in_.options.budget - scored) / 4);
   for (Found& f : found) {
     for (bool better = true; better;) {
       better = false;
