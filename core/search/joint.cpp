@@ -30,16 +30,16 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input);
 
 namespace {
 
-constexpr std::size_t kLayoutsKept = 3;       // of the uniform ones, for which all pairs are then tried
-constexpr std::size_t kFrontKept = 6;         // partial plans per layout at a cut
-constexpr int kBudgetPerPart = 80;            // candidates per part and pair of layouts
-constexpr std::ptrdiff_t kSmall = 12;         // compute operators of a graph that is searched thoroughly
+constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
+constexpr std::size_t kFrontKept = 6;          // partial plans per layout at a cut
+constexpr int kBudgetPerPart = 80;             // candidates per part and pair of layouts
+constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
-constexpr int kThoroughBudget = 1000;         // graphs that are scored then
-constexpr int kThoroughRewritingShare = 32;   // of these, one in so many for rewritings, of which most change nothing
-constexpr int kWholeShare = 16;               // of the budget, one in so many is for complete plans
-constexpr int kPipelineBudget = 160;          // pipelines that are scored to improve the best one
-constexpr int kMappingBudget = 3000;          // mappings of the best of them
+constexpr int kThoroughBudget = 1000;          // graphs that are scored then
+constexpr int kThoroughRewritingShare = 32;    // of these, one in so many for rewritings, of which most change nothing
+constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
+constexpr int kPipelineBudget = 160;           // pipelines that are scored to improve the best one
+constexpr int kMappingBudget = 3000;           // mappings of the best of them
 
 // What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
 struct Entry {
