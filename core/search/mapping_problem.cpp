@@ -269,6 +269,7 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
       }
     }
     std::int64_t best = -1, most = 0;  // elements that need not move
+    int best_spread = -1;              // devices from copy to copy
     for (auto [user, operand] : users)
       for (const Box& box : items_[static_cast<std::size_t>(user)].inputs[static_cast<std::size_t>(operand)])
         most += box.elements();
@@ -291,7 +292,10 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
           if (const Box* box = stored[devices[t].index()])
             local += common_elements(*box, item.inputs[static_cast<std::size_t>(operand)][t]);
       }
-      if (local > best) best = local, result[i] = choice;
+      // Else equal, shards are near one another and copies far apart: gathers cross fewer links than sums of gradients.
+      int spread = grid.empty() || grid.back().kind != GridDim::Kind::copies ? 0 : choice.strides.back();
+      if (std::pair(local, spread) > std::pair(best, best_spread))
+        best = local, best_spread = spread, result[i] = choice;
     }
   }
 }
