@@ -3,10 +3,9 @@
 // inter-operator pass cuts the layers into stages on submeshes by dynamic programming (stage_dp.h), for several numbers
 // of micro-batches. What differs:
 //
-//   * inside a stage no integer program over all shardings of all operators: an exact choice, layer by layer, from a
-//   list
-//     of shardings of whole layers (data parallelism, columns and rows, both; what is left whole by few devices, by
-//     batch or by positions); weights stored in parts are tried on the best plan, or where nothing else fits;
+//   * inside a stage no integer program over all shardings of all operators: an exact choice, layer by layer, from
+//     a list of shardings of whole layers (data parallelism, columns and rows, both; what is left whole by few devices,
+//     by batch or by positions); weights stored in parts are tried on the best plan, or where nothing else fits;
 //   * costs are sums of single tasks and collectives, not profiles of compiled stages;
 //   * layers are about equal in FLOPs with few bytes between them, by one pass instead of another dynamic program;
 //   * devices may be left over;
