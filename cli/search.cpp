@@ -23,7 +23,7 @@ struct Options {
   MachineOptions machine;
   SearchSettings settings;
   std::string strategy = "unity", output;
-  bool pipeline = false, pareto = false, json = false;
+  bool pareto = false, json = false;
 };
 
 // FILE, FILE-2, FILE-3 (before the ending): of the plans of a front.
@@ -65,9 +65,6 @@ void print_front(const std::vector<Plan>& plans, const Options& o) {
 }
 
 void search(const Options& o) {
-  if (o.pipeline)
-    throw_input_error(
-        "--pipeline: strategy unity does not choose pipeline stages yet; expected --strategy pipeline, which does");
   require_writable(o.output);
   Topology topology = o.machine.load();
   o.settings.add_mappings(topology);
@@ -112,7 +109,6 @@ void add_search(CLI::App& app) {
   o->machine.add(*command, true);
   command->add_option("--strategy", o->strategy, "A name of 'unity list strategies'")->capture_default_str();
   o->settings.add(*command);
-  command->add_flag("--pipeline", o->pipeline, "Search pipeline stages, too");
   command->add_flag(
       "--pareto", o->pareto,
       "Give all plans among which time and memory are a choice, the fastest first; with -o FILE.json also "

@@ -52,7 +52,7 @@ inline Dims broadcast_strides(const Operand& operand, const Dims& result) {
 }
 
 // The loops of a tensor and of what remains of it without the dimensions `dims`, which have stride 0 there.
-inline std::vector<Loop<2>> reduction_loops(const Dims& full, const std::vector<std::int64_t>& dims) {
+inline std::vector<Loop<2>> reduction_loops(const Dims& full, const Integers& dims) {
   Dims own = strides(full);
   std::vector<Loop<2>> loops(full.size());
   std::int64_t kept = 1;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/integers.h"
 
 namespace unity {
 
@@ -26,8 +27,8 @@ std::int64_t bytes_of(StoredType type);
 struct TensorInfo {
   std::string name;
   StoredType dtype = StoredType::f32;
-  std::vector<std::int64_t> dims;  // empty: a scalar
-  std::uint64_t offset = 0;        // in the file; the writer sets it
+  Integers dims;             // empty: a scalar
+  std::uint64_t offset = 0;  // in the file; the writer sets it
   std::int64_t elements() const;
   std::int64_t bytes() const { return elements() * bytes_of(dtype); }
 };

@@ -77,7 +77,7 @@ class DegreeNamer {
   struct Assignment {
     std::vector<Choice> choices;  // by slot
     int classes = 0;
-    std::vector<std::int64_t> literals;  // by class: what all its slots are here
+    Integers literals;  // by class: what all its slots are here
   };
 
   void enumerate(std::size_t s, int classes, Assignment a) {
@@ -176,7 +176,7 @@ class DegreeNamer {
         if (slots_[s].node == n && a.choices[s].one >= 0)
           attributes[slots_[s].attribute] = std::int64_t{value(a.choices[s])};
       for (AttributeValue& v : attributes)
-        if (auto* list = std::get_if<std::vector<std::int64_t>>(&v)) {
+        if (auto* list = std::get_if<Integers>(&v)) {
           if (node.op.op->name() == "split")
             for (std::int64_t& size : *list) size *= first_dim_only_ && int_attribute(attributes, 0) != 0 ? 1 : kScale;
           if (node.op.op->name() == "reshape" && !list->empty()) (*list)[0] *= kScale;

@@ -7,7 +7,7 @@
 namespace unity {
 namespace {
 
-using Ints = std::vector<std::int64_t>;
+using Ints = Integers;
 
 TermOperator op(std::string_view name, Attributes attributes = {}, int operands = 0) {
   const Operator& o = get_operator(name);
@@ -243,7 +243,7 @@ std::vector<ParallelShape> leaf_layouts(const Shape& shape, bool deep) {
   return layouts;
 }
 
-std::vector<TermOperator> layout_operators(const std::vector<std::int64_t>& dims, std::int64_t degree) {
+std::vector<TermOperator> layout_operators(const Integers& dims, std::int64_t degree) {
   std::vector<TermOperator> ops;
   for (const char* name : {"partition", "combine"})
     for (std::int64_t dim : dims) ops.push_back(op(name, {dim, degree}));

@@ -29,7 +29,7 @@ struct Family {
 std::vector<ParallelShape> leaf_layouts(const Shape& shape, bool deep = false);
 
 // partition and combine of degree 2 in the given dimensions, replicate and reduce.
-std::vector<TermOperator> layout_operators(const std::vector<std::int64_t>& dims, std::int64_t degree = 2);
+std::vector<TermOperator> layout_operators(const Integers& dims, std::int64_t degree = 2);
 
 // The families of the default run. `exhaustive`: one operator more in each, and all layouts of leaves.
 std::vector<Family> default_families(bool exhaustive = false);

@@ -76,7 +76,7 @@ class FamilyGraphs {
 
   Family family_;
   Enumeration graphs_;
-  std::vector<std::int64_t> degrees_;  // that parameters of rules take
+  Integers degrees_;  // that parameters of rules take
   std::vector<std::string> leaf_names_;
   std::vector<TermGraph> flat_;
   std::vector<std::int32_t> operators_, class_of_;

@@ -24,7 +24,7 @@ constexpr int kFewest = 3;                     // instances that make a form pla
 constexpr std::int64_t kManyPoints = 1 << 16;  // of an instance's loops: evaluated only where there are too few others
 constexpr std::int64_t kLargestWindow = 3;     // of a kernel, which may be a condition
 
-bool is_list(const AttributeValue& v) { return std::holds_alternative<std::vector<std::int64_t>>(v); }
+bool is_list(const AttributeValue& v) { return std::holds_alternative<Integers>(v); }
 
 class Generaliser {
  public:
@@ -234,7 +234,7 @@ class Generaliser {
   }
 
   // "[dim(x, 0), 24]" for [4, 24]: each size is that of a dimension of a variable, if there is one.
-  std::vector<std::string> size_texts(const std::vector<std::int64_t>& sizes, std::int64_t dim) const {
+  std::vector<std::string> size_texts(const Integers& sizes, std::int64_t dim) const {
     std::vector<std::vector<std::string>> choices;
     for (std::size_t k = 0; k < sizes.size(); ++k) {
       std::vector<std::string> texts;
@@ -273,7 +273,7 @@ class Generaliser {
     for (std::size_t n = 0; n < p_.nodes.size(); ++n)
       for (std::size_t i = 0; i < specs_[n].size(); ++i) {
         if (!is_sizes(n, i)) continue;
-        const auto& sizes = std::get<std::vector<std::int64_t>>(p_.nodes[n].op.attributes[i]);
+        const auto& sizes = std::get<Integers>(p_.nodes[n].op.attributes[i]);
         std::string literal = to_string(p_.nodes[n].op.attributes[i]);
         std::int64_t dim = p_.nodes[n].op.op->name() == "split" ? int_attribute(p_.nodes[n].op.attributes, 0) : -1;
         auto known = bound.find(literal);
@@ -369,8 +369,8 @@ class Generaliser {
     }
   }
 
-  std::vector<std::int64_t> dims_in(bool source_only) const {
-    std::vector<std::int64_t> dims;
+  Integers dims_in(bool source_only) const {
+    Integers dims;
     for (std::size_t n = 0; n < (source_only ? p_.source_nodes : p_.nodes.size()); ++n)
       for (std::size_t i = 0; i < specs_[n].size(); ++i)
         if (is_dim(n, i)) dims.push_back(int_attribute(p_.nodes[n].op.attributes, i));
@@ -392,7 +392,7 @@ class Generaliser {
   }
 
   void generalise_dims(Form& form) const {
-    std::vector<std::int64_t> dims = dims_in(true);
+    Integers dims = dims_in(true);
     const std::array<std::string, 4> kNames = {"a", "b", "c", "e"};
     if (dims.empty() || dims.size() > 3) return;
     Form all = form;
@@ -418,7 +418,7 @@ class Generaliser {
       for (std::size_t v = 0; v < p_.values.size(); ++v) {
         if (static_cast<std::int64_t>(variables_[v].dims.size()) != dim + 1) continue;
         std::string last = fmt::format("rank({}) - 1", p_.values[v]);
-        std::vector<std::int64_t> source = dims_in(true);
+        Integers source = dims_in(true);
         bool bound = std::find(source.begin(), source.end(), dim) != source.end();
         Form changed = form;
         write_dim(changed, dim, bound ? "z" : last, bound ? "z" : last);

@@ -16,7 +16,7 @@ struct TermMatch {
 
 class Rewriter {
  public:
-  Rewriter(TermTable& terms, const Rule& rule, TermGraph graph, const std::vector<std::int64_t>& degrees)
+  Rewriter(TermTable& terms, const Rule& rule, TermGraph graph, const Integers& degrees)
       : terms_(terms), rule_(rule), graph_(graph), degrees_(degrees), graph_nodes_(nodes_of(terms, graph)) {}
 
   std::vector<TermGraph> run() {
@@ -109,7 +109,7 @@ class Rewriter {
       case Kind::variable:
         return match.attributes[static_cast<std::size_t>(e.variable)];
       case Kind::list: {
-        std::vector<std::int64_t> items;
+        Integers items;
         for (const Expression& item : e.arguments) {
           auto i = integer(item, match);
           if (!i) return std::nullopt;
@@ -301,15 +301,14 @@ class Rewriter {
   TermTable& terms_;
   const Rule& rule_;
   TermGraph graph_;
-  const std::vector<std::int64_t>& degrees_;
+  const Integers& degrees_;
   std::vector<std::int32_t> graph_nodes_;
   std::vector<TermGraph> results_;
 };
 
 }  // namespace
 
-std::vector<TermGraph> rewrite_term(TermTable& terms, const Rule& rule, TermGraph graph,
-                                    const std::vector<std::int64_t>& degrees) {
+std::vector<TermGraph> rewrite_term(TermTable& terms, const Rule& rule, TermGraph graph, const Integers& degrees) {
   return Rewriter(terms, rule, graph, degrees).run();
 }
 

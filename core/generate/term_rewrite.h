@@ -12,7 +12,6 @@ namespace unity {
 // The graphs that one application of the rule makes of `graph`. Parameters take the given degrees. Left out are
 // applications whose target is ill-typed or has other shapes, and those in which an operand of the match depends on
 // another result of it.
-std::vector<TermGraph> rewrite_term(TermTable& terms, const Rule& rule, TermGraph graph,
-                                    const std::vector<std::int64_t>& degrees);
+std::vector<TermGraph> rewrite_term(TermTable& terms, const Rule& rule, TermGraph graph, const Integers& degrees);
 
 }  // namespace unity

@@ -29,7 +29,7 @@ class Differentiation {
     if (!forward_.shape(loss).dims.empty())
       return fail("differentiate: output 0 of '{}' is {}, expected a scalar loss", forward_.name(),
                   to_string(forward_.shape(loss)));
-    gradients_[loss] = UNITY_TRY(add(get_operator("input"), {std::vector<std::int64_t>{}}, {}, "loss_gradient"));
+    gradients_[loss] = UNITY_TRY(add(get_operator("input"), {Integers{}}, {}, "loss_gradient"));
     for (std::size_t i = forward_.size(); i-- > 0;) UNITY_TRY(backward(NodeId(static_cast<std::int64_t>(i))));
     std::vector<ValueRef> outputs = forward_.outputs();
     for (std::size_t i = 0; i < forward_.size(); ++i) {

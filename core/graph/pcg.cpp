@@ -40,6 +40,22 @@ Result<NodeId> Pcg::try_add(const Operator& op, Attributes attributes, std::vect
   return NodeId(static_cast<std::int64_t>(nodes_.size()) - 1);
 }
 
+Result<NodeId> Pcg::try_add_like(const Node& model, std::vector<ValueRef> inputs) {
+  if (!model.is_compute() && !model.is_leaf())
+    return try_add(*model.op, model.attributes, std::move(inputs), model.origin, model.name);
+  Node node = model;
+  node.inputs = std::move(inputs);
+  if (model.is_compute()) {
+    std::vector<ParallelShape> shapes;
+    for (ValueRef v : node.inputs) shapes.push_back(shape(v));
+    Sharding sharding = UNITY_TRY(infer_sharding(node.op->name(), *node.table, shapes));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      node.outputs[i] = output_parallel_shape(*node.table, sharding, i);
+  }
+  nodes_.push_back(std::move(node));
+  return NodeId(static_cast<std::int64_t>(nodes_.size()) - 1);
+}
+
 std::vector<std::vector<Pcg::Use>> Pcg::uses() const {
   std::vector<std::vector<Use>> uses(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -79,14 +95,17 @@ Sharding node_sharding(const Pcg& pcg, NodeId id) {
 
 ParallelShape storage_shape(const Pcg& pcg, NodeId leaf) {
   if (pcg[leaf].op->name() == "boundary") return pcg.shape({leaf, 0});
-  auto uses = pcg.uses();
-  ValueRef at{leaf, 0};
-  while (uses[at.node.index()].size() == 1) {
-    const Node& user = pcg[uses[at.node.index()][0].user];
-    if (user.op->name() != "partition" && user.op->name() != "replicate") break;
-    at = {uses[at.node.index()][0].user, 0};
+  static const Operator &partition = get_operator("partition"), &replicate = get_operator("replicate");
+  NodeId at = leaf;
+  while (true) {
+    NodeId user;
+    int uses = 0;
+    for (std::size_t i = at.index() + 1; i < pcg.size() && uses < 2; ++i)
+      for (ValueRef v : pcg.nodes()[i].inputs)
+        if (v.node == at) user = NodeId(static_cast<std::int64_t>(i)), ++uses;
+    if (uses != 1 || (pcg[user].op != &partition && pcg[user].op != &replicate)) return pcg.shape({at, 0});
+    at = user;
   }
-  return pcg.shape(at);
 }
 
 TaskGrid node_grid(const Pcg& pcg, NodeId id) {
@@ -122,7 +141,7 @@ Result<void> check_well_formed(const Pcg& pcg) {
 }
 
 Hash canonical_hash(const Pcg& pcg) {
-  std::vector<std::int64_t> number(pcg.size(), -1);
+  Integers number(pcg.size(), -1);
   std::int64_t next = 0;
   Hash hash = mix(pcg.outputs().size());
   std::vector<std::pair<NodeId, std::size_t>> stack;  // explicit: graphs may be deep

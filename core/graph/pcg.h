@@ -42,6 +42,9 @@ class Pcg {
   Result<NodeId> try_add(const Operator& op, Attributes attributes, std::vector<ValueRef> inputs, OriginId origin = {},
                          std::string name = {});
 
+  // The same operator (of another graph, say) on operands of the same logical shapes in layouts of their own.
+  Result<NodeId> try_add_like(const Node& model, std::vector<ValueRef> inputs);
+
   const Node& node(NodeId id) const { return nodes_.at(id.index()); }
   const Node& operator[](NodeId id) const { return nodes_[id.index()]; }
   const std::vector<Node>& nodes() const { return nodes_; }

@@ -233,7 +233,7 @@ class Parser {
   AttributeValue attribute() {
     if (tokens_.peek().kind == TokenKind::text) return tokens_.next().text;
     if (tokens_.accept("[")) {
-      std::vector<std::int64_t> list;
+      Integers list;
       if (!tokens_.is("]")) {
         do list.push_back(integer());
         while (tokens_.accept(","));

@@ -78,8 +78,8 @@ class Reader {
     return product;
   }
 
-  std::vector<std::int64_t> sizes(const YAML::Node& node, const std::string& what, const ModelOptions& options) const {
-    std::vector<std::int64_t> values;
+  Integers sizes(const YAML::Node& node, const std::string& what, const ModelOptions& options) const {
+    Integers values;
     for (const YAML::Node& entry : list(node, what)) values.push_back(size(entry, what, options));
     return values;
   }

@@ -93,11 +93,11 @@ class Writer {
     if (auto text = std::get_if<std::string>(&v)) return yaml_text(*text);
     if (auto real = std::get_if<double>(&v)) return yaml_real(*real);
     if (auto integer = std::get_if<std::int64_t>(&v)) return size(*integer, std::get<std::int64_t>(w));
-    const auto& list = std::get<std::vector<std::int64_t>>(v);
+    const auto& list = std::get<Integers>(v);
     std::vector<std::string> items;
     for (std::size_t k = 0; k < list.size(); ++k) {
       bool batch = !text_.doubled && k == 0 && list[0] == text_.batch && pcg_.nodes()[node].op->name() == "input";
-      items.push_back(batch ? "batch" : size(list[k], std::get<std::vector<std::int64_t>>(w)[k]));
+      items.push_back(batch ? "batch" : size(list[k], std::get<Integers>(w)[k]));
     }
     return fmt::format("[{}]", join(items));
   }
@@ -151,7 +151,7 @@ Result<void> scales_with_batch(const Pcg& once, const Pcg& twice, std::int64_t b
     for (std::size_t i = 0; same && i < a.attributes.size(); ++i) {
       const AttributeValue &v = a.attributes[i], &w = b.attributes[i];
       if (v == w) continue;
-      const auto *x = std::get_if<std::vector<std::int64_t>>(&v), *y = std::get_if<std::vector<std::int64_t>>(&w);
+      const auto *x = std::get_if<Integers>(&v), *y = std::get_if<Integers>(&w);
       const auto *p = std::get_if<std::int64_t>(&v), *q = std::get_if<std::int64_t>(&w);
       same = (p && q && scales(*p, *q)) || (x && y && std::equal(x->begin(), x->end(), y->begin(), y->end(), scales));
     }

@@ -11,7 +11,7 @@ std::string to_string(const AttributeValue& value) {
       std::string text = fmt::format("{}", v);
       return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
     }
-    std::string operator()(const std::vector<std::int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+    std::string operator()(const Integers& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
     std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
   };
   return std::visit(Printer(), value);
@@ -21,7 +21,7 @@ Hash hash_attributes(const Attributes& attributes) {
   struct Hasher {
     Hash operator()(std::int64_t v) const { return mix(static_cast<Hash>(v)); }
     Hash operator()(double v) const { return hash_number(v); }
-    Hash operator()(const std::vector<std::int64_t>& v) const {
+    Hash operator()(const Integers& v) const {
       Hash h = mix(v.size());
       for (std::int64_t x : v) h = combine(h, static_cast<Hash>(x));
       return h;

@@ -9,10 +9,11 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/integers.h"
 
 namespace unity {
 
-using AttributeValue = std::variant<std::int64_t, double, std::vector<std::int64_t>, std::string>;
+using AttributeValue = std::variant<std::int64_t, double, Integers, std::string>;
 using Attributes = std::vector<AttributeValue>;
 
 enum class AttributeKind : std::uint8_t { integer, real, integers, text };
@@ -31,8 +32,8 @@ Hash hash_attributes(const Attributes& attributes);
 
 inline std::int64_t int_attribute(const Attributes& a, std::size_t i) { return std::get<std::int64_t>(a.at(i)); }
 inline double real_attribute(const Attributes& a, std::size_t i) { return std::get<double>(a.at(i)); }
-inline const std::vector<std::int64_t>& ints_attribute(const Attributes& a, std::size_t i) {
-  return std::get<std::vector<std::int64_t>>(a.at(i));
+inline const Integers& ints_attribute(const Attributes& a, std::size_t i) {
+  return std::get<Integers>(a.at(i));
 }
 inline const std::string& text_attribute(const Attributes& a, std::size_t i) { return std::get<std::string>(a.at(i)); }
 

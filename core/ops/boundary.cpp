@@ -19,7 +19,7 @@ Result<AxisTable> Boundary::axes(const Attributes& a, std::span<const Shape>) co
 Result<std::vector<ParallelShape>> Boundary::parallel_shapes(const Attributes& a,
                                                              const std::vector<ParallelShape>&) const {
   ParallelShape shape = serial({ints_attribute(a, 0), UNITY_TRY(parse_dtype(text_attribute(a, 3)))});
-  const std::vector<std::int64_t>& degrees = ints_attribute(a, 1);
+  const Integers& degrees = ints_attribute(a, 1);
   if (degrees.size() != shape.dims.size())
     return fail("boundary: found {} degrees, expected {}", degrees.size(), shape.dims.size());
   for (std::size_t i = 0; i < degrees.size(); ++i) {

@@ -48,7 +48,7 @@ Result<AxisTable> Concat::axes(const Attributes& a, std::span<const Shape> in) c
 }
 
 void Concat::gradient(const Attributes& a, GradientBuilder& g) const {
-  std::vector<std::int64_t> sizes;
+  Integers sizes;
   auto dim = static_cast<std::size_t>(int_attribute(a, 0));
   std::int64_t count = 0;
   for (std::int64_t total = 0; total < g.shape(g.output()).dims[dim]; ++count)

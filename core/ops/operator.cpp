@@ -128,7 +128,7 @@ GradientValue GradientBuilder::sum_to_input(GradientValue value, int input) {
   const Dims& from = shape(value).dims;
   const Dims& to = inputs_.at(static_cast<std::size_t>(input)).dims;
   if (from == to) return value;
-  std::vector<std::int64_t> dims;
+  Integers dims;
   std::size_t extra = from.size() - to.size();
   for (std::size_t i = 0; i < from.size(); ++i)
     if (i < extra || (to[i - extra] == 1 && from[i] != 1)) dims.push_back(static_cast<std::int64_t>(i));

@@ -114,7 +114,7 @@ Result<AxisTable> ReduceMaxGradient::axes(const Attributes& a, std::span<const S
 void ReduceMaxGradient::reference(const OpCall& call) const {
   const Operand &x = call.inputs[0], &y = call.inputs[1];
   dispatch_reference(call, [&]<class T>() {
-    std::vector<std::int64_t> ties(static_cast<std::size_t>(y.elements()), 0);
+    Integers ties(static_cast<std::size_t>(y.elements()), 0);
     auto visit = [&](auto&& f) {
       for_each_index(x.extent, [&](const Dims& index, std::int64_t i) {
         std::int64_t o = kept_position(call.attributes, x.extent, index);

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/integers.h"
 
 namespace unity {
 
-using Dims = std::vector<std::int64_t>;
+using Dims = Integers;  // by dimension
 
 // f32, f64: real numbers. i32: indices and labels. i64 and mod (integers modulo a prime) exist for the reference
 // evaluator only, where equality is exact; bf16 only in how a backend holds reals.

@@ -68,7 +68,7 @@ void Split::reference(const OpCall& call) const {
 }
 
 std::vector<Example> Split::examples() const {
-  using Sizes = std::vector<std::int64_t>;
+  using Sizes = Integers;
   auto attributes = [](std::int64_t dim, Sizes sizes, std::int64_t groups) { return Attributes{dim, sizes, groups}; };
   return {{attributes(1, {6, 4}, 1), {{{4, 10}, DType::f32}}},
           {attributes(0, {2, 3, 1}, 1), {{{6, 6}, DType::f32}}},

@@ -30,7 +30,7 @@ void Top1Dispatch::reference(const OpCall& call) const {
   dispatch_reference(call, [&]<class T>() {
     std::fill_n(y.as<T>(), y.elements(), T(0));
     for (std::int64_t b = 0; b < x.extent[0]; ++b) {
-      std::vector<std::int64_t> taken(static_cast<std::size_t>(experts), 0);
+      Integers taken(static_cast<std::size_t>(experts), 0);
       for (std::int64_t t = 0; t < tokens; ++t) {
         std::int64_t row = b * tokens + t, best = 0;
         for (std::int64_t e = 1; e < experts; ++e)

@@ -33,7 +33,7 @@ Result<AxisTable> Transpose::axes(const Attributes& a, std::span<const Shape> in
 
 void Transpose::gradient(const Attributes& a, GradientBuilder& g) const {
   const auto& perm = ints_attribute(a, 0);
-  std::vector<std::int64_t> inverse(perm.size());
+  Integers inverse(perm.size());
   for (std::size_t i = 0; i < perm.size(); ++i)
     inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
   g.set_input_gradient(0, g.apply("transpose", {inverse}, {g.output_gradient()}));
@@ -52,7 +52,7 @@ void Transpose::reference(const OpCall& call) const {
 }
 
 std::vector<Example> Transpose::examples() const {
-  using Perm = std::vector<std::int64_t>;
+  using Perm = Integers;
   return {{{Perm{1, 0}}, {{{4, 6}, DType::f32}}},
           {{Perm{0, 2, 1, 3}}, {{{2, 4, 3, 6}, DType::f32}}},
           {{Perm{2, 0, 1}}, {{{2, 4, 6}, DType::f32}}}};

@@ -1,6 +1,7 @@
 #include "core/plan/lower.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/plan/lowering.h"
 #include "core/plan/rematerialise.h"
@@ -167,63 +168,77 @@ void Lowering::lower_parallelization(NodeId id) {
   if (n.op->name() == "reduce") {
     view.sum *= static_cast<int>(int_attribute(n.attributes, 0));
   } else if (n.op->name() == "stack_partials") {
-    if (!options_.blocks.all()) throw Movements::Unclear{};
-    // The operands become summands of one value, all in the layout of its type: where the first operand that is held so
-    // has its shards and copies, else in the natural order of devices.
-    Shape shape = n.outputs[0].shape();
-    Placement stacked{n.name, shape.dims, shape.dtype, -1, -1, needs_[id.index()], {}};
-    const ParallelShape& type = pcg_.shape(n.inputs[0]);
-    TaskGrid storage = storage_grid(type);
-    auto in_layout = [&](const Box& box) {
-      for (int t = 0; t < task_count(storage); ++t)
-        if (storage_box(type, storage, grid_coordinates(storage, t)) == box) return true;
-      return false;
-    };
-    auto held_so = [&](const View& v) {
-      if (v.anywhere || v.sum != 1) return false;
-      const std::vector<PieceRef>& pieces = movements_.placement(v.placement).pieces;
-      return static_cast<int>(pieces.size()) == type.shards() * type.copies &&
-             std::all_of(pieces.begin(), pieces.end(),
-                         [&](const PieceRef& r) { return in_layout(movements_.piece(r.piece).box); });
-    };
-    std::vector<Requirement> wanted;
-    std::vector<int> copies;
-    for (ValueRef in : n.inputs) {
-      if (!wanted.empty() || !held_so(view_of(in))) continue;
-      for (const PieceRef& r : movements_.placement(view_of(in).placement).pieces) {
-        wanted.push_back({movements_.piece(r.piece).device, movements_.piece(r.piece).box, 0});
-        copies.push_back(r.copy);
-      }
-    }
-    if (wanted.empty()) {
-      for (int t = 0; t < task_count(storage); ++t) {
-        std::vector<int> c = grid_coordinates(storage, t);
-        wanted.push_back({DeviceId(t % program_.devices), storage_box(type, storage, c), 0});
-        copies.push_back(output_copy(storage, c));
-      }
-    }
-    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
-      View v = view_of(n.inputs[i]);
-      if (held_so(v)) {
-        note_use(v);
-        for (const PieceRef& r : movements_.placement(v.placement).pieces)
-          stacked.pieces.push_back({r.piece, static_cast<int>(i), r.copy});
-      } else {
-        std::vector<PieceIndex> pieces = provide(v, wanted);
-        for (std::size_t k = 0; k < pieces.size(); ++k)
-          stacked.pieces.push_back({pieces[k], static_cast<int>(i), copies[k]});
-      }
-    }
-    stacked.tensor = emitter_.tensor({n.name, shape.dims, shape.dtype, n.origin, -1});
-    view = {movements_.add_placement(std::move(stacked)), 1, false};
+    view = stack_partials(id);
   }
   views_[id.index()] = {view};
+}
+
+// The operands become summands of one value, all in the layout of its type: where the first operand that is held so has
+// its shards and copies, else in the natural order of devices.
+View Lowering::stack_partials(NodeId id) {
+  const Node& n = pcg_[id];
+  auto view_of = [&](ValueRef v) { return views_[v.node.index()][static_cast<std::size_t>(v.output)]; };
+  Shape shape = n.outputs[0].shape();
+  Placement stacked{n.name, shape.dims, shape.dtype, -1, -1, needs_[id.index()], {}};
+  const ParallelShape& type = pcg_.shape(n.inputs[0]);
+  TaskGrid storage = storage_grid(type);
+  std::vector<std::vector<int>> parts;
+  for (int t = 0; t < task_count(storage); ++t) parts.push_back(grid_coordinates(storage, t));
+  std::set<Box, BoxLess> layout;
+  for (const std::vector<int>& c : parts) layout.insert(storage_box(type, storage, c));
+  auto held_so = [&](const View& v) {
+    if (v.anywhere || v.sum != 1) return false;
+    movements_.know_elsewhere(v.placement);
+    const std::vector<PieceRef>& pieces = movements_.placement(v.placement).pieces;
+    return pieces.size() == parts.size() && std::all_of(pieces.begin(), pieces.end(), [&](const PieceRef& r) {
+             return layout.contains(movements_.piece(r.piece).box);
+           });
+  };
+  std::vector<Requirement> wanted;
+  std::vector<int> copies;
+  for (ValueRef in : n.inputs) {
+    if (!wanted.empty() || !held_so(view_of(in))) continue;
+    for (const PieceRef& r : movements_.placement(view_of(in).placement).pieces) {
+      wanted.push_back({movements_.piece(r.piece).device, movements_.piece(r.piece).box, 0});
+      copies.push_back(r.copy);
+    }
+  }
+  if (wanted.empty()) {
+    movements_.check_natural_order(storage, shape.dims);
+    for (std::size_t t = 0; t < parts.size(); ++t) {
+      wanted.push_back({DeviceId(static_cast<int>(t) % program_.devices), storage_box(type, storage, parts[t]), 0});
+      copies.push_back(output_copy(storage, parts[t]));
+    }
+  }
+  std::vector<Requirement> here;
+  std::vector<int> copies_here;
+  for (std::size_t k = 0; k < wanted.size(); ++k)
+    if (movements_.here(wanted[k].device)) here.push_back(wanted[k]), copies_here.push_back(copies[k]);
+  for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+    View v = view_of(n.inputs[i]);
+    auto summand = static_cast<int>(i);
+    if (held_so(v)) {
+      note_use(v);
+      for (const PieceRef& r : movements_.placement(v.placement).pieces)
+        stacked.pieces.push_back({r.piece, summand, r.copy});
+      continue;
+    }
+    std::vector<PieceIndex> pieces = provide(v, here, [&] { return wanted; });
+    for (std::size_t k = 0; k < pieces.size(); ++k) stacked.pieces.push_back({pieces[k], summand, copies_here[k]});
+    for (std::size_t k = 0; k < wanted.size(); ++k)
+      if (!movements_.here(wanted[k].device))
+        stacked.pieces.push_back(
+            {movements_.add_piece({wanted[k].device, wanted[k].box, 0, copies[k], {}, {}, needs_[id.index()], {}}),
+             summand, copies[k]});
+  }
+  stacked.tensor = emitter_.tensor({n.name, shape.dims, shape.dtype, n.origin, -1});
+  return {movements_.add_placement(std::move(stacked)), 1, false};
 }
 
 PieceIndex Lowering::piece_anywhere(NodeId leaf, const Requirement& r) {
   const Node& n = pcg_[leaf];
   PlacementIndex value = views_[leaf.index()][0].placement;
-  std::vector<std::int64_t> key = r.box.offset;
+  Integers key = r.box.offset;
   key.insert(key.end(), r.box.extent.begin(), r.box.extent.end());
   key.push_back(r.device.value);
   auto [it, inserted] = anywhere_pieces_.try_emplace({value, key}, -1);
@@ -256,10 +271,8 @@ std::vector<PieceIndex> Lowering::provide(const View& view, const std::vector<Re
   }
   note_use(view);
   if (!options_.blocks.all() && !movements_.within_block(view.placement, view.sum, requirements)) {
-    Placement& value = movements_.placement(view.placement);
-    bool known = std::any_of(value.pieces.begin(), value.pieces.end(),
-                             [&](const PieceRef& ref) { return !movements_.here(ref.piece); });
-    if (!all || (!known && !movements_.add_elsewhere(view.placement))) throw Movements::Unclear{};
+    if (!all) throw Movements::Unclear{};
+    movements_.know_elsewhere(view.placement);
     movements_.provide(view.placement, view.sum, all());
   }
   std::vector<PieceIndex> pieces = movements_.provide(view.placement, view.sum, requirements);
@@ -399,7 +412,7 @@ void Lowering::add_up_micro_batches(NodeId id, std::size_t output, const Shardin
   if (summed == 1) return;
   View& view = views_[id.index()][output];
   // Number the summands of one place consecutively, so that every `summed` of them are one sum.
-  std::map<std::tuple<int, int, std::vector<std::int64_t>>, int> counts;
+  std::map<std::tuple<int, int, Integers>, int> counts;
   Placement& value = movements_.placement(view.placement);
   for (PieceRef& ref : value.pieces) {
     const Piece& p = movements_.piece(ref.piece);

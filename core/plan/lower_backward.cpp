@@ -168,7 +168,7 @@ void Lowering::backward_compute(NodeId id) {
 // The gradient of a stored copy is the sum over the copies.
 void Lowering::synchronise_weight(NodeId id) {
   PlacementIndex value = views_[id.index()][0].placement;
-  std::map<std::vector<std::int64_t>, std::vector<PieceIndex>> by_box;
+  std::map<Integers, std::vector<PieceIndex>> by_box;
   bool any = false;
   if (!options_.blocks.all()) movements_.add_elsewhere(value);
   for (const PieceRef& ref : movements_.placement(value).pieces) {

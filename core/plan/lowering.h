@@ -51,6 +51,7 @@ class Lowering {
   Result<void> check_outputs() const;
   void lower_leaf(NodeId id);
   void lower_parallelization(NodeId id);
+  View stack_partials(NodeId id);
   void lower_compute(NodeId id);
   void note_use(const View& view);
   // What all devices require, where only some of them are lowered and that does not say enough.
@@ -88,7 +89,7 @@ class Lowering {
   std::size_t recorded_ = 0;
   std::map<PlacementIndex, NodeId> anywhere_;  // placements of inputs and masks
   std::map<PlacementIndex, NodeId> untaped_;   // stored leaves not used yet
-  std::map<std::pair<PlacementIndex, std::vector<std::int64_t>>, PieceIndex> anywhere_pieces_;
+  std::map<std::pair<PlacementIndex, Integers>, PieceIndex> anywhere_pieces_;
   struct PendingUpdate {
     BufferId weight;
     Movements::Gradient gradient;

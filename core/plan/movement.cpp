@@ -8,15 +8,6 @@
 #include <utility>
 
 namespace unity {
-namespace {
-
-struct BoxLess {
-  bool operator()(const Box& a, const Box& b) const {
-    return a.offset != b.offset ? a.offset < b.offset : a.extent < b.extent;
-  }
-};
-
-}  // namespace
 
 std::size_t Movements::KeyHash::operator()(const Key& key) const {
   Hash h = mix(static_cast<Hash>(key.device) << 32 | static_cast<std::uint32_t>(key.partial));
@@ -223,6 +214,40 @@ void Movements::add_up_here(PlacementIndex value, const std::vector<PieceIndex>&
   movements_.push_back({Movement::Kind::add_up, {}, summands, {target}, {box}, {}, value});
 }
 
+// What redistribute() does where each of many devices holds a part of its own of what all of them want: without a
+// transfer for each pair of them.
+bool Movements::gather(PlacementIndex value, const std::vector<PieceRef>& sources, const BoxIndex& boxes,
+                       const std::vector<Requirement>& open, std::vector<PieceIndex>& result) {
+  if (sources.size() != open.size() || boxes.boxes().size() != sources.size() || !boxes.on_grid()) return false;
+  const Requirement& wanted = open[0];
+  std::map<DeviceId, std::pair<PieceIndex, PieceIndex>> held;  // and what is made of it
+  std::int64_t elements = 0;
+  for (const PieceRef& ref : sources) {
+    const Piece& p = piece(ref.piece);
+    if (ref.partial != wanted.partial || !wanted.box.contains(p.box)) return false;
+    elements += p.box.elements();
+    held.try_emplace(p.device, ref.piece, -1);
+  }
+  if (held.size() != sources.size() || elements != wanted.box.elements()) return false;
+  std::set<DeviceId> wanting;
+  for (const Requirement& r : open)
+    if (r.partial != wanted.partial || !(r.box == wanted.box) || !held.contains(r.device) ||
+        !wanting.insert(r.device).second)
+      return false;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    auto& [source, target] = held.at(open[i].device);
+    target = result[i] = new_piece(value, open[i].device, wanted.box, wanted.partial, piece(source).copy);
+  }
+  std::vector<PieceIndex> from, to;
+  std::vector<Box> pieces;
+  for (const auto& [device, move] : held) {
+    from.push_back(move.first), to.push_back(move.second);
+    pieces.push_back(piece(move.first).box);
+  }
+  emit_collective(value, CollectiveKind::all_gather, std::move(from), std::move(to), std::move(pieces));
+  return true;
+}
+
 void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& sources,
                              const std::vector<Requirement>& open, std::vector<PieceIndex>& result) {
   std::unordered_map<std::int64_t, std::vector<PieceIndex>> local;  // by (device, partial)
@@ -231,6 +256,13 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
 
   auto devices = static_cast<int>(topology_.device_count());
   std::vector<Transfer> transfers;
+  std::vector<Box> held;
+  for (const PieceRef& ref : sources) held.push_back(piece(ref.piece).box);
+  const BoxIndex boxes(held);
+  if (gather(value, sources, boxes, open, result)) return;
+  std::vector<std::vector<const PieceRef*>> holders(boxes.boxes().size());
+  for (std::size_t k = 0; k < sources.size(); ++k)
+    holders[static_cast<std::size_t>(boxes.numbers()[k])].push_back(&sources[k]);
   for (std::size_t i = 0; i < open.size(); ++i) {
     const Requirement& r = open[i];
     int own_copy = -1;
@@ -250,28 +282,35 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
     result[i] = new_piece(value, r.device, r.box, r.partial, std::max(own_copy, 0));
     // For every distinct box of the sources that meets the requirement, the best of its copies: on the same device,
     // else of the same copy as what this device holds, else nearest, else spread by device number.
-    std::map<Box, std::pair<std::array<int, 4>, PieceIndex>, BoxLess> best;
-    for (const PieceRef& ref : sources) {
-      const Piece& s = piece(ref.piece);
-      if (ref.partial != r.partial || intersect(s.box, r.box).empty()) continue;
-      std::array<int, 4> rank = {s.device == r.device ? 0 : 1, s.copy == own_copy ? 0 : 1,
-                                 -topology_.distance_level(s.device, r.device),
-                                 (s.device.value - r.device.value + devices) % devices};
-      auto [it, inserted] = best.try_emplace(s.box, rank, ref.piece);
-      if (!inserted && rank < it->second.first) it->second = {rank, ref.piece};
+    std::vector<std::pair<const Box*, PieceIndex>> best;
+    for (int number : boxes.meeting(r.box)) {
+      const Box& box = boxes.boxes()[static_cast<std::size_t>(number)];
+      std::array<int, 4> best_rank{};
+      PieceIndex chosen = -1;
+      for (const PieceRef* ref : holders[static_cast<std::size_t>(number)]) {
+        if (ref->partial != r.partial) continue;
+        const Piece& s = piece(ref->piece);
+        std::array<int, 4> rank = {s.device == r.device ? 0 : 1, s.copy == own_copy ? 0 : 1,
+                                   -topology_.distance_level(s.device, r.device),
+                                   (s.device.value - r.device.value + devices) % devices};
+        if (chosen < 0 || rank < best_rank) best_rank = rank, chosen = ref->piece;
+      }
+      if (chosen < 0) continue;
+      best.emplace_back(&box, chosen);
     }
+    std::sort(best.begin(), best.end(), [](const auto& x, const auto& y) { return BoxLess()(*x.first, *y.first); });
     // Where copies were added up apart, one may be in parts and another whole: then the parts are left out.
     auto within_another = [&](const Box& box) {
-      return std::any_of(best.begin(), best.end(), [&](const auto& other) {
-        return other.first.elements() > box.elements() && !intersect(intersect(other.first, box), r.box).empty();
+      return !boxes.on_grid() && std::any_of(best.begin(), best.end(), [&](const auto& other) {
+        return other.first->elements() > box.elements() && !intersect(intersect(*other.first, box), r.box).empty();
       });
     };
     std::int64_t covered = 0;
     for (auto& [box, choice] : best) {
-      if (within_another(box)) continue;
-      Box part = intersect(box, r.box);
+      if (within_another(*box)) continue;
+      Box part = intersect(*box, r.box);
       covered += part.elements();
-      transfers.push_back({choice.second, i, part});
+      transfers.push_back({choice, i, part});
     }
     UNITY_CHECK(covered == r.box.elements(), "{}: {} of {} required elements of {} are held", placement(value).name,
                 covered, r.box.elements(), to_string(r.box));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/machine/topology.h"
+#include "core/ops/box_index.h"
 #include "core/plan/device_blocks.h"
 #include "core/plan/emit.h"
 
@@ -26,6 +27,12 @@ struct Contribution {
   Box box;  // the part of the piece it is a gradient of
   TaskList writers;
   bool shared = false;  // others read the buffer too, so it must not be added into
+};
+
+struct BoxLess {
+  bool operator()(const Box& a, const Box& b) const {
+    return a.offset != b.offset ? a.offset < b.offset : a.extent < b.extent;
+  }
 };
 
 // A box of a value on a device, and what is known of its gradient.
@@ -112,8 +119,12 @@ class Movements {
   bool within_block(PlacementIndex value, int sum, const std::vector<Requirement>& requirements);
   // Adds the pieces of the other devices to a value. False when it does not know them.
   bool add_elsewhere(PlacementIndex value);
+  // The same, where it is needed; throws Unclear when it does not know them.
+  void know_elsewhere(PlacementIndex value);
   // Throws Unclear when a communication joins some blocks but not all of a kind: others would join these.
   void check_blocks(const Communication& communication) const;
+  // Throws Unclear when a value of this size, its parts on devices 0, 1, .. in their order, does not repeat by blocks.
+  void check_natural_order(const TaskGrid& parts, const Dims& dims) const;
   // Thrown when what the lowered devices do cannot be told from them alone.
   struct Unclear {};
 
@@ -157,6 +168,8 @@ class Movements {
   void add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open,
                        std::vector<PieceRef>& summed);
   void add_up_here(PlacementIndex value, const std::vector<PieceIndex>& summands, PieceIndex target);
+  bool gather(PlacementIndex value, const std::vector<PieceRef>& sources, const BoxIndex& boxes,
+              const std::vector<Requirement>& open, std::vector<PieceIndex>& result);
   void redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
                     std::vector<PieceIndex>& result);
   void emit_component(PlacementIndex value, const std::vector<Requirement>& open,

@@ -1,5 +1,6 @@
 // Movement where only some blocks of devices are lowered (device_blocks.h).
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -18,6 +19,13 @@ bool Movements::add_elsewhere(PlacementIndex value) {
   return true;
 }
 
+void Movements::know_elsewhere(PlacementIndex value) {
+  if (blocks_.all()) return;
+  const std::vector<PieceRef>& pieces = placement(value).pieces;
+  bool known = std::any_of(pieces.begin(), pieces.end(), [&](const PieceRef& ref) { return !here(ref.piece); });
+  if (!known && !add_elsewhere(value)) throw Unclear{};
+}
+
 void Movements::check_blocks(const Communication& communication) const {
   if (blocks_.all()) return;
   std::map<int, int> members;  // by block
@@ -28,6 +36,15 @@ void Movements::check_blocks(const Communication& communication) const {
     int wanted = model == members.end() ? 0 : model->second, found = own == members.end() ? 0 : own->second;
     if (wanted != found) throw Unclear{};
   }
+}
+
+void Movements::check_natural_order(const TaskGrid& parts, const Dims& dims) const {
+  if (blocks_.all()) return;
+  auto devices = static_cast<int>(topology_.device_count());
+  int count = task_count(parts);
+  if (parts.empty() || count != devices || blocks_.size % (count / parts[0].degree) != 0) throw Unclear{};
+  if (parts[0].kind == GridDim::Kind::axis && dims[static_cast<std::size_t>(parts[0].axis)] % parts[0].degree != 0)
+    throw Unclear{};
 }
 
 }  // namespace unity

@@ -22,14 +22,16 @@ enum class LeftOut : std::uint8_t {
   long_path,       // its tasks alone, one after another, take longer than alpha times the best
   much_work,       // a rewriting with more work than others of the same graph
   duplicate,       // equal to one that was there before
+  given_up,        // others of the part made no progress, or were too slow to be of use
   over_budget,     // no candidate was left in the budget
   interrupted,     // an interruption or time limit came first
   not_runnable,    // no machine mapping or no lowering
+  not_told,        // of a part on many devices: a few of them do not tell what all do
   above_alpha,     // slower than alpha times the best: not expanded
   rejected,        // slower than the one that Monte Carlo stood at, and not accepted
   does_not_fit,    // a complete plan that needs more memory than there is
 };
-constexpr std::size_t kLeftOutReasons = 12;
+constexpr std::size_t kLeftOutReasons = 14;
 std::string_view to_string(LeftOut reason);  // "too_many_tasks"
 constexpr bool is_scored(LeftOut reason) { return reason >= LeftOut::above_alpha; }
 

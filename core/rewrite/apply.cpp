@@ -198,7 +198,7 @@ Result<Pcg> apply(const Pcg& pcg, const Rule& rule, const Match& match, const Pa
 }
 
 std::vector<Parameters> parameter_choices(const Pcg& pcg, const Rule& rule, const Match& match,
-                                          const std::vector<std::int64_t>& candidates) {
+                                          const Integers& candidates) {
   std::vector<Parameters> choices = {{}};
   for (int p : rule.parameters) {
     std::vector<Parameters> longer;

@@ -25,6 +25,6 @@ Result<Pcg> apply(const Pcg& pcg, const Rule& rule, const Match& match, const Pa
 // The choices of parameters, all from the candidates, under which the rule's conditions hold. One empty choice for a
 // rule without parameters. In lexicographic order.
 std::vector<Parameters> parameter_choices(const Pcg& pcg, const Rule& rule, const Match& match,
-                                          const std::vector<std::int64_t>& candidates);
+                                          const Integers& candidates);
 
 }  // namespace unity

@@ -76,7 +76,7 @@ void ConditionFacts::note(const Condition& condition) {
 }
 
 // Where one size of a sum is not known, it follows.
-void ConditionFacts::propagate(std::vector<std::int64_t>& sizes) const {
+void ConditionFacts::propagate(Integers& sizes) const {
   for (bool progress = true; progress;) {
     progress = false;
     for (const Sum& sum : sums_) {

@@ -17,7 +17,7 @@ class ConditionFacts {
   explicit ConditionFacts(const Rule& rule);
 
   struct Known {
-    std::vector<std::int64_t> sizes;  // by class of equal sizes; 0: not known yet
+    Integers sizes;  // by class of equal sizes; 0: not known yet
     std::map<int, Dims> shapes;       // by group of variables that conditions liken to each other
   };
   Known known() const { return {constants_, {}}; }
@@ -42,12 +42,12 @@ class ConditionFacts {
   int class_of(Place place);
   bool add(const Expression& e, std::int64_t times, Sum& sum);
   void note(const Condition& condition);
-  void propagate(std::vector<std::int64_t>& sizes) const;
+  void propagate(Integers& sizes) const;
   void liken(std::size_t v, std::size_t w);
 
   const Rule& rule_;
   std::map<Place, int> classes_;
-  std::vector<std::int64_t> constants_;
+  Integers constants_;
   std::map<std::size_t, int> groups_;  // of likened variables
   std::vector<Sum> sums_;
   std::map<std::size_t, std::int64_t> ranks_;

@@ -23,7 +23,7 @@ struct DerivationOptions {
   std::size_t states = 50000;  // graphs that one search may look at
   int growth = 3;              // operators that a graph may have more than the larger of the two ends
   // Values that parameters may take besides the degrees of both ends, their products and quotients.
-  std::vector<std::int64_t> candidates;
+  Integers candidates;
   // Rules `x => ..` are also applied to any value of a graph. They make searches wide.
   bool introduce = false;
 };

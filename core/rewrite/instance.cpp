@@ -196,7 +196,7 @@ std::int64_t loop_points(const RuleInstance& instance) {
   return points;
 }
 
-std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const std::vector<std::int64_t>& candidates) {
+std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const Integers& candidates) {
   std::vector<RuleInstance> instances;
   std::set<std::string> seen;
   for (const Match& match : find_matches(pcg, rule)) {

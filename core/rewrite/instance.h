@@ -43,7 +43,7 @@ Instantiation instantiate(const Rule& rule, const std::vector<ParallelShape>& va
 
 // The places in a graph where the rule applies, each as an instance without fault, equal ones once; parameters take all
 // values from the candidates.
-std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const std::vector<std::int64_t>& candidates);
+std::vector<RuleInstance> instances_in(const Pcg& pcg, const Rule& rule, const Integers& candidates);
 
 // Points of the loops of both sides: what evaluating them takes.
 std::int64_t loop_points(const RuleInstance& instance);

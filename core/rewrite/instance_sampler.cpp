@@ -10,7 +10,7 @@ namespace unity {
 namespace {
 
 constexpr int kProposals = 24;  // of operands of one operator, in one attempt
-const std::vector<std::int64_t> kSizes = {4, 6, 12, 2, 3, 8};
+const Integers kSizes = {4, 6, 12, 2, 3, 8};
 
 class Draw {
  public:
@@ -19,8 +19,8 @@ class Draw {
     return static_cast<std::int64_t>(random_below(key_, index_++, static_cast<std::uint64_t>(n)));
   }
   bool chance(int percent) { return below(100) < percent; }
-  template <class T>
-  const T& of(const std::vector<T>& items) {
+  template <class List>
+  const auto& of(const List& items) {
     return items[static_cast<std::size_t>(below(static_cast<std::int64_t>(items.size())))];
   }
 
@@ -179,7 +179,7 @@ class Attempt {
     // Flags are as often set as not, and lists of dimensions in any order: what an attribute decides must be seen.
     if (spec.kind == AttributeKind::integer && spec.name.starts_with("transpose")) return draw_.below(2);
     if (of_example && draw_.chance(80)) {
-      auto* list = std::get_if<std::vector<std::int64_t>>(&*of_example);
+      auto* list = std::get_if<Integers>(&*of_example);
       if (list && draw_.chance(40))
         for (std::size_t i = list->size(); i > 1; --i)
           std::swap((*list)[i - 1], (*list)[static_cast<std::size_t>(draw_.below(static_cast<std::int64_t>(i)))]);
@@ -191,7 +191,7 @@ class Attempt {
       case AttributeKind::real:
         return draw_.of(std::vector<double>{2, 3, 0.5, 1, -1});
       case AttributeKind::integers: {
-        std::vector<std::int64_t> list;
+        Integers list;
         for (std::int64_t i = 1 + draw_.below(3); i > 0; --i) list.push_back(draw_.below(4));
         return list;
       }

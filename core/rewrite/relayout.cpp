@@ -76,7 +76,7 @@ class Pass {
       inputs.push_back(UNITY_TRY(lay_out(node.inputs[i], shapes[i], free_copies)));
     }
     if (node.is_parallelization()) return add(*node.op, node.attributes, std::move(inputs), node.origin, node.name);
-    return result_.pcg.try_add(*node.op, node.attributes, std::move(inputs), node.origin, node.name);
+    return result_.pcg.try_add_like(node, std::move(inputs));
   }
 
   Result<ValueRef> lay_out(ValueRef old, ParallelShape to, bool free_copies) {

@@ -183,7 +183,7 @@ Result<AttributeValue> evaluate(const Expression& e, const Rule& rule, const Bin
       return *bindings.attributes[i];
     }
     case Kind::list: {
-      std::vector<std::int64_t> items;
+      Integers items;
       for (const Expression& item : e.arguments) items.push_back(UNITY_TRY(evaluate_integer(item, rule, bindings)));
       return AttributeValue(std::move(items));
     }

@@ -132,7 +132,7 @@ RuleSignature signature_of(const Rule& rule, const RuleOccurrence& at) {
     for (const ParallelDim& dim : shape.dims) s.parallel = combine(s.parallel, dim.micro > 1);
   }
   for (std::size_t a = 0; a < rule.attributes.size(); ++a) {
-    const auto* list = std::get_if<std::vector<std::int64_t>>(&at.attributes[a]);
+    const auto* list = std::get_if<Integers>(&at.attributes[a]);
     s.logical = combine(s.logical, !s.symbolic[a] ? hash_attributes({at.attributes[a]}) : list ? list->size() : 0);
   }
   for (const Node* node : at.nodes) {

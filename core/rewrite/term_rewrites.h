@@ -2,6 +2,7 @@
 // pattern nodes may stand for one node, and values inside may have other uses.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <optional>
 #include <vector>
@@ -20,8 +21,8 @@ struct Rewrite {
 
 // Values that attributes may take which must be chosen.
 struct Candidates {
-  std::vector<std::int64_t> degrees, dimensions, numbers;
-  auto operator<=>(const Candidates&) const = default;
+  Integers degrees, dimensions, numbers;
+  std::strong_ordering operator<=>(const Candidates&) const = default;
 };
 
 // With the first output of the rule's source at `root`; further outputs lie at nodes of `others`. Outputs keep their

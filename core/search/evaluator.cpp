@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace unity {
+namespace {
+
+constexpr std::size_t kManyDevices = 48;  // lowering what all of these do takes long
+
+}  // namespace
 
 Bytes Score::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
@@ -102,10 +107,16 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   return evaluate(std::move(pcg), std::move(mappings), lower);
 }
 
-Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower) {
+Result<Candidate> Evaluator::evaluate_part(Pcg pcg) {
+  LowerOptions lower = lower_;
+  bool many = cost_.topology().device_count() > kManyDevices;
+  return evaluate(std::move(pcg), lower, many && options_.blocks && lower.schedule == Schedule());
+}
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, bool few_must_tell) {
   if (!options_.mapping_dp) {
     std::vector<MachineMapping> natural = natural_mappings(pcg);
-    return evaluate(std::move(pcg), std::move(natural), lower);
+    return evaluate(std::move(pcg), std::move(natural), lower, few_must_tell);
   }
   if (stopping()) return evaluate(std::move(pcg), {}, lower);
   Result<MappingResult> mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
@@ -113,11 +124,11 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower) {
     record_.left_out(LeftOut::not_runnable);
     return mapping.error();
   }
-  return evaluate(std::move(pcg), std::move(mapping->mappings), lower);
+  return evaluate(std::move(pcg), std::move(mapping->mappings), lower, few_must_tell);
 }
 
-Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings,
-                                      const LowerOptions& lower_options) {
+Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,
+                                      bool few_must_tell) {
   if (stopping()) {
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
@@ -125,11 +136,17 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   LowerOptions options = lower_options;
   if (options_.blocks && options.schedule == Schedule())
     options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
+  auto not_told = [&] {
+    record_.left_out(LeftOut::not_told);
+    return fail("a few devices do not tell what all {} do", cost_.topology().device_count());
+  };
+  if (few_must_tell && options.blocks.all()) return not_told();
   auto lowered = [&] {
     return record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); });
   };
   Result<Program> program = lowered();
   if (!program.ok() && !options.blocks.all()) {
+    if (few_must_tell) return not_told();
     options.blocks = {};
     program = lowered();
   }

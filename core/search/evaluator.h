@@ -47,6 +47,9 @@ class Evaluator {
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings);  // with mappings given
   Result<Candidate> evaluate(Pcg pcg, const Schedule& schedule);              // another schedule than the search's
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule);
+  // Of a part of a graph, of which there are many candidates: on many devices, an error where a few do not tell what
+  // all do (device_blocks.h).
+  Result<Candidate> evaluate_part(Pcg pcg);
   const MappingSearch& mapping_search() const { return mapping_; }
 
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
@@ -62,8 +65,9 @@ class Evaluator {
   bool stopping() { return record_.stopping(); }
 
  private:
-  Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower);
-  Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower);
+  Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, bool few_must_tell = false);
+  Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower,
+                             bool few_must_tell = false);
 
   const CostModel& cost_;
   LowerOptions lower_;

@@ -8,6 +8,7 @@
 #include "core/search/data_parallel.h"
 #include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/through_layouts.h"
 
 namespace unity {
 namespace {
@@ -17,11 +18,6 @@ std::vector<NodeId> compute_nodes(const Pcg& pcg) {
   for (std::size_t i = 0; i < pcg.size(); ++i)
     if (pcg.nodes()[i].is_compute()) nodes.emplace_back(static_cast<std::int64_t>(i));
   return nodes;
-}
-
-ValueRef source_of(const Pcg& pcg, ValueRef v) {
-  while (pcg[v.node].is_parallelization()) v = pcg[v.node].inputs[0];
-  return v;
 }
 
 double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }

@@ -33,6 +33,8 @@ namespace {
 constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
 constexpr std::size_t kFrontKept = 6;          // partial plans per layout at a cut
 constexpr int kBudgetPerPart = 80;             // candidates per part and pair of layouts
+constexpr int kPatience = 12;                  // of these, without progress
+constexpr double kFarSlower = 1.25;            // than the best layout: others need not be looked at closely
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
@@ -76,9 +78,11 @@ class JointSearch {
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
   void improve_mappings(std::vector<Found>& found);
-  const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out);
+  const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out, Picoseconds limit);
   std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
-  std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts);
+  // `limit`: of the whole chain's time, 0 for none.
+  std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit = 0);
+  void count_alike();
   void whole_plans(const std::vector<Partial>& plans);
   void parts();
   void take(Result<Outcome> other);
@@ -97,6 +101,8 @@ class JointSearch {
   std::vector<Part> parts_;
   std::vector<Rule> rules_;
   std::map<Hash, std::vector<Entry>> memo_;
+  std::vector<std::size_t> kind_;    // by part: the first one that is alike
+  std::vector<std::int64_t> least_;  // by kind: the least time under any layouts so far
   std::set<Hash> assembled_;
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
@@ -115,7 +121,7 @@ Result<State> shard_dimension(const State& state, ValueRef value, std::size_t di
   std::vector<AxisClass> classes = axis_classes(state.pcg);
   std::optional<std::size_t> found = class_of_dimension(state.pcg, classes, value, static_cast<int>(dim));
   if (!found) return fail("dimension {} belongs to no axis class", dim);
-  return apply_move(state, {kind, static_cast<int>(*found), devices, degree});
+  return apply_move(state, {kind, static_cast<int>(*found), devices, degree}, classes, rule_library());
 }
 
 // Where level 2 starts: as the layouts suggest (their degrees applied to whole classes), and from scratch.
@@ -173,7 +179,8 @@ SubstitutionOptions JointSearch::level_2() const {
   return options;
 }
 
-const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out) {
+const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out,
+                                             Picoseconds limit) {
   static const std::vector<Entry> kNone;
   if (in_.evaluator.stopping()) return kNone;
   SearchRecorder& record = in_.evaluator.record();
@@ -190,6 +197,9 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   SubstitutionOptions options = level_2();
   options.budget = std::min<int>(kBudgetPerPart, budget_of_parts() - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
+  options.part = true;
+  options.patience = kPatience;
+  options.limit = limit;
   record.part_solved();
   SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
   for (Found& f : result.found)
@@ -220,16 +230,39 @@ std::vector<std::vector<Layout>> JointSearch::layouts_at_cuts() const {
   return all;
 }
 
+// Parts that are alike share their solutions, so that one that takes long does so many times.
+void JointSearch::count_alike() {
+  std::map<Hash, std::size_t> first;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    auto graph = part_graph(in_.model, parts_[p], {}, {});
+    kind_.push_back(graph.ok() ? first.try_emplace(canonical_hash(*graph), p).first->second : p);
+  }
+  least_.assign(parts_.size(), 0);
+}
+
 // Dynamic programming over the cuts, with these layouts at each.
-std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts) {
+std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit) {
   std::vector<std::pair<Layout, std::vector<Partial>>> ends;  // by layout at the current cut
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     std::vector<std::pair<Layout, std::vector<Partial>>> next;
     bool last = p + 1 == parts_.size();
+    std::int64_t before = std::numeric_limits<std::int64_t>::max(), others = 0, alike = 0, rest = 0;
+    for (const auto& [in, plans] : ends) before = std::min(before, plans[0].time);
+    if (p == 0) before = 0;
+    for (std::size_t q = p; q < parts_.size(); ++q) {
+      rest += least_[kind_[q]];
+      if (kind_[q] == kind_[p])
+        ++alike;
+      else
+        others += least_[kind_[q]];
+    }
+    if (limit > 0 && (ends.empty() && p > 0)) return {};
+    if (limit > 0 && before + rest > limit) return {};
+    Picoseconds of_part{limit > 0 ? std::max<std::int64_t>(1, (limit - before - others) / alike) : 0};
     for (const Layout& out : last ? std::vector<Layout>{{}} : layouts[p]) {
       std::vector<Partial> reached;
       auto extend = [&](const Partial& before, const Layout& in) {
-        for (const Entry& e : solve(p, in, out)) {
+        for (const Entry& e : solve(p, in, out, of_part)) {
           Partial plan = before;
           plan.time += e.time;
           plan.persistent += e.persistent;
@@ -245,6 +278,8 @@ std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& 
           for (const Partial& before : plans) extend(before, in);
       }
       keep_front(reached);
+      if (!reached.empty() && (least_[kind_[p]] == 0 || reached[0].time - before < least_[kind_[p]]))
+        least_[kind_[p]] = reached[0].time - before;
       if (!reached.empty()) next.emplace_back(out, std::move(reached));
       progress(fmt::format("part {} of {}, layout {}", p + 1, parts_.size(), to_string(out)),
                0.5 * static_cast<double>(in_.evaluator.scored()) / in_.options.budget);
@@ -398,6 +433,7 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
 // First one chain for each layout, alike at all cuts; of the fastest layouts then all pairs. Whole plans are scored as
 // soon as they promise something, so that there is one to return when the search is stopped.
 void JointSearch::parts() {
+  count_alike();
   std::vector<std::vector<Layout>> layouts = layouts_at_cuts();
   std::vector<Layout> groups;
   auto among = [](const std::vector<Layout>& list, const Layout& layout) {
@@ -417,7 +453,11 @@ void JointSearch::parts() {
   std::vector<Partial> uniform;
   std::int64_t promised = std::numeric_limits<std::int64_t>::max();
   for (const Layout& group : groups) {
-    std::vector<Partial> found = chain(only({group}));
+    std::int64_t limit = 0;
+    if (best_.ok())
+      limit = static_cast<std::int64_t>(
+          kFarSlower * static_cast<double>(std::max(promised, best_->candidate.score.iteration.count)));
+    std::vector<Partial> found = chain(only({group}), limit);
     if (!found.empty() && found[0].time < promised) {
       promised = found[0].time;
       whole_plans({found[0]});

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "core/machine/mapping_families.h"
+#include "core/ops/box_index.h"
+#include "core/search/through_layouts.h"
 
 namespace unity {
 namespace {
@@ -31,19 +33,12 @@ std::vector<MachineMapping> on_each_kind(const TaskGrid& grid, const Topology& t
   return found;
 }
 
-std::int64_t common_elements(const Box& a, const Box& b) {
-  std::int64_t elements = 1;
-  for (std::size_t i = 0; i < a.rank() && elements > 0; ++i)
-    elements *= std::max<std::int64_t>(
-        0, std::min(a.offset[i] + a.extent[i], b.offset[i] + b.extent[i]) - std::max(a.offset[i], b.offset[i]));
-  return elements;
-}
-
 }  // namespace
 
 Result<void> MappingProblem::build() {
   UNITY_TRY_VOID(build_items());
   build_edges();
+  overlaps_.resize(edges_.size());
   return {};
 }
 
@@ -164,6 +159,26 @@ void MappingProblem::build_edges() {
   }
 }
 
+const MappingProblem::Overlaps& MappingProblem::overlaps(const Edge& e) const {
+  std::optional<Overlaps>& known = overlaps_[static_cast<std::size_t>(&e - edges_.data())];
+  if (known) return *known;
+  const auto& used = items_[static_cast<std::size_t>(e.to)].inputs[static_cast<std::size_t>(e.input)];
+  BoxIndex held(items_[static_cast<std::size_t>(e.from)].outputs[static_cast<std::size_t>(e.output)]), wanted(used);
+  std::vector<std::vector<int>> holders(held.boxes().size());
+  for (std::size_t s = 0; s < held.numbers().size(); ++s)
+    holders[static_cast<std::size_t>(held.numbers()[s])].push_back(static_cast<int>(s));
+  known.emplace();
+  known->box_of = wanted.numbers();
+  for (const Box& box : wanted.boxes()) {
+    known->held.emplace_back();
+    for (int h : held.meeting(box)) {
+      std::int64_t common = common_elements(held.boxes()[static_cast<std::size_t>(h)], box);
+      for (int s : holders[static_cast<std::size_t>(h)]) known->held.back().emplace_back(s, common);
+    }
+  }
+  return *known;
+}
+
 // What must move, box by box: the slowest device's missing bytes over its route, and the all-reduce of summands.
 std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int to_choice) const {
   const Item& from = items_[static_cast<std::size_t>(e.from)];
@@ -189,6 +204,7 @@ std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int t
   }
   std::vector<int> held_on(topology_.device_count(), -1);  // by device: a task of the producer
   for (std::size_t s = 0; s < held.size(); ++s) held_on[held_at[s].index()] = static_cast<int>(s);
+  const Overlaps& common = overlaps(e);
   std::int64_t slowest = 0;
   for (std::size_t t = 0; t < used.size(); ++t) {
     auto same = [&](std::size_t s) {
@@ -200,10 +216,9 @@ std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int t
     std::int64_t local = 0;
     int nearest = -1;
     DeviceId source;
-    for (std::size_t s = 0; s < held.size(); ++s) {
+    for (auto [task, overlap] : common.held[static_cast<std::size_t>(common.box_of[t])]) {
+      auto s = static_cast<std::size_t>(task);
       if (!same(s)) continue;
-      std::int64_t overlap = common_elements(held[s], used[t]);
-      if (overlap == 0) continue;
       if (held_at[s] == used_at[t]) {
         local = std::max(local, overlap);
       } else if (int d = topology_.distance_level(held_at[s], used_at[t]); d > nearest) {
@@ -255,24 +270,12 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
       if (!grid.empty()) break;
       choices.push_back({result[item.node.index()].start, {}});
     }
-    // Users through any parallelization operators.
-    std::vector<std::pair<int, int>> users;
-    std::vector<NodeId> open = {id};
-    while (!open.empty()) {
-      NodeId at = open.back();
-      open.pop_back();
-      for (const Pcg::Use& u : uses[at.index()]) {
-        if (pcg_[u.user].is_parallelization())
-          open.push_back(u.user);
-        else
-          users.emplace_back(item_of_[u.user.index()], u.operand);
-      }
-    }
+    std::vector<std::pair<int, std::size_t>> users;
+    for (auto [user, operand] : readers(pcg_, uses, id)) users.emplace_back(item_of_[user.index()], operand);
     std::int64_t best = -1, most = 0;  // elements that need not move
     int best_spread = -1;              // devices from copy to copy
     for (auto [user, operand] : users)
-      for (const Box& box : items_[static_cast<std::size_t>(user)].inputs[static_cast<std::size_t>(operand)])
-        most += box.elements();
+      for (const Box& box : items_[static_cast<std::size_t>(user)].inputs[operand]) most += box.elements();
     std::vector<std::vector<int>> coordinates;
     std::vector<Box> boxes;
     for (int t = 0; t < task_count(grid); ++t) {
@@ -289,8 +292,7 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
         const Item& item = items_[static_cast<std::size_t>(user)];
         const auto& devices = item.devices[static_cast<std::size_t>(chosen[static_cast<std::size_t>(user)])];
         for (std::size_t t = 0; t < devices.size(); ++t)
-          if (const Box* box = stored[devices[t].index()])
-            local += common_elements(*box, item.inputs[static_cast<std::size_t>(operand)][t]);
+          if (const Box* box = stored[devices[t].index()]) local += common_elements(*box, item.inputs[operand][t]);
       }
       // Else equal, shards are near one another and copies far apart: gathers cross fewer links than sums of gradients.
       int spread = grid.empty() || grid.back().kind != GridDim::Kind::copies ? 0 : choice.strides.back();

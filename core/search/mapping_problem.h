@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -54,7 +55,8 @@ class MappingProblem {
   const std::vector<int>& edges_of(int item) const { return edges_of_[static_cast<std::size_t>(item)]; }
   const Topology& topology() const { return topology_; }
 
-  // Picoseconds of what moves over an edge, forth and back, alone on the machine. Thread-safe.
+  // Picoseconds of what moves over an edge, forth and back, alone on the machine. Problems may share their cache
+  // between threads; each is of one thread.
   std::int64_t edge_cost(const Edge& e, int from_choice, int to_choice) const;
 
   // By node, with these choices by item; stored leaves go where their users are.
@@ -63,6 +65,12 @@ class MappingProblem {
  private:
   Result<void> build_items();
   void build_edges();
+  // Who holds what of what an edge's consumer wants, wherever both are mapped.
+  struct Overlaps {
+    std::vector<int> box_of;                                      // by task of the consumer: which box it wants
+    std::vector<std::vector<std::pair<int, std::int64_t>>> held;  // by box: tasks of the producer, common elements
+  };
+  const Overlaps& overlaps(const Edge& e) const;
   std::int64_t movement_time(const Edge& e, int from_choice, int to_choice) const;
   void place_leaves(const std::vector<int>& chosen, std::vector<MachineMapping>& result) const;
 
@@ -73,7 +81,8 @@ class MappingProblem {
   std::vector<Item> items_;
   std::vector<int> item_of_;  // by node
   std::vector<Edge> edges_;
-  std::vector<std::vector<int>> edges_of_;  // by item
+  std::vector<std::vector<int>> edges_of_;                 // by item
+  mutable std::vector<std::optional<Overlaps>> overlaps_;  // by edge, once asked for
 };
 
 }  // namespace unity

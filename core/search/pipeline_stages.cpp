@@ -7,34 +7,12 @@
 
 #include "core/rewrite/axis_classes.h"
 #include "core/search/mapping_search.h"
+#include "core/search/through_layouts.h"
 
 namespace unity {
 namespace {
 
 NodeId id_of(std::size_t i) { return NodeId(static_cast<std::int64_t>(i)); }
-
-ValueRef source_of(const Pcg& pcg, ValueRef v) {
-  while (pcg[v.node].is_parallelization()) v = pcg[v.node].inputs[0];
-  return v;
-}
-
-// Those of the graph's operators that read a stored leaf, through parallelization operators, with the operand's number.
-std::vector<std::pair<NodeId, std::size_t>> readers(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses,
-                                                    NodeId leaf) {
-  std::vector<std::pair<NodeId, std::size_t>> found;
-  std::vector<NodeId> open = {leaf};
-  while (!open.empty()) {
-    NodeId at = open.back();
-    open.pop_back();
-    for (const Pcg::Use& u : uses[at.index()]) {
-      if (pcg[u.user].is_parallelization())
-        open.push_back(u.user);
-      else
-        found.emplace_back(u.user, static_cast<std::size_t>(u.operand));
-    }
-  }
-  return found;
-}
 
 // Where a stored leaf goes: of the orders of its grid's dimensions, the one with most elements where they are read.
 MachineMapping map_leaf(const Pcg& pcg, NodeId leaf, const TaskGrid& grid, int start,

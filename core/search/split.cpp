@@ -25,11 +25,11 @@ std::string to_string(const Layout& layout) {
 std::vector<Layout> boundary_layouts(const Shape& shape, int devices) {
   std::set<Layout> layouts;
   std::size_t rank = shape.dims.size();
-  layouts.insert({std::vector<std::int64_t>(rank, 1), 1});
+  layouts.insert({Integers(rank, 1), 1});
   for (int d0 = 1; d0 <= devices; ++d0) {
     if (devices % d0 != 0 || (rank > 0 && shape.dims[0] % d0 != 0)) continue;
     int rest = devices / d0;
-    Layout layout{std::vector<std::int64_t>(rank, 1), 1};
+    Layout layout{Integers(rank, 1), 1};
     if (rank > 0) layout.degrees[0] = d0;
     Layout copied = layout;
     copied.copies = rest;

@@ -4,6 +4,7 @@
 // are independent.
 #pragma once
 
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,10 @@ namespace unity {
 // The layout of a value at a cut: a degree for each dimension, and copies. (The paper allows copies = 1 only; with
 // copies, Megatron's replicated residual stream is in the space.)
 struct Layout {
-  std::vector<std::int64_t> degrees;
+  Integers degrees;
   int copies = 1;
   bool operator==(const Layout&) const = default;
-  auto operator<=>(const Layout&) const = default;
+  std::strong_ordering operator<=>(const Layout&) const = default;
   int tasks() const;
 };
 // Whether two layouts, possibly of tensors of different rank, use the devices alike: the same degree of dimension 0,

@@ -23,6 +23,8 @@ constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
 constexpr int kMany = 48;          // devices: on more, a simulation takes long
 constexpr std::size_t kMovesAtOnce = 8;
+constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kMostTasksOfOne = 0.5e6;
 
 // One of the kind.
 Resources example(const Submesh& submesh) {
@@ -55,6 +57,7 @@ class StageSearch {
         plans_(input.model, input),
         meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
     if (input.devices <= kMany) return;
+    tasks_left_ = kMostTasks;
     options_.layers.resize(1);
     options_.plans /= 3;
     options_.improvements /= 8;
@@ -89,6 +92,7 @@ class StageSearch {
   std::vector<int> micro_batches_;
   std::vector<std::size_t> layer_ends_;  // by layer: one past its last operator
   std::set<StagedPlan> simulated_;
+  double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
   std::set<Scored> open_;  // of several stages, whose neighbours are not known
@@ -268,10 +272,27 @@ std::vector<StagedPlan> StageSearch::even_plans() {
   return plans;
 }
 
-// Scores those that are new.
+// Of the forward pass, and about twice as many of the backward pass.
+double tasks_of(const StagedPlan& plan) {
+  double tasks = 0;
+  for (std::size_t s = 0; s < plan.ends.size(); ++s)
+    tasks += static_cast<double>(plan.ends[s] - (s == 0 ? 0 : plan.ends[s - 1])) * plan.devices[s].count;
+  return 3 * tasks * plan.micro_batches;
+}
+
+// Scores those that are new, the first of them whatever it takes.
 void StageSearch::simulate(std::vector<StagedPlan> plans) {
   std::erase_if(plans, [&](const StagedPlan& p) {
-    return (options_.several && p.ends.size() == 1) || !simulated_.insert(p).second;
+    if ((options_.several && p.ends.size() == 1) || simulated_.contains(p)) return true;
+    double tasks = tasks_of(p);
+    bool bounded = tasks_left_ < std::numeric_limits<double>::infinity() && !simulated_.empty();
+    if (bounded && tasks > std::min(tasks_left_, kMostTasksOfOne)) {
+      in_.evaluator.record().left_out(LeftOut::over_budget);
+      return true;
+    }
+    tasks_left_ -= tasks;
+    simulated_.insert(p);
+    return false;
   });
   std::vector<Result<Outcome>> outcomes(plans.size(), fail("the search was stopped"));
   parallel_for(plans.size(), in_.options.jobs,
@@ -392,11 +413,12 @@ void StageSearch::improve() {
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
-  if (options_.even) simulate(even_plans());
+  std::vector<StagedPlan> even = options_.even ? even_plans() : std::vector<StagedPlan>();
   for (int layers : options_.layers) {
     cluster(layers);
     simulate(best_proposals());
   }
+  simulate(std::move(even));
   if (best_.ok()) {
     StagedPlan stored = std::get<2>(best_plan_);
     stored.stored_parts = true;

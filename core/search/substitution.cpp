@@ -1,9 +1,11 @@
 #include "core/search/substitution.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
+#include <type_traits>
 
 #include "core/base/parallel.h"
 #include "core/rewrite/apply.h"
@@ -25,6 +27,9 @@ struct Open {
   bool operator<(const Open& other) const { return cost != other.cost ? cost < other.cost : hash < other.hash; }
 };
 
+constexpr double kGain = 0.002;             // of the best time: less is no progress
+constexpr int kFewCandidates = 8;           // after which a state slower than the limit is given up
+constexpr std::size_t kScoredAtOnce = 8;    // where patience may end the search in between
 constexpr std::size_t kRewritingsKept = 8;  // of one state: those with the least work
 
 // A state that a move leads to, or why there is none.
@@ -34,7 +39,7 @@ struct Reached {
 };
 
 Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match) {
-  State next = state;
+  State next{{}, state.moves, state.steps};
   next.pcg = normalize(UNITY_TRY(apply(state.pcg, rule, match, {})));
   next.steps.push_back({rule.name, state.pcg[match.root()].name, 0, 0});
   next.moves.push_back(move);
@@ -85,6 +90,16 @@ std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& o
   return reached;
 }
 
+// Whether sharding a class has to give one of its operators more tasks than there are devices.
+bool has_no_room(const Pcg& pcg, const std::vector<AxisClass>& classes, const Move& move, int devices) {
+  if (move.kind != Move::Kind::shard_class) return false;
+  const std::vector<AxisClassMember>& members = classes[static_cast<std::size_t>(move.index)].members;
+  return std::any_of(members.begin(), members.end(), [&](const AxisClassMember& m) {
+    Sharding s = node_sharding(pcg, m.node);
+    return s.copies % move.degree != 0 && s.tasks() * move.degree > devices;
+  });
+}
+
 void keep_pareto(std::vector<Found>& found, std::size_t keep) {
   keep_pareto_front(
       found, keep, [](const Found& f) { return f.candidate.score.iteration.count; },
@@ -95,8 +110,12 @@ void keep_pareto(std::vector<Found>& found, std::size_t keep) {
 
 std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<int>& degrees,
                                const std::vector<std::string>& parallelism, bool one_by_one) {
+  return layout_moves(pcg, axis_classes(pcg), degrees, parallelism, one_by_one);
+}
+
+std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<AxisClass>& classes, const std::vector<int>& degrees,
+                               const std::vector<std::string>& parallelism, bool one_by_one) {
   std::vector<Move> moves;
-  std::vector<AxisClass> classes = axis_classes(pcg);
   for (std::size_t c = 0; c < classes.size(); ++c) {
     if (!parallelism.empty() && !is_allowed(kinds_of_class(pcg, classes, c), parallelism)) continue;
     for (int d : degrees) moves.push_back({Move::Kind::shard_class, static_cast<int>(c), 0, d});
@@ -117,14 +136,20 @@ std::vector<int> degrees_of_devices(int n) {
 }
 
 Result<State> apply_move(const State& state, const Move& move, const std::vector<Rule>& rules) {
-  State next = state;
+  bool of_class = move.kind == Move::Kind::shard_class || move.kind == Move::Kind::shard_unevenly ||
+                  move.kind == Move::Kind::fill_class;
+  return apply_move(state, move, of_class ? axis_classes(state.pcg) : std::vector<AxisClass>(), rules);
+}
+
+Result<State> apply_move(const State& state, const Move& move, const std::vector<AxisClass>& classes,
+                         const std::vector<Rule>& rules) {
+  State next{{}, state.moves, state.steps};
   switch (move.kind) {
     case Move::Kind::shard_class:
     case Move::Kind::shard_unevenly:
     case Move::Kind::fill_class: {
-      std::vector<AxisClass> classes = axis_classes(state.pcg);
       if (move.index >= static_cast<int>(classes.size())) return fail("there is no axis class {}", move.index);
-      AxisClass& members = classes[static_cast<std::size_t>(move.index)];
+      AxisClass members = classes[static_cast<std::size_t>(move.index)];
       if (move.kind == Move::Kind::fill_class) {
         // An operator that is computed as often redundantly has room, too.
         std::erase_if(members.members, [&](const AxisClassMember& m) {
@@ -176,131 +201,206 @@ int most_tasks(const Pcg& pcg) {
   return most;
 }
 
-SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,
-                              const SubstitutionOptions& options) {
-  SubstitutionResult result;
-  SearchRecorder& record = evaluator.record();
-  std::set<Open> open;
-  std::set<Hash> seen;
-  std::int64_t best = std::numeric_limits<std::int64_t>::max(), best_path = 0;
-  double alpha = options.alpha;
-  int scored = 0, rewritten = 0;
-  // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that
-  // order: the same with any number of threads.
-  auto consider = [&](std::vector<Reached> states) {
-    std::vector<State> fresh;
-    std::vector<Hash> hashes;
-    for (Reached& reached : states) {
-      if (!reached.state) {
-        record.left_out(reached.why_not);
-        continue;
-      }
-      if (scored + static_cast<int>(fresh.size()) >= options.budget) {
-        record.left_out(LeftOut::over_budget);
-        continue;
-      }
-      Hash hash = record.timed(SearchLevel::substitution, [&] { return canonical_hash(reached.state->pcg); });
-      if (!seen.insert(hash).second) {
-        record.left_out(LeftOut::duplicate);
-        continue;
-      }
-      hashes.push_back(hash);
-      fresh.push_back(std::move(*reached.state));
+namespace {
+
+class BestFirst {
+ public:
+  BestFirst(Evaluator& evaluator, const SubstitutionOptions& options)
+      : evaluator_(evaluator), record_(evaluator.record()), options_(options), alpha_(options.alpha) {}
+
+  SubstitutionResult run(const std::vector<State>& start);
+
+ private:
+  void consider(std::vector<Reached> states);
+  void score(std::vector<State> states, const std::vector<Hash>& hashes);
+  void expand(const State& from);
+  bool finished();
+  bool is_expanded(std::int64_t cost) const { return static_cast<double>(cost) <= alpha_ * static_cast<double>(best_); }
+  void keep_fastest();
+
+  Evaluator& evaluator_;
+  SearchRecorder& record_;
+  const SubstitutionOptions& options_;
+  SubstitutionResult result_;
+  std::set<Open> open_;
+  std::set<Hash> seen_;
+  std::int64_t best_ = std::numeric_limits<std::int64_t>::max(), best_path_ = 0;
+  std::int64_t gained_ = best_;  // the best time when last there was progress,
+  int gained_at_ = 0;            // scored by then
+  double alpha_;
+  int scored_ = 0, rewritten_ = 0;
+};
+
+// Scores what is new among the states, in their order as far as the budget goes, and merges the results in that order:
+// the same with any number of threads.
+void BestFirst::consider(std::vector<Reached> states) {
+  std::vector<State> fresh;
+  std::vector<Hash> hashes;
+  for (Reached& reached : states) {
+    if (!reached.state) {
+      record_.left_out(reached.why_not);
+      continue;
     }
-    std::int64_t number = evaluator.scored();
-    std::vector<std::optional<Candidate>> candidates(fresh.size());
-    std::vector<std::int64_t> paths(fresh.size());
-    std::vector<char> too_long(fresh.size());
-    parallel_for(fresh.size(), options.jobs, [&](std::size_t i) {
-      paths[i] =
-          record.timed(SearchLevel::substitution, [&] { return path_time(fresh[i].pcg, evaluator.cost()); }).count;
-      // Where times are measured, paths may take less than guessed, that of the best graph, too.
-      too_long[i] = !options.thorough && best_path > 0 &&
-                    static_cast<double>(paths[i]) > alpha * static_cast<double>(std::max(best, best_path));
-      if (too_long[i]) return;
-      auto candidate = options.one_device ? evaluator.evaluate(fresh[i].pcg, natural_mappings(fresh[i].pcg))
-                                          : evaluator.evaluate(fresh[i].pcg);
-      if (!candidate.ok()) return;
-      candidate->pcg = Pcg();  // the state holds it
-      candidates[i] = std::move(*candidate);
-    });
-    for (std::size_t i = 0; i < fresh.size(); ++i) {
-      if (too_long[i]) {
-        record.left_out(LeftOut::long_path);
-        continue;
-      }
-      ++scored;
-      if (!candidates[i]) continue;
-      std::int64_t cost = candidates[i]->score.iteration.count;
-      if (options.whole) evaluator.found(candidates[i]->score, ++number);
-      Found found{std::move(fresh[i]), std::move(*candidates[i])};
-      result.found.push_back(found);
-      if (options.thorough || static_cast<double>(cost) <= alpha * static_cast<double>(best))
-        open.insert({cost, hashes[i], std::move(found)});
-      else
-        record.left_out(LeftOut::above_alpha);
-      if (cost < best) best = cost, best_path = paths[i];
+    if (scored_ + static_cast<int>(fresh.size()) >= options_.budget) {
+      record_.left_out(LeftOut::over_budget);
+      continue;
     }
-    if (!options.thorough && result.found.size() > 64 * options.keep) keep_pareto(result.found, 16 * options.keep);
-  };
-  auto is_expanded = [&](std::int64_t cost) { return static_cast<double>(cost) <= alpha * static_cast<double>(best); };
-  std::vector<Reached> given;
-  for (const State& state : start) given.push_back({state});
-  consider(std::move(given));
-  result.stopped_because =
-      options.thorough ? "exhausted: no open candidate" : "exhausted: no open candidate within alpha of the best";
-  while (!open.empty() && (options.thorough || is_expanded(open.begin()->cost)) && !evaluator.stopping()) {
-    Open next = std::move(open.extract(open.begin()).value());
-    if (!is_expanded(next.cost)) alpha = static_cast<double>(next.cost) / static_cast<double>(best);
-    std::vector<int> degrees = degrees_of_devices(options.devices);
-    std::vector<Move> moves = record.timed(SearchLevel::substitution, [&] {
-      return layout_moves(next.found.state.pcg, degrees, options.parallelism, options.thorough);
-    });
-    if (!options.parallelism.empty())
-      record.left_out(LeftOut::not_allowed,
-                      static_cast<std::int64_t>(
-                          layout_moves(next.found.state.pcg, degrees, {}, options.thorough).size() - moves.size()));
-    std::vector<Reached> states(moves.size());
-    parallel_for(moves.size(), options.jobs, [&](std::size_t i) {
-      auto timer = record.time(SearchLevel::substitution);
-      if (evaluator.stopping()) {
-        states[i].why_not = LeftOut::interrupted;
-        return;
-      }
-      auto moved = apply_move(next.found.state, moves[i]);
-      if (!moved.ok()) return;
-      if (most_tasks(moved->pcg) > options.devices)
-        states[i].why_not = LeftOut::too_many_tasks;
-      else
-        states[i].state = std::move(*moved);
-    });
-    consider(std::move(states));
-    if (rewritten < options.budget / options.rewriting_share) {
-      int before = scored;
-      consider(rewritings(next.found.state, options, evaluator));
-      rewritten += scored - before;
+    Hash hash = record_.timed(SearchLevel::substitution, [&] { return canonical_hash(reached.state->pcg); });
+    if (!seen_.insert(hash).second) {
+      record_.left_out(LeftOut::duplicate);
+      continue;
     }
-    if (scored >= options.budget) {
-      result.stopped_because = fmt::format("budget of {} candidates", options.budget);
+    hashes.push_back(hash);
+    fresh.push_back(std::move(*reached.state));
+  }
+  std::size_t at_once = options_.patience > 0 ? kScoredAtOnce : std::max<std::size_t>(1, fresh.size());
+  for (std::size_t begin = 0; begin < fresh.size(); begin += at_once) {
+    std::size_t end = std::min(fresh.size(), begin + at_once);
+    if (begin > 0 && finished()) {
+      record_.left_out(LeftOut::given_up, static_cast<std::int64_t>(fresh.size() - begin));
       break;
     }
+    auto at = [begin, end](auto& list) {
+      using List = std::remove_reference_t<decltype(list)>;
+      auto first = list.begin() + static_cast<std::ptrdiff_t>(begin);
+      return List(std::make_move_iterator(first),
+                  std::make_move_iterator(first + static_cast<std::ptrdiff_t>(end - begin)));
+    };
+    score(at(fresh), at(hashes));
   }
-  record.left_out(LeftOut::above_alpha,
-                  std::count_if(open.begin(), open.end(), [&](const Open& o) { return !is_expanded(o.cost); }));
+  if (!options_.thorough && result_.found.size() > 64 * options_.keep) keep_pareto(result_.found, 16 * options_.keep);
+}
+
+void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes) {
+  std::int64_t number = evaluator_.scored();
+  std::vector<std::optional<Candidate>> candidates(states.size());
+  std::vector<std::int64_t> paths(states.size());
+  std::vector<char> too_long(states.size());
+  parallel_for(states.size(), options_.jobs, [&](std::size_t i) {
+    paths[i] =
+        record_.timed(SearchLevel::substitution, [&] { return path_time(states[i].pcg, evaluator_.cost()); }).count;
+    // Where times are measured, paths may take less than guessed, that of the best graph, too.
+    too_long[i] = !options_.thorough && best_path_ > 0 &&
+                  static_cast<double>(paths[i]) > alpha_ * static_cast<double>(std::max(best_, best_path_));
+    if (too_long[i]) return;
+    auto candidate = options_.one_device ? evaluator_.evaluate(states[i].pcg, natural_mappings(states[i].pcg))
+                     : options_.part     ? evaluator_.evaluate_part(states[i].pcg)
+                                         : evaluator_.evaluate(states[i].pcg);
+    if (!candidate.ok()) return;
+    candidate->pcg = Pcg();  // the state holds it
+    candidates[i] = std::move(*candidate);
+  });
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (too_long[i]) {
+      record_.left_out(LeftOut::long_path);
+      continue;
+    }
+    ++scored_;
+    if (!candidates[i]) continue;
+    std::int64_t cost = candidates[i]->score.iteration.count;
+    if (options_.whole) evaluator_.found(candidates[i]->score, ++number);
+    Found found{std::move(states[i]), std::move(*candidates[i])};
+    result_.found.push_back(found);
+    if (options_.thorough || is_expanded(cost))
+      open_.insert({cost, hashes[i], std::move(found)});
+    else
+      record_.left_out(LeftOut::above_alpha);
+    if (cost < best_) best_ = cost, best_path_ = paths[i];
+    if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_)) gained_ = best_, gained_at_ = scored_;
+  }
+}
+
+// Whether nothing more is to be expected, or worth it.
+bool BestFirst::finished() {
+  if (options_.patience == 0) return false;
+  if (options_.limit.count > 0 && scored_ >= kFewCandidates && best_ > options_.limit.count)
+    result_.stopped_because = "given up: too slow to be of use";
+  else if (scored_ - gained_at_ >= options_.patience)
+    result_.stopped_because = fmt::format("no progress in {} candidates", scored_ - gained_at_);
+  else
+    return false;
+  return true;
+}
+
+void BestFirst::expand(const State& from) {
+  std::vector<int> degrees = degrees_of_devices(options_.devices);
+  std::vector<AxisClass> classes;
+  std::vector<Move> moves = record_.timed(SearchLevel::substitution, [&] {
+    classes = axis_classes(from.pcg);
+    return layout_moves(from.pcg, classes, degrees, options_.parallelism, options_.thorough);
+  });
+  if (!options_.parallelism.empty())
+    record_.left_out(LeftOut::not_allowed,
+                     static_cast<std::int64_t>(layout_moves(from.pcg, classes, degrees, {}, options_.thorough).size() -
+                                               moves.size()));
+  std::vector<Reached> states(moves.size());
+  parallel_for(moves.size(), options_.jobs, [&](std::size_t i) {
+    auto timer = record_.time(SearchLevel::substitution);
+    if (evaluator_.stopping()) {
+      states[i].why_not = LeftOut::interrupted;
+      return;
+    }
+    if (has_no_room(from.pcg, classes, moves[i], options_.devices)) {
+      states[i].why_not = LeftOut::too_many_tasks;
+      return;
+    }
+    auto moved = apply_move(from, moves[i], classes, rule_library());
+    if (!moved.ok()) return;
+    if (most_tasks(moved->pcg) > options_.devices)
+      states[i].why_not = LeftOut::too_many_tasks;
+    else
+      states[i].state = std::move(*moved);
+  });
+  consider(std::move(states));
+  if (rewritten_ >= options_.budget / options_.rewriting_share || finished()) return;
+  int before = scored_;
+  consider(rewritings(from, options_, evaluator_));
+  rewritten_ += scored_ - before;
+}
+
+void BestFirst::keep_fastest() {
   std::vector<Found> fastest;
-  if (options.thorough) {
-    std::stable_sort(result.found.begin(), result.found.end(), [](const Found& a, const Found& b) {
+  if (options_.thorough) {
+    std::stable_sort(result_.found.begin(), result_.found.end(), [](const Found& a, const Found& b) {
       return a.candidate.score.iteration < b.candidate.score.iteration;
     });
     // Mappings that are found later may make any degree of parallelism the best one.
     std::map<int, std::size_t> kept;
-    for (const Found& f : result.found)
-      if (kept[most_tasks(f.state.pcg)]++ < options.keep) fastest.push_back(f);
+    for (const Found& f : result_.found)
+      if (kept[most_tasks(f.state.pcg)]++ < options_.keep) fastest.push_back(f);
   }
-  keep_pareto(result.found, options.keep);
-  result.found.insert(result.found.begin(), fastest.begin(), fastest.end());
-  for (Found& f : result.found) f.candidate.pcg = f.state.pcg;
-  return result;
+  keep_pareto(result_.found, options_.keep);
+  result_.found.insert(result_.found.begin(), fastest.begin(), fastest.end());
+  for (Found& f : result_.found) f.candidate.pcg = f.state.pcg;
+}
+
+SubstitutionResult BestFirst::run(const std::vector<State>& start) {
+  result_.stopped_because =
+      options_.thorough ? "exhausted: no open candidate" : "exhausted: no open candidate within alpha of the best";
+  std::vector<Reached> given;
+  for (const State& state : start) given.push_back({state});
+  consider(std::move(given));
+  while (!open_.empty() && (options_.thorough || is_expanded(open_.begin()->cost)) && !evaluator_.stopping() &&
+         !finished()) {
+    Open next = std::move(open_.extract(open_.begin()).value());
+    if (!is_expanded(next.cost)) alpha_ = static_cast<double>(next.cost) / static_cast<double>(best_);
+    expand(next.found.state);
+    if (scored_ >= options_.budget) {
+      result_.stopped_because = fmt::format("budget of {} candidates", options_.budget);
+      break;
+    }
+  }
+  record_.left_out(LeftOut::above_alpha,
+                   std::count_if(open_.begin(), open_.end(), [&](const Open& o) { return !is_expanded(o.cost); }));
+  keep_fastest();
+  return std::move(result_);
+}
+
+}  // namespace
+
+SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,
+                              const SubstitutionOptions& options) {
+  return BestFirst(evaluator, options).run(start);
 }
 
 }  // namespace unity

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/plan/plan.h"
+#include "core/rewrite/axis_classes.h"
 #include "core/rewrite/library.h"
 #include "core/search/evaluator.h"
 
@@ -52,11 +53,14 @@ struct SubstitutionOptions {
   double alpha = 1.05;
   int budget = 100;                          // candidates scored by this call
   int jobs = 0;                              // threads; 0: one for each core
+  int patience = 0;                          // scored without a gain (kGain), after which it ends; 0: the budget
+  Picoseconds limit{};                       // what is not faster is of no use: a few candidates show it; 0: none
   int devices = 1;                           // degrees are divisors of this
   std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
   int rewriting_share = 4;                   // of the budget, one in so many may go to rewritings
   bool one_device = false;                   // every operator on device 0, whatever the others could do
+  bool part = false;                         // candidates are those of a part (Evaluator::evaluate_part)
   bool whole = false;                        // candidates are complete plans, for the log's best so far
   std::size_t keep = 4;                      // results
   // For small graphs: operators are sharded one by one, too, and when no state within alpha is left, alpha grows until
@@ -80,11 +84,16 @@ std::vector<int> degrees_of_devices(int n);
 // operator.
 std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<int>& degrees,
                                const std::vector<std::string>& parallelism, bool one_by_one);
+std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<AxisClass>& classes, const std::vector<int>& degrees,
+                               const std::vector<std::string>& parallelism, bool one_by_one);
 
 // The largest number of tasks of an operator: how many devices the graph needs.
 int most_tasks(const Pcg& pcg);
 
 // Applies a move, whose rule is one of `rules`; error when it does not apply.
 Result<State> apply_move(const State& state, const Move& move, const std::vector<Rule>& rules = rule_library());
+// The same, with the graph's axis classes at hand.
+Result<State> apply_move(const State& state, const Move& move, const std::vector<AxisClass>& classes,
+                         const std::vector<Rule>& rules);
 
 }  // namespace unity

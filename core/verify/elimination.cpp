@@ -10,14 +10,14 @@ using Kind = Constraint::Kind;
 
 constexpr std::int64_t kLargest = 1 << 20;  // exponent
 
-std::int64_t at(const std::vector<std::int64_t>& exponents, std::size_t symbol) {
+std::int64_t at(const Integers& exponents, std::size_t symbol) {
   return symbol < exponents.size() ? exponents[symbol] : 0;
 }
 
 // product^f / other^g, without common factors of exponents; nullopt where one is too large.
-std::optional<std::vector<std::int64_t>> quotient(const std::vector<std::int64_t>& product, std::int64_t f,
-                                                  const std::vector<std::int64_t>& other, std::int64_t g) {
-  std::vector<std::int64_t> result(std::max(product.size(), other.size()));
+std::optional<Integers> quotient(const Integers& product, std::int64_t f,
+                                                  const Integers& other, std::int64_t g) {
+  Integers result(std::max(product.size(), other.size()));
   std::int64_t common = 0;
   for (std::size_t i = 0; i < result.size(); ++i) {
     result[i] = f * at(product, i) - g * at(other, i);
@@ -31,7 +31,7 @@ std::optional<std::vector<std::int64_t>> quotient(const std::vector<std::int64_t
 }
 
 // At least 1, and whole: every symbol is a whole number.
-bool is_whole(const std::vector<std::int64_t>& exponents) {
+bool is_whole(const Integers& exponents) {
   return std::all_of(exponents.begin(), exponents.end(), [](std::int64_t e) { return e >= 0; });
 }
 

@@ -20,7 +20,7 @@ class Elimination {
   bool shows(const Constraint& c);
 
  private:
-  using Exponents = std::vector<std::int64_t>;  // by symbol; those at the end may be left out
+  using Exponents = Integers;  // by symbol; those at the end may be left out
   struct Equation {
     std::size_t pivot;  // with a positive exponent here and none in the other equations
     Exponents ratio;

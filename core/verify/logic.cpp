@@ -144,7 +144,7 @@ class Question {
       theory_.add("rule", language_.rank(values_[v]) == static_cast<int>(instance_.variables[v].dims.size()));
     }
     for (std::size_t a = 0; a < attributes_.size(); ++a)
-      if (const auto* list = std::get_if<std::vector<std::int64_t>>(&instance_.attributes[a])) {
+      if (const auto* list = std::get_if<Integers>(&instance_.attributes[a])) {
         z3::expr_vector elements(context());
         for (std::size_t i = 0; i < list->size(); ++i)
           elements.push_back(language_.element(*attributes_[a], static_cast<int>(i)));

@@ -102,7 +102,7 @@ class Finder {
 
   static bool element_is(const Attributes& attributes, const AxisTable& table, std::size_t a, std::size_t index,
                          std::size_t o, std::size_t j) {
-    const auto* list = a < attributes.size() ? std::get_if<std::vector<std::int64_t>>(&attributes[a]) : nullptr;
+    const auto* list = a < attributes.size() ? std::get_if<Integers>(&attributes[a]) : nullptr;
     return list && index < list->size() && o < table.outputs.size() && j < table.outputs[o].dims.size() &&
            (*list)[index] == operand_shape(table, table.outputs[o]).dims[j];
   }
@@ -111,14 +111,14 @@ class Finder {
   // each result, for the dimension that the operator splits.
   bool is_element(std::size_t a, std::size_t index, std::size_t o, std::size_t j, bool by_output) const {
     if (!element_is(attributes_, table_, a, index, o, j)) return false;
-    const auto& list = std::get<std::vector<std::int64_t>>(attributes_[a]);
+    const auto& list = std::get<Integers>(attributes_[a]);
     if (by_output ? list.size() != table_.outputs.size() : list.size() != table_.outputs[o].dims.size()) return false;
     int checked = 0;
     for (const Example& e : op_.examples()) {
       Attributes attributes = complete_attributes(op_.name(), op_.attributes(), e.attributes).value();
       auto table = op_.axes(attributes, e.inputs);
       if (!table.ok()) continue;
-      const auto& elements = std::get<std::vector<std::int64_t>>(attributes[a]);
+      const auto& elements = std::get<Integers>(attributes[a]);
       for (std::size_t i = 0; i < elements.size(); ++i) {
         bool fits = false;
         if (!by_output) fits = element_is(attributes, *table, a, i, 0, i);

@@ -218,7 +218,7 @@ class Search {
       case Expression::Kind::variable:
         return attributes_[static_cast<std::size_t>(e.variable)];
       case Expression::Kind::list: {
-        std::vector<std::int64_t> list;
+        Integers list;
         for (const Expression& a : e.arguments) {
           auto value = value_of(a);
           if (!value || !std::holds_alternative<std::int64_t>(*value)) return std::nullopt;

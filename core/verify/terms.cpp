@@ -62,7 +62,7 @@ z3::expr Language::constant(const AttributeValue& value, AttributeKind kind) {
   if (const auto* text = std::get_if<std::string>(&value))
     return context_.constant(("\"" + *text + "\"").c_str(), text_);
   z3::expr_vector elements(context_);
-  for (std::int64_t e : std::get<std::vector<std::int64_t>>(value)) elements.push_back(context_.int_val(e));
+  for (std::int64_t e : std::get<Integers>(value)) elements.push_back(context_.int_val(e));
   return list(elements);
 }
 

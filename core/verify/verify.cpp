@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-const std::vector<std::int64_t> kChosenInGraphs = {0, 1, 2};  // values of parameters: dimensions, degrees
+const Integers kChosenInGraphs = {0, 1, 2};  // values of parameters: dimensions, degrees
 constexpr int kIdleDraws = 24;                                // without a new signature, after which sampling ends
 constexpr std::int64_t kMostPoints = 1 << 22;  // of loops, after which larger instances are not evaluated
 constexpr std::size_t kFewDims = 12;  // of all operands of a rule, of which each two are tried with one element
@@ -143,7 +143,7 @@ std::vector<std::pair<int, AttributeValue>> deciding_values(const Rule& rule) {
       }
       if (specs[i].kind == AttributeKind::integers && node.op->name() == "transpose")
         for (std::int64_t rank : {2, 3, 4}) {
-          std::vector<std::int64_t> order(static_cast<std::size_t>(rank));
+          Integers order(static_cast<std::size_t>(rank));
           std::iota(order.begin(), order.end(), 0);
           do values.emplace_back(e.variable, order);
           while (std::next_permutation(order.begin(), order.end()));

@@ -1,9 +1,12 @@
 // A few blocks of devices tell what all do.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/text.h"
 #include "core/models/models.h"
 #include "core/plan/device_blocks.h"
+#include "core/rewrite/match.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/evaluator.h"
@@ -15,12 +18,43 @@
 namespace unity::test {
 namespace {
 
+// Rules that make summands of values (Unity, Fig. 11b).
+const std::vector<int>& stacking_rules() {
+  static const std::vector<int> rules = [] {
+    std::vector<int> found;
+    for (std::size_t r = 0; r < rule_library().size(); ++r) {
+      const Rule& rule = rule_library()[r];
+      if (rule.algebraic() &&
+          std::any_of(rule.nodes.begin() + static_cast<std::ptrdiff_t>(rule.source_nodes), rule.nodes.end(),
+                      [](const PatternNode& n) { return n.op->name() == "stack_partials"; }))
+        found.push_back(static_cast<int>(r));
+    }
+    return found;
+  }();
+  return rules;
+}
+
+// One of their applications, if there is any.
+State stacked(const State& state, Dice& dice) {
+  std::vector<Move> moves;
+  MatchIndex index(state.pcg);
+  for (int r : stacking_rules()) {
+    auto matches = static_cast<int>(find_matches(index, rule_library()[static_cast<std::size_t>(r)]).size());
+    for (int m = 0; m < matches; ++m) moves.push_back({Move::Kind::rule, r, m, 0});
+  }
+  if (moves.empty()) return state;
+  auto next = apply_move(state, moves[dice.below(moves.size())]);
+  return next.ok() ? std::move(*next) : state;
+}
+
 // Shardings and copies by chance, until no operator can be cut any further.
 State sharded(const Pcg& model, int devices, Dice& dice) {
   State state{normalize(model), {}, {}};
   const int degrees[] = {devices, devices / 2, devices / 4, 2};
   if (auto split = shard_batch(state, degrees[dice.below(4)]); split.ok()) state = std::move(*split);
+  bool stacks = dice.below(2) == 0;
   for (int attempt = 0; attempt < 30; ++attempt) {
+    if (stacks && attempt % 10 == 0) state = stacked(state, dice);
     std::vector<Move> moves = layout_moves(state.pcg, degrees_of_devices(devices), {}, false);
     auto next = apply_move(state, moves[dice.below(moves.size())]);
     if (next.ok() && most_tasks(next->pcg) <= devices) state = std::move(*next);

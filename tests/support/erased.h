@@ -38,7 +38,7 @@ inline Result<Pcg> erased(const Pcg& pcg, bool trainable = false) {
     std::optional<ValueRef> loss;
     for (ValueRef y : outputs) {
       if (result.shape(y).dtype != DType::f32) continue;
-      std::vector<std::int64_t> dims;
+      Integers dims;
       for (std::size_t d = 0; d < result.shape(y).dims.size(); ++d) dims.push_back(static_cast<std::int64_t>(d));
       ValueRef term = UNITY_TRY(add("scale", {0.5}, {UNITY_TRY(add("mul", {}, {y, y}))}));
       if (!dims.empty()) term = UNITY_TRY(add("reduce_sum", {dims}, {term}));

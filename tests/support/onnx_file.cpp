@@ -68,7 +68,7 @@ struct SetAttribute {
   void operator()(std::int64_t v) const { a.set_type(onnx::AttributeProto::INT), a.set_i(v); }
   void operator()(double v) const { a.set_type(onnx::AttributeProto::FLOAT), a.set_f(static_cast<float>(v)); }
   void operator()(const std::string& v) const { a.set_type(onnx::AttributeProto::STRING), a.set_s(v); }
-  void operator()(const std::vector<std::int64_t>& v) const {
+  void operator()(const Integers& v) const {
     a.set_type(onnx::AttributeProto::INTS);
     for (std::int64_t x : v) a.add_ints(x);
   }
@@ -90,7 +90,7 @@ OnnxFile& OnnxFile::weight(const std::string& name, const Dims& dims, const std:
   return *this;
 }
 
-OnnxFile& OnnxFile::integers(const std::string& name, const Dims& dims, const std::vector<std::int64_t>& values) {
+OnnxFile& OnnxFile::integers(const std::string& name, const Dims& dims, const Integers& values) {
   auto* proto = model_->proto.mutable_graph()->add_initializer();
   proto->set_name(name);
   set_tensor(*proto, {dims, true, {}, values});

@@ -19,7 +19,7 @@ class OnnxFile {
   OnnxFile& input(const std::string& name, const Dims& dims, bool integral = false);
   OnnxFile& input_of_type(const std::string& name, const Dims& dims, int type);
   OnnxFile& weight(const std::string& name, const Dims& dims, const std::vector<float>& values);
-  OnnxFile& integers(const std::string& name, const Dims& dims, const std::vector<std::int64_t>& values);
+  OnnxFile& integers(const std::string& name, const Dims& dims, const Integers& values);
   OnnxFile& external(const std::string& name, const Dims& dims, const std::string& location, std::int64_t offset,
                      std::int64_t length);
   OnnxFile& node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,

@@ -62,7 +62,7 @@ TEST_CASE("tensors of every written type come back bit for bit, with their metad
   SafetensorsFile file(path);
   CHECK(file.metadata() == TensorMetadata{{"step", "12"}});
   REQUIRE(file.tensors().size() == 6);
-  CHECK(file.at("f").dims == std::vector<std::int64_t>{2, 3});
+  CHECK(file.at("f").dims == Integers{2, 3});
   CHECK(file.at("f").offset % 8 == 0);
   CHECK(file.floats(file.at("f")) == f);
   CHECK(file.reals(file.at("d")) == d);

@@ -44,7 +44,7 @@ TEST_CASE("results of an operator are all used or results of the graph") {
   Family family{"cuts",
                 {serial_leaf("x", {2}), serial_leaf("y", {2})},
                 {term_operator("concat", {std::int64_t{0}}, 2),
-                 term_operator("split", {std::int64_t{0}, std::vector<std::int64_t>{2, 2}})},
+                 term_operator("split", {std::int64_t{0}, Integers{2, 2}})},
                 2,
                 2};
   Enumeration e = enumerate(family);

@@ -19,7 +19,7 @@ struct Case {
 
 std::vector<Case> cases() {
   Dims wide = {96, 1536}, row = {1536}, image = {6, 128, 8, 24};
-  std::vector<std::int64_t> swap = {0, 2, 1, 3};
+  Integers swap = {0, 2, 1, 3};
   return {{"relu", {}, {wide}, {wide}},
           {"gelu_gradient", {}, {wide, wide}, {wide}},
           {"add", {}, {wide, row}, {wide}},
@@ -34,8 +34,8 @@ std::vector<Case> cases() {
           {"layer_norm_gradient", {1e-5}, {wide, row, wide}, {wide, row, row}},
           {"mean_squared_error", {}, {wide, wide}, {{}}},
           {"transpose", {swap}, {image}, {{6, 8, 128, 24}}},
-          {"reduce_sum", {std::vector<std::int64_t>{0}, std::int64_t{0}}, {wide}, {row}},
-          {"reduce_sum", {std::vector<std::int64_t>{1}, std::int64_t{0}}, {wide}, {{96}}}};
+          {"reduce_sum", {Integers{0}, std::int64_t{0}}, {wide}, {row}},
+          {"reduce_sum", {Integers{1}, std::int64_t{0}}, {wide}, {{96}}}};
 }
 
 std::vector<std::vector<float>> run(const Case& c, int threads) {

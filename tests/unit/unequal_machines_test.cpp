@@ -88,13 +88,13 @@ TEST_CASE("with unequal shares each device has one task of an operator and one c
   Pcg parallel = shard_batch({normalize(build_model(spec)), {}, {}}, 6).value().pcg;
   Topology topology = mixed("a100-sxm4-80gb", "v100-sxm2-16gb", 1);
   Program program = lower(parallel, share_out(parallel, {0, 0, 0, 0, 1, 1}), topology).value();
-  std::map<std::string, std::vector<std::int64_t>> rows;
+  std::map<std::string, Integers> rows;
   for (const Task& t : program.tasks)
     if (t.kind == TaskKind::compute && t.phase == Phase::forward)
       rows[program.ops[static_cast<std::size_t>(t.op)].name].push_back(
           program.buffer(program.operands_of(t)[0]).box.extent[0]);
   CHECK(rows.size() >= 3);
-  for (const auto& [name, extents] : rows) CHECK(extents == std::vector<std::int64_t>{40, 20});
+  for (const auto& [name, extents] : rows) CHECK(extents == Integers{40, 20});
   std::int64_t weights = 0;
   for (std::size_t b = 0; b < program.buffers.size(); ++b)
     if (program.buffers[b].category == BufferCategory::weight)

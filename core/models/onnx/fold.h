@@ -14,7 +14,7 @@ namespace unity {
 std::optional<std::vector<OnnxTensorRef>> fold(const OnnxNode& node, const std::vector<OnnxTensorRef>& inputs,
                                                std::int64_t opset);
 
-OnnxTensorRef integer_tensor(Dims dims, std::vector<std::int64_t> values);
+OnnxTensorRef integer_tensor(Dims dims, Integers values);
 OnnxTensorRef filled_tensor(Dims dims, float value);
 
 // numpy's broadcasting of two shapes; InputError when they don't fit.

@@ -6,7 +6,7 @@
 
 namespace unity {
 
-OnnxTensorRef integer_tensor(Dims dims, std::vector<std::int64_t> values) {
+OnnxTensorRef integer_tensor(Dims dims, Integers values) {
   return std::make_shared<const OnnxTensor>(OnnxTensor{std::move(dims), true, {}, std::move(values)});
 }
 

@@ -16,8 +16,8 @@ namespace unity {
 struct OnnxTensor {
   Dims dims;
   bool integral = false;
-  std::vector<float> reals;            // of a real tensor, row-major
-  std::vector<std::int64_t> integers;  // of an integer tensor
+  std::vector<float> reals;  // of a real tensor, row-major
+  Integers integers;         // of an integer tensor
   std::int64_t elements() const { return element_count(dims); }
   // Element i as a real number. A float becomes the double with the same shortest decimal form: 1e-5f is 1e-5.
   double number(std::int64_t i) const;
@@ -25,8 +25,8 @@ struct OnnxTensor {
 using OnnxTensorRef = std::shared_ptr<const OnnxTensor>;
 
 // Attributes that hold graphs, types or lists of texts are kept as std::monostate.
-using OnnxAttribute = std::variant<std::monostate, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                                   std::vector<double>, OnnxTensorRef>;
+using OnnxAttribute =
+    std::variant<std::monostate, std::int64_t, double, std::string, Integers, std::vector<double>, OnnxTensorRef>;
 
 struct OnnxNode {
   std::string name, op, domain;

@@ -46,7 +46,7 @@ OnnxAttribute read_attribute(const onnx::AttributeProto& a, const std::string& p
     case onnx::AttributeProto::STRING:
       return a.s();
     case onnx::AttributeProto::INTS:
-      return std::vector<std::int64_t>(a.ints().begin(), a.ints().end());
+      return Integers(a.ints().begin(), a.ints().end());
     case onnx::AttributeProto::FLOATS:
       return std::vector<double>(a.floats().begin(), a.floats().end());
     case onnx::AttributeProto::TENSOR:

@@ -13,7 +13,7 @@ ValueRef slice(OnnxContext& c, ValueRef x, const Dims& starts, const Dims& sizes
 }
 
 // Elements i[0], i[1], .. of a dimension; a slice where they follow each other.
-ValueRef take(OnnxContext& c, ValueRef x, std::size_t dim, const std::vector<std::int64_t>& indices) {
+ValueRef take(OnnxContext& c, ValueRef x, std::size_t dim, const Integers& indices) {
   bool run = true;
   for (std::size_t k = 1; k < indices.size(); ++k) run &= indices[k] == indices[k - 1] + 1;
   if (run) {
@@ -72,7 +72,7 @@ void onnx_Slice(OnnxContext& c) {
       first[d] = r.start, sizes[d] = r.count;
       continue;
     }
-    std::vector<std::int64_t> indices;
+    Integers indices;
     for (std::int64_t k = 0; k < r.count; ++k) indices.push_back(r.start + k * r.step);
     v = take(c, v, d, indices);
     sizes[d] = r.count;
@@ -112,7 +112,7 @@ void onnx_Gather(OnnxContext& c) {
   Dims x = c.dims(0);
   std::size_t dim = normal_axis(c.integer("axis", 0), x.size());
   if (OnnxTensorRef constant = c.constant(1)) {
-    std::vector<std::int64_t> indices = constant->integers;
+    Integers indices = constant->integers;
     for (std::int64_t& i : indices) {
       i += i < 0 ? x[dim] : 0;
       if (i < 0 || i >= x[dim]) c.wrong("found index {}, expected below {}", i, x[dim]);

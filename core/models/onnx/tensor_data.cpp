@@ -125,14 +125,14 @@ class Decoder {
       return x;
     }
   };
-  template <class Stored, class T, class F = Same>
-  void convert(const std::string& bytes, std::vector<T>& to, F f = {}) {
+  template <class Stored, class List, class F = Same>
+  void convert(const std::string& bytes, List& to, F f = {}) {
     require(static_cast<std::int64_t>(bytes.size() / sizeof(Stored)), bytes.size() % sizeof(Stored) == 0);
     to.resize(static_cast<std::size_t>(elements_));
     for (std::size_t i = 0; i < to.size(); ++i) {
       Stored value;
       std::memcpy(&value, bytes.data() + i * sizeof(Stored), sizeof(Stored));
-      to[i] = static_cast<T>(f(value));
+      to[i] = static_cast<typename List::value_type>(f(value));
     }
   }
 
