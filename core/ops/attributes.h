@@ -32,9 +32,7 @@ Hash hash_attributes(const Attributes& attributes);
 
 inline std::int64_t int_attribute(const Attributes& a, std::size_t i) { return std::get<std::int64_t>(a.at(i)); }
 inline double real_attribute(const Attributes& a, std::size_t i) { return std::get<double>(a.at(i)); }
-inline const Integers& ints_attribute(const Attributes& a, std::size_t i) {
-  return std::get<Integers>(a.at(i));
-}
+inline const Integers& ints_attribute(const Attributes& a, std::size_t i) { return std::get<Integers>(a.at(i)); }
 inline const std::string& text_attribute(const Attributes& a, std::size_t i) { return std::get<std::string>(a.at(i)); }
 
 // The given values followed by the defaults of the attributes that were left out. Error on wrong kinds or too many.

@@ -23,8 +23,8 @@ class Concat final : public Operator {
 // Where the pieces of a concatenated block lie. All sizes are in elements of the block at hand, which may hold fewer
 // groups than the whole tensor: for every outer index and group, the pieces stand one after the other.
 struct ConcatLayout {
-  std::int64_t outer = 1;             // product of the extents before dim, times the groups in the block
-  Integers lengths;  // of each piece in one group, times the extents after dim
+  std::int64_t outer = 1;  // product of the extents before dim, times the groups in the block
+  Integers lengths;        // of each piece in one group, times the extents after dim
 };
 ConcatLayout concat_layout(std::int64_t dim, std::int64_t groups, std::span<const Operand> pieces);
 

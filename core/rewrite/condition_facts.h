@@ -17,8 +17,8 @@ class ConditionFacts {
   explicit ConditionFacts(const Rule& rule);
 
   struct Known {
-    Integers sizes;  // by class of equal sizes; 0: not known yet
-    std::map<int, Dims> shapes;       // by group of variables that conditions liken to each other
+    Integers sizes;              // by class of equal sizes; 0: not known yet
+    std::map<int, Dims> shapes;  // by group of variables that conditions liken to each other
   };
   Known known() const { return {constants_, {}}; }
 

@@ -15,8 +15,7 @@ std::int64_t at(const Integers& exponents, std::size_t symbol) {
 }
 
 // product^f / other^g, without common factors of exponents; nullopt where one is too large.
-std::optional<Integers> quotient(const Integers& product, std::int64_t f,
-                                                  const Integers& other, std::int64_t g) {
+std::optional<Integers> quotient(const Integers& product, std::int64_t f, const Integers& other, std::int64_t g) {
   Integers result(std::max(product.size(), other.size()));
   std::int64_t common = 0;
   for (std::size_t i = 0; i < result.size(); ++i) {

@@ -21,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-const Integers kChosenInGraphs = {0, 1, 2};  // values of parameters: dimensions, degrees
-constexpr int kIdleDraws = 24;                                // without a new signature, after which sampling ends
+const Integers kChosenInGraphs = {0, 1, 2};    // values of parameters: dimensions, degrees
+constexpr int kIdleDraws = 24;                 // without a new signature, after which sampling ends
 constexpr std::int64_t kMostPoints = 1 << 22;  // of loops, after which larger instances are not evaluated
 constexpr std::size_t kFewDims = 12;  // of all operands of a rule, of which each two are tried with one element
 

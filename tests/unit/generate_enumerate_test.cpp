@@ -41,12 +41,12 @@ TEST_CASE("operands of commutative operators are ordered, and shared terms count
 }
 
 TEST_CASE("results of an operator are all used or results of the graph") {
-  Family family{"cuts",
-                {serial_leaf("x", {2}), serial_leaf("y", {2})},
-                {term_operator("concat", {std::int64_t{0}}, 2),
-                 term_operator("split", {std::int64_t{0}, Integers{2, 2}})},
-                2,
-                2};
+  Family family{
+      "cuts",
+      {serial_leaf("x", {2}), serial_leaf("y", {2})},
+      {term_operator("concat", {std::int64_t{0}}, 2), term_operator("split", {std::int64_t{0}, Integers{2, 2}})},
+      2,
+      2};
   Enumeration e = enumerate(family);
   std::int64_t splits = 0;
   for (const auto& graphs : e.classes)
