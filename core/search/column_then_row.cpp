@@ -28,8 +28,11 @@ Result<State> column_then_row(const State& state, int degree, int devices, bool 
       row = row || axis == "k";
     }
     if (!column || !row) continue;
-    auto next = apply_move(current, {Move::Kind::shard_class, static_cast<int>(c), 0, degree});
-    if (!next.ok() && uneven) next = apply_move(current, {Move::Kind::shard_unevenly, static_cast<int>(c), 0, degree});
+    auto split = [&](Move::Kind kind) {
+      return apply_move(current, {kind, static_cast<int>(c), 0, degree}, classes, rule_library());
+    };
+    auto next = split(Move::Kind::shard_class);
+    if (!next.ok() && uneven) next = split(Move::Kind::shard_unevenly);
     // Where a matmul is split already, its other side stays whole.
     if (!next.ok() || most_tasks(next->pcg) > devices ||
         count_of(next->pcg, "combine") > count_of(current.pcg, "combine"))

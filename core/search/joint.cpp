@@ -384,6 +384,23 @@ void JointSearch::keep(Outcome plan) {
   keep_front(front_);
 }
 
+// Whether micro-batches go through operators of which some are on devices that all come after those of another.
+bool runs_in_stages(const Candidate& candidate) {
+  const std::vector<Node>& nodes = candidate.pcg.nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op->name() == "pipeline"; })) return false;
+  int first_end = std::numeric_limits<int>::max(), last_begin = 0;
+  for (std::size_t i = 0; i < candidate.pcg.size(); ++i) {
+    if (!nodes[i].is_compute()) continue;
+    TaskGrid grid = node_grid(candidate.pcg, NodeId(static_cast<std::int64_t>(i)));
+    const MachineMapping& mapping = candidate.mappings[i];
+    int end = mapping.start;
+    for (std::size_t g = 0; g < grid.size() && g < mapping.strides.size(); ++g)
+      end += (grid[g].degree - 1) * mapping.strides[g];
+    first_end = std::min(first_end, end), last_begin = std::max(last_begin, mapping.start);
+  }
+  return last_begin > first_end;
+}
+
 // Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
 // than the best one that does; with `pareto`, all plans are varied.
 void JointSearch::trade_memory() {
@@ -394,6 +411,8 @@ void JointSearch::trade_memory() {
     bool slower = best_.ok() && plan.candidate.score.iteration > best_->candidate.score.iteration;
     if (slower && !pareto && i > 0) continue;
     bool enough = fits(plan.candidate.score) && !pareto;
+    // A pipeline's parts were stored so by the search for its stages; here its operators would be mapped anew.
+    if (enough && runs_in_stages(plan.candidate)) continue;
     if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
     for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
       in_.evaluator.found(variant.candidate.score);
