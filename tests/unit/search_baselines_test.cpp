@@ -4,6 +4,9 @@
 #include "core/graph/builder.h"
 #include "core/models/models.h"
 #include "core/rewrite/library.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/column_then_row.h"
+#include "core/search/data_parallel.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 
@@ -29,6 +32,25 @@ std::vector<std::string> library_steps(const Plan& plan) {
     for (const Rule& rule : rule_library())
       if (rule.algebraic() && rule.name == step.rule) steps.push_back(step.rule);
   return steps;
+}
+
+TEST_CASE("columns, then rows of all pairs of matmuls at once is what one after the other gives") {
+  auto spec = GENERATE(ModelSpec{"bert-large", {{"layers", 3}, {"batch", 8}, {"seq-len", 32}}},
+                       ModelSpec{"gpt2-small", {{"layers", 2}, {"batch", 8}}}, ModelSpec{"mlp", {{"batch", 64}}},
+                       ModelSpec{"candle-uno", {{"batch", 64}}});
+  auto data = GENERATE(1, 2, 4);
+  auto tensor = GENERATE(2, 3, 4, 8);
+  CAPTURE(spec.name, data, tensor);
+  State state{normalize(build_model(spec)), {}, {}};
+  if (data > 1) state = shard_batch(state, data).value();
+  auto split = column_then_row(state, tensor, 64, true);
+  REQUIRE(split.ok());
+  State replayed = state;
+  for (std::size_t m = state.moves.size(); m < split->moves.size(); ++m)
+    replayed = apply_move(replayed, split->moves[m]).value();
+  CHECK(split->moves.size() > state.moves.size());
+  CHECK(canonical_hash(split->pcg) == canonical_hash(replayed.pcg));
+  CHECK(split->steps.size() == replayed.steps.size());
 }
 
 TEST_CASE("stored in parts, weights move as many bytes as their gradients do, and take less memory") {
