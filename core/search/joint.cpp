@@ -426,24 +426,28 @@ void JointSearch::trade_memory() {
 // Scores what the parts' solutions make together, each graph once.
 void JointSearch::whole_plans(const std::vector<Partial>& plans) {
   SearchRecorder& record = in_.evaluator.record();
+  std::vector<State> states;
   for (const Partial& plan : plans) {
-    if (in_.evaluator.stopping()) return;
+    if (in_.evaluator.stopping()) break;
     auto state = record.timed(SearchLevel::split, [&] { return assemble(plan); });
-    if (!state.ok()) {
+    if (!state.ok())
       take(state.error());
-      continue;
-    }
-    if (!assembled_.insert(canonical_hash(state->pcg)).second) {
+    else if (!assembled_.insert(canonical_hash(state->pcg)).second)
       record.left_out(LeftOut::duplicate);
+    else
+      states.push_back(std::move(*state));
+  }
+  std::vector<Result<Candidate>> candidates(states.size(), fail("the search was stopped"));
+  std::int64_t number = in_.evaluator.scored();
+  parallel_for(states.size(), in_.options.jobs,
+               [&](std::size_t i) { candidates[i] = in_.evaluator.evaluate(states[i].pcg); });
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!candidates[i].ok()) {
+      take(candidates[i].error());
       continue;
     }
-    auto candidate = in_.evaluator.evaluate(state->pcg);
-    if (!candidate.ok()) {
-      take(candidate.error());
-      continue;
-    }
-    if (!serial_) in_.evaluator.found(candidate->score);
-    Outcome complete{std::move(*candidate), std::move(state->steps), {}, {}};
+    if (!serial_) in_.evaluator.found(candidates[i]->score, ++number);
+    Outcome complete{std::move(*candidates[i]), std::move(states[i].steps), {}, {}};
     keep(complete);
     take(std::move(complete));
   }
