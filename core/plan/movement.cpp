@@ -99,9 +99,20 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
     const Piece& p = piece(ref.piece);
     groups[{ref.partial / sum, p.box}].by_copy[ref.copy].push_back(ref.piece);
   }
+  std::vector<Box> wanted_boxes, group_boxes;
+  for (const Requirement& r : open) wanted_boxes.push_back(r.box);
+  for (const auto& [key, group] : groups) group_boxes.push_back(key.second);
+  const BoxIndex wanted_index(wanted_boxes);
+  std::vector<std::vector<std::size_t>> wanting(wanted_index.boxes().size());
+  for (std::size_t i = 0; i < open.size(); ++i)
+    wanting[static_cast<std::size_t>(wanted_index.numbers()[i])].push_back(i);
+  // Where no two groups meet, what one of them added up is nothing to the others.
+  const bool apart = BoxIndex(group_boxes).on_grid();
+  const std::size_t before = summed.size();
   for (auto& [key, group] : groups) {
     const auto& [partial, box] = key;
-    bool done = std::any_of(summed.begin(), summed.end(), [&](const PieceRef& ref) {
+    auto known = apart ? summed.begin() + static_cast<std::ptrdiff_t>(before) : summed.end();
+    bool done = std::any_of(summed.begin(), known, [&](const PieceRef& ref) {
       return ref.partial == partial && !intersect(piece(ref.piece).box, box).empty();
     });
     if (done) continue;
@@ -124,15 +135,21 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
     }
     // Each requirement is served by the copy that its device is a member of, else by one in turn.
     std::vector<std::vector<const Requirement*>> wanted(members_of_copy.size());
+    std::map<DeviceId, std::size_t> copy_at;
+    for (std::size_t c = 0; c < members_of_copy.size(); ++c)
+      for (PieceIndex m : members_of_copy[c]) copy_at.try_emplace(piece(m).device, c);
+    std::vector<std::size_t> meeting;
+    for (int number : wanted_index.meeting(box)) {
+      const std::vector<std::size_t>& more = wanting[static_cast<std::size_t>(number)];
+      meeting.insert(meeting.end(), more.begin(), more.end());
+    }
+    std::sort(meeting.begin(), meeting.end());
     std::size_t turn = 0;
-    for (const Requirement& r : open) {
-      if (r.partial != partial || intersect(r.box, box).empty()) continue;
-      std::size_t chosen = members_of_copy.size();
-      for (std::size_t c = 0; c < members_of_copy.size() && chosen == members_of_copy.size(); ++c)
-        for (PieceIndex m : members_of_copy[c])
-          if (piece(m).device == r.device) chosen = c;
-      if (chosen == members_of_copy.size()) chosen = turn++ % members_of_copy.size();
-      wanted[chosen].push_back(&r);
+    for (std::size_t i : meeting) {
+      const Requirement& r = open[i];
+      if (r.partial != partial) continue;
+      auto member = copy_at.find(r.device);
+      wanted[member != copy_at.end() ? member->second : turn++ % members_of_copy.size()].push_back(&r);
     }
     for (std::size_t c = 0; c < members_of_copy.size(); ++c) {
       if (wanted[c].empty()) continue;
@@ -143,14 +160,20 @@ void Movements::add_up_partials(PlacementIndex value, int sum, const std::vector
         continue;
       }
       std::map<DeviceId, std::vector<Box>> inside;  // what members need of this box
+      std::set<DeviceId> devices;
+      for (PieceIndex m : members) devices.insert(piece(m).device);
       for (const Requirement* r : wanted[c])
-        for (PieceIndex m : members)
-          if (piece(m).device == r->device) inside[r->device].push_back(intersect(r->box, box));
+        if (devices.contains(r->device)) inside[r->device].push_back(intersect(r->box, box));
       bool scattered = inside.size() == members.size();
       std::int64_t covered = 0;
+      std::vector<Box> first_boxes;
+      for (auto& [device, boxes] : inside) first_boxes.push_back(boxes[0]);
+      BoxIndex firsts(first_boxes);
+      bool disjoint = firsts.on_grid() && firsts.boxes().size() == first_boxes.size();
       for (auto& [device, boxes] : inside) {
         scattered = scattered && boxes.size() == 1;
         covered += boxes[0].elements();
+        if (disjoint || !scattered) continue;
         for (auto& [other, others] : inside)
           if (other != device && !intersect(boxes[0], others[0]).empty()) scattered = false;
       }
