@@ -38,6 +38,12 @@ class BoxIndex {
 // Elements that two boxes have in common.
 std::int64_t common_elements(const Box& a, const Box& b);
 
+struct BoxLess {
+  bool operator()(const Box& a, const Box& b) const {
+    return a.offset != b.offset ? a.offset < b.offset : a.extent < b.extent;
+  }
+};
+
 struct BoxHash {
   std::size_t operator()(const Box& box) const;
 };

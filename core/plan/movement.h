@@ -29,12 +29,6 @@ struct Contribution {
   bool shared = false;  // others read the buffer too, so it must not be added into
 };
 
-struct BoxLess {
-  bool operator()(const Box& a, const Box& b) const {
-    return a.offset != b.offset ? a.offset < b.offset : a.extent < b.extent;
-  }
-};
-
 // A box of a value on a device, and what is known of its gradient.
 struct Piece {
   DeviceId device;

@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace unity {
-namespace {
-
-constexpr std::size_t kManyDevices = 48;  // lowering what all of these do takes long
-
-}  // namespace
-
 Bytes Score::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
 }
@@ -109,7 +103,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
 
 Result<Candidate> Evaluator::evaluate_part(Pcg pcg) {
   LowerOptions lower = lower_;
-  bool many = cost_.topology().device_count() > kManyDevices;
+  bool many = static_cast<int>(cost_.topology().device_count()) > kManyDevices;
   return evaluate(std::move(pcg), lower, many && options_.blocks && lower.schedule == Schedule());
 }
 

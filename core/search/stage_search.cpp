@@ -21,7 +21,6 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
-constexpr int kMany = 48;          // devices: on more, a simulation takes long
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 0.5e6;
@@ -56,7 +55,7 @@ class StageSearch {
         options_(options),
         plans_(input.model, input),
         meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
-    if (input.devices <= kMany) return;
+    if (input.devices <= kManyDevices) return;
     tasks_left_ = kMostTasks;
     options_.layers.resize(1);
     options_.plans /= 3;
