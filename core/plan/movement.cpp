@@ -34,27 +34,6 @@ PieceIndex Movements::new_piece(PlacementIndex value, DeviceId device, const Box
   return add_piece({device, box, partial, copy, buffer, {}, p.needs_gradient, {}});
 }
 
-bool Movements::within_block(PlacementIndex value, int sum, const std::vector<Requirement>& requirements) {
-  Met& known = met(value, sum);
-  std::vector<const PieceRef*> held;
-  if (sum == 1)
-    for (const PieceRef& ref : placement(value).pieces)
-      if (here(ref.piece)) held.push_back(&ref);
-  for (const Requirement& r : requirements) {
-    if (known.met.contains({r.device.value, r.partial, r.box})) continue;
-    if (sum > 1) return false;
-    std::int64_t covered = 0;
-    std::set<Box, BoxLess> seen;
-    for (const PieceRef* ref : held) {
-      const Box& box = piece(ref->piece).box;
-      if (blocks_.block(piece(ref->piece).device) != blocks_.block(r.device)) continue;
-      if (ref->partial == r.partial && seen.insert(box).second) covered += intersect(box, r.box).elements();
-    }
-    if (covered != r.box.elements()) return false;
-  }
-  return true;
-}
-
 std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
                                            const std::vector<Requirement>& requirements) {
   Met& known = met(value, sum);

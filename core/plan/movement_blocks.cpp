@@ -2,11 +2,46 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "core/plan/movement.h"
 
 namespace unity {
+
+bool Movements::within_block(PlacementIndex value, int sum, const std::vector<Requirement>& requirements) {
+  const Met& known = met(value, sum);
+  std::vector<const Requirement*> open;
+  for (const Requirement& r : requirements)
+    if (!known.met.contains({r.device.value, r.partial, r.box})) open.push_back(&r);
+  if (open.empty()) return true;
+  if (sum > 1) return false;
+  std::unordered_map<DeviceId, std::vector<const PieceRef*>> held_on;
+  for (const PieceRef& ref : placement(value).pieces)
+    if (here(ref.piece)) held_on[piece(ref.piece).device].push_back(&ref);
+  std::erase_if(open, [&](const Requirement* r) {
+    return std::any_of(held_on[r->device].begin(), held_on[r->device].end(), [&](const PieceRef* ref) {
+      return ref->partial == r->partial && piece(ref->piece).box.contains(r->box);
+    });
+  });
+  std::map<std::pair<int, int>, BoxIndex> in_block;  // by block and summand
+  for (const Requirement* r : open) {
+    std::pair key(blocks_.block(r->device), r->partial);
+    auto held = in_block.find(key);
+    if (held == in_block.end()) {
+      std::vector<Box> boxes;
+      for (int d = key.first * blocks_.size; d < (key.first + 1) * blocks_.size; ++d)
+        for (const PieceRef* ref : held_on[DeviceId(d)])
+          if (ref->partial == r->partial) boxes.push_back(piece(ref->piece).box);
+      held = in_block.emplace(key, BoxIndex(boxes)).first;
+    }
+    std::int64_t covered = 0;
+    for (int number : held->second.meeting(r->box))
+      covered += common_elements(held->second.boxes()[static_cast<std::size_t>(number)], r->box);
+    if (covered != r->box.elements()) return false;
+  }
+  return true;
+}
 
 bool Movements::add_elsewhere(PlacementIndex value) {
   if (!placement(value).elsewhere) return false;

@@ -1,7 +1,9 @@
 #include "core/search/column_then_row.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "core/rewrite/axis_classes.h"
 
@@ -31,14 +33,53 @@ bool is_pair(const Pcg& before, const Pcg& after, int devices) {
   return most_tasks(after) <= devices && count_of(after, "combine") <= count_of(before, "combine");
 }
 
+std::set<NodeId> operators_of(const AxisClass& axis_class) {
+  std::set<NodeId> nodes;
+  for (const AxisClassMember& m : axis_class.members) nodes.insert(m.node);
+  return nodes;
+}
+
+// Divides them into classes no two of which share an operator and those that are left: first the one that shares
+// operators with most others (a residual stream with the layers that read and write it).
+std::pair<std::vector<std::size_t>, std::vector<std::size_t>> without_conflicts(const std::vector<AxisClass>& classes,
+                                                                                std::vector<std::size_t> pairs) {
+  std::map<NodeId, std::vector<std::size_t>> users;
+  for (std::size_t c : pairs)
+    for (NodeId node : operators_of(classes[c])) users[node].push_back(c);
+  std::map<std::size_t, std::set<std::size_t>> conflicts;
+  for (const auto& [node, sharing] : users)
+    for (std::size_t c : sharing)
+      for (std::size_t other : sharing)
+        if (other != c) conflicts[c].insert(other);
+  std::vector<std::size_t> left;
+  while (!conflicts.empty()) {
+    auto most = std::max_element(conflicts.begin(), conflicts.end(),
+                                 [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    std::size_t c = most->first;
+    conflicts.erase(most);
+    for (auto& [other, with] : conflicts) with.erase(c);
+    std::erase_if(conflicts, [](const auto& entry) { return entry.second.empty(); });
+    left.push_back(c);
+    std::erase(pairs, c);
+  }
+  return {std::move(pairs), std::move(left)};
+}
+
 // All such classes at once, which gives what one after the other does; nothing where some of them can not be split, or
-// share an operator.
+// where one that shares operators with others could be.
 std::optional<State> all_at_once(const State& state, const std::vector<AxisClass>& classes, int degree, int devices,
                                  bool uneven) {
+  std::vector<std::size_t> pairs;
+  for (std::size_t c = 0; c < classes.size(); ++c)
+    if (is_column_then_row(state.pcg, classes[c])) pairs.push_back(c);
+  auto [apart, left] = without_conflicts(classes, std::move(pairs));
+  for (std::size_t c : left) {
+    auto alone = shard_class(state.pcg, classes[c], degree, nullptr, uneven);
+    if (alone.ok() && is_pair(state.pcg, *alone, devices)) return std::nullopt;
+  }
   State next{{}, state.moves, state.steps};
   AxisClass all{"columns, then rows", {}, {}};
-  for (std::size_t c = 0; c < classes.size(); ++c) {
-    if (!is_column_then_row(state.pcg, classes[c])) continue;
+  for (std::size_t c : apart) {
     all.members.insert(all.members.end(), classes[c].members.begin(), classes[c].members.end());
     next.moves.push_back(
         {uneven ? Move::Kind::shard_unevenly : Move::Kind::shard_class, static_cast<int>(c), 0, degree});

@@ -36,101 +36,123 @@ std::vector<MachineMapping> on_each_kind(const TaskGrid& grid, const Topology& t
 }  // namespace
 
 Result<void> MappingProblem::build() {
+  find_neighbourhoods();
   UNITY_TRY_VOID(build_items());
   build_edges();
-  overlaps_.resize(edges_.size());
   return {};
 }
 
 Result<void> MappingProblem::build_items() {
   item_of_.assign(pcg_.size(), -1);
-  Resources all{0, static_cast<int>(topology_.device_count())};
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
     const Node& n = pcg_[id];
-    bool boundary = n.op->name() == "boundary";
-    if (n.is_parallelization() || (n.is_leaf() && !boundary)) continue;
-    Item item;
-    item.node = id;
-    item.fixed = boundary || n.op->name() == "deliver";
-    Sharding sharding;
-    if (boundary) {
-      ParallelShape storage = storage_shape(pcg_, id);
-      item.grid = storage_grid(storage);
-      item.outputs.resize(1), item.partials.resize(1);
-      for (int t = 0; t < task_count(item.grid); ++t) {
-        item.coordinates.push_back(grid_coordinates(item.grid, t));
-        Box box = storage_box(storage, item.grid, item.coordinates.back());
-        item.outputs[0].push_back(box), item.partials[0].push_back(0), item.passing.push_back(0);
-      }
-    } else {
-      const AxisTable& table = *n.table;
-      sharding = node_sharding(pcg_, id);
-      item.grid = task_grid(table, sharding);
-      if (sharding.tasks() > all.count)
-        return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), sharding.tasks(),
-                    all.count);
-      item.inputs.resize(table.inputs.size()), item.outputs.resize(table.outputs.size()),
-          item.partials.resize(table.outputs.size());
-      Sharding whole = sharding;  // micro-batches share their device, so their union is what matters here
-      std::fill(whole.micro.begin(), whole.micro.end(), 1);
-      for (int t = 0; t < task_count(item.grid); ++t) {
-        std::vector<int> c = grid_coordinates(item.grid, t);
-        std::vector<Range> ranges = task_ranges(table, whole, item.grid, c);
-        for (std::size_t k = 0; k < table.inputs.size(); ++k)
-          item.inputs[k].push_back(operand_box(table, table.inputs[k], ranges));
-        for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-          item.outputs[k].push_back(operand_box(table, table.outputs[k], ranges));
-          item.partials[k].push_back(output_partial(table, item.grid, c, k));
-        }
-        item.passing.push_back(passing_partial(item.grid, c));
-        if (t == 0) {
-          item.first.flops = 3 * flops(table, ranges);  // forward once, backward about twice
-          for (const auto& boxes : item.inputs) item.first.bytes += 12.0 * static_cast<double>(boxes[0].elements());
-          for (const auto& boxes : item.outputs) item.first.bytes += 12.0 * static_cast<double>(boxes[0].elements());
-        }
-        item.coordinates.push_back(std::move(c));
-      }
-    }
-    item.layout = mix(task_count(item.grid));
-    for (const auto* operands : {&item.inputs, &item.outputs})
-      for (const auto& boxes : *operands)
-        for (const Box& b : boxes)
-          for (std::size_t d = 0; d < b.rank(); ++d)
-            item.layout = combine(item.layout, static_cast<Hash>(b.offset[d]) << 32 ^ static_cast<Hash>(b.extent[d]));
-    for (const GridDim& g : item.grid)
-      item.layout = combine(
-          item.layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));
+    if (n.is_parallelization() || (n.is_leaf() && n.op->name() != "boundary")) continue;
     item_of_[i] = static_cast<int>(items_.size());
-    items_.push_back(std::move(item));
-  }
-  for (Item& item : items_) {
-    item.choices = {natural_mapping(item.grid)};
-    if (!item.fixed) {
-      auto others = unity::mappings(item.grid, topology_, all);
-      if (others.size() > kMostMappings) others.resize(kMostMappings);
-      if (!others.empty()) item.choices = others;
-      // Serial operators of parallel branches may run anywhere: one start per outermost share.
-      int tasks = task_count(item.grid);
-      if (2 * tasks <= all.count) item.choices.push_back(natural_mapping(item.grid, all.count / 2));
-      add_fresh(item.choices, on_each_kind(item.grid, topology_));
-      add_fresh(item.choices, of_users_families(item.grid, topology_));
-    }
-    std::vector<std::int64_t> time_on(topology_.specs.size(), -1);  // of a task, by kind of device
-    for (const MachineMapping& m : item.choices) {
-      std::vector<DeviceId> devices;
-      for (const auto& c : item.coordinates) devices.push_back(m.device(c));
-      std::int64_t slowest = 0;
-      for (DeviceId d : devices) {
-        std::int64_t& time = time_on[topology_.device(d).spec];
-        if (time < 0) time = item.fixed ? 0 : cost_.task_time(item.first, nullptr, d).count;
-        slowest = std::max(slowest, time);
-      }
-      item.compute.push_back(slowest);
-      item.devices.push_back(std::move(devices));
-    }
+    items_.push_back({id, UNITY_TRY(tasks_of(id))});
   }
   return {};
+}
+
+// Blocks of a network repeat, and the tasks of all of them are made once.
+Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
+  const Node& n = pcg_[id];
+  bool boundary = n.op->name() == "boundary";
+  std::vector<ParallelShape> operands;
+  if (boundary) operands = {storage_shape(pcg_, id)};
+  for (ValueRef v : n.inputs) operands.push_back(pcg_.shape(v));
+  Hash key = combine(hash_attributes(n.attributes), std::hash<const Operator*>()(n.op));
+  for (const ParallelShape& s : operands) key = combine(key, hash_shape(s));
+  std::vector<std::unique_ptr<Tasks>>& known = tasks_[key];
+  for (const auto& t : known)
+    if (t->example->op == n.op && t->example->attributes == n.attributes && t->operands == operands) return t.get();
+  auto tasks = std::make_unique<Tasks>();
+  tasks->example = &n, tasks->operands = std::move(operands);
+  tasks->fixed = boundary || n.op->name() == "deliver";
+  if (boundary) {
+    boundary_tasks(id, *tasks);
+  } else {
+    if (int count = node_sharding(pcg_, id).tasks(); count > static_cast<int>(topology_.device_count()))
+      return fail("{} ({}) has {} tasks, more than the {} devices", n.name, n.op->name(), count,
+                  topology_.device_count());
+    operator_tasks(id, *tasks);
+  }
+  tasks->layout = mix(task_count(tasks->grid));
+  for (const auto* boxes_of : {&tasks->inputs, &tasks->outputs})
+    for (const auto& boxes : *boxes_of)
+      for (const Box& b : boxes)
+        for (std::size_t d = 0; d < b.rank(); ++d)
+          tasks->layout = combine(tasks->layout, static_cast<Hash>(b.offset[d]) << 32 ^ static_cast<Hash>(b.extent[d]));
+  for (const GridDim& g : tasks->grid)
+    tasks->layout = combine(
+        tasks->layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));
+  choose_from(*tasks);
+  known.push_back(std::move(tasks));
+  return known.back().get();
+}
+
+void MappingProblem::boundary_tasks(NodeId id, Tasks& tasks) const {
+  ParallelShape storage = storage_shape(pcg_, id);
+  tasks.grid = storage_grid(storage);
+  tasks.outputs.resize(1), tasks.partials.resize(1);
+  for (int t = 0; t < task_count(tasks.grid); ++t) {
+    tasks.coordinates.push_back(grid_coordinates(tasks.grid, t));
+    tasks.outputs[0].push_back(storage_box(storage, tasks.grid, tasks.coordinates.back()));
+    tasks.partials[0].push_back(0), tasks.passing.push_back(0);
+  }
+}
+
+void MappingProblem::operator_tasks(NodeId id, Tasks& tasks) const {
+  const AxisTable& table = *pcg_[id].table;
+  Sharding whole = node_sharding(pcg_, id);
+  tasks.grid = task_grid(table, whole);
+  tasks.inputs.resize(table.inputs.size()), tasks.outputs.resize(table.outputs.size()),
+      tasks.partials.resize(table.outputs.size());
+  std::fill(whole.micro.begin(), whole.micro.end(), 1);  // they share their device: their union is what matters here
+  for (int t = 0; t < task_count(tasks.grid); ++t) {
+    std::vector<int> c = grid_coordinates(tasks.grid, t);
+    std::vector<Range> ranges = task_ranges(table, whole, tasks.grid, c);
+    for (std::size_t k = 0; k < table.inputs.size(); ++k)
+      tasks.inputs[k].push_back(operand_box(table, table.inputs[k], ranges));
+    for (std::size_t k = 0; k < table.outputs.size(); ++k) {
+      tasks.outputs[k].push_back(operand_box(table, table.outputs[k], ranges));
+      tasks.partials[k].push_back(output_partial(table, tasks.grid, c, k));
+    }
+    tasks.passing.push_back(passing_partial(tasks.grid, c));
+    if (t == 0) {
+      tasks.first.flops = 3 * flops(table, ranges);  // forward once, backward about twice
+      for (const auto& boxes : tasks.inputs) tasks.first.bytes += 12.0 * static_cast<double>(boxes[0].elements());
+      for (const auto& boxes : tasks.outputs) tasks.first.bytes += 12.0 * static_cast<double>(boxes[0].elements());
+    }
+    tasks.coordinates.push_back(std::move(c));
+  }
+}
+
+void MappingProblem::choose_from(Tasks& tasks) const {
+  Resources all{0, static_cast<int>(topology_.device_count())};
+  tasks.choices = {natural_mapping(tasks.grid)};
+  if (!tasks.fixed) {
+    auto others = unity::mappings(tasks.grid, topology_, all);
+    if (others.size() > kMostMappings) others.resize(kMostMappings);
+    if (!others.empty()) tasks.choices = others;
+    // Serial operators of parallel branches may run anywhere: one start per outermost share.
+    if (2 * task_count(tasks.grid) <= all.count) tasks.choices.push_back(natural_mapping(tasks.grid, all.count / 2));
+    add_fresh(tasks.choices, on_each_kind(tasks.grid, topology_));
+    add_fresh(tasks.choices, of_users_families(tasks.grid, topology_));
+  }
+  std::vector<std::int64_t> time_on(topology_.specs.size(), -1);  // of a task, by kind of device
+  for (const MachineMapping& m : tasks.choices) {
+    std::vector<DeviceId> devices;
+    for (const auto& c : tasks.coordinates) devices.push_back(m.device(c));
+    std::int64_t slowest = 0;
+    for (DeviceId d : devices) {
+      std::int64_t& time = time_on[topology_.device(d).spec];
+      if (time < 0) time = tasks.fixed ? 0 : cost_.task_time(tasks.first, nullptr, d).count;
+      slowest = std::max(slowest, time);
+    }
+    tasks.compute.push_back(slowest);
+    tasks.devices.push_back(std::move(devices));
+  }
 }
 
 void MappingProblem::build_edges() {
@@ -160,29 +182,46 @@ void MappingProblem::build_edges() {
 }
 
 const MappingProblem::Overlaps& MappingProblem::overlaps(const Edge& e) const {
-  std::optional<Overlaps>& known = overlaps_[static_cast<std::size_t>(&e - edges_.data())];
-  if (known) return *known;
-  const auto& used = items_[static_cast<std::size_t>(e.to)].inputs[static_cast<std::size_t>(e.input)];
-  BoxIndex held(items_[static_cast<std::size_t>(e.from)].outputs[static_cast<std::size_t>(e.output)]), wanted(used);
-  std::vector<std::vector<int>> holders(held.boxes().size());
-  for (std::size_t s = 0; s < held.numbers().size(); ++s)
-    holders[static_cast<std::size_t>(held.numbers()[s])].push_back(static_cast<int>(s));
-  known.emplace();
-  known->box_of = wanted.numbers();
+  const Tasks &from = *items_[static_cast<std::size_t>(e.from)].tasks,
+              &to = *items_[static_cast<std::size_t>(e.to)].tasks;
+  auto [it, fresh] = overlaps_.try_emplace({&from, e.output, &to, e.input});
+  Overlaps& found = it->second;
+  if (!fresh) return found;
+  BoxIndex held(from.outputs[static_cast<std::size_t>(e.output)]), wanted(to.inputs[static_cast<std::size_t>(e.input)]);
+  found.wanted = wanted.numbers(), found.held = held.numbers();
+  found.holders.resize(held.boxes().size());
+  for (std::size_t s = 0; s < found.held.size(); ++s)
+    found.holders[static_cast<std::size_t>(found.held[s])].push_back(static_cast<int>(s));
   for (const Box& box : wanted.boxes()) {
-    known->held.emplace_back();
-    for (int h : held.meeting(box)) {
-      std::int64_t common = common_elements(held.boxes()[static_cast<std::size_t>(h)], box);
-      for (int s : holders[static_cast<std::size_t>(h)]) known->held.back().emplace_back(s, common);
-    }
+    found.common.emplace_back();
+    for (int h : held.meeting(box))
+      found.common.back().emplace_back(h, common_elements(held.boxes()[static_cast<std::size_t>(h)], box));
   }
-  return *known;
+  return found;
+}
+
+// The devices of the part that a device is in, from the innermost level to the whole machine.
+void MappingProblem::find_neighbourhoods() {
+  auto devices = static_cast<int>(topology_.device_count());
+  for (std::size_t level = topology_.levels.size(); level-- > 1;) {
+    auto& ranges = neighbourhoods_.emplace_back();
+    for (int d = 0; d < devices; ++d) {
+      bool fresh = d == 0 || topology_.part(level - 1, DeviceId(d)) != topology_.part(level - 1, DeviceId(d - 1));
+      ranges.emplace_back(fresh ? d : ranges.back().first, devices);
+    }
+    for (int d = devices - 1; d-- > 0;)
+      if (auto next = static_cast<std::size_t>(d) + 1; ranges[next].first == static_cast<int>(next))
+        ranges[static_cast<std::size_t>(d)].second = static_cast<int>(next);
+      else
+        ranges[static_cast<std::size_t>(d)].second = ranges[next].second;
+  }
+  neighbourhoods_.emplace_back(topology_.device_count(), std::pair(0, devices));
 }
 
 // What must move, box by box: the slowest device's missing bytes over its route, and the all-reduce of summands.
 std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int to_choice) const {
-  const Item& from = items_[static_cast<std::size_t>(e.from)];
-  const Item& to = items_[static_cast<std::size_t>(e.to)];
+  const Tasks& from = *items_[static_cast<std::size_t>(e.from)].tasks;
+  const Tasks& to = *items_[static_cast<std::size_t>(e.to)].tasks;
   const auto& held_at = from.devices[static_cast<std::size_t>(from_choice)];
   const auto& used_at = to.devices[static_cast<std::size_t>(to_choice)];
   const auto& held = from.outputs[static_cast<std::size_t>(e.output)];
@@ -213,20 +252,41 @@ std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int t
     int own = held_on[used_at[t].index()];
     if (own >= 0 && same(static_cast<std::size_t>(own)) && held[static_cast<std::size_t>(own)].contains(used[t]))
       continue;
-    std::int64_t local = 0;
-    int nearest = -1;
-    DeviceId source;
-    for (auto [task, overlap] : common.held[static_cast<std::size_t>(common.box_of[t])]) {
-      auto s = static_cast<std::size_t>(task);
-      if (!same(s)) continue;
-      if (held_at[s] == used_at[t]) {
-        local = std::max(local, overlap);
-      } else if (int d = topology_.distance_level(held_at[s], used_at[t]); d > nearest) {
-        nearest = d, source = held_at[s];
+    const auto& boxes = common.common[static_cast<std::size_t>(common.wanted[t])];
+    auto overlap = [&](std::size_t s) -> std::int64_t {
+      if (!same(s)) return 0;
+      auto box = std::lower_bound(boxes.begin(), boxes.end(), std::pair(common.held[s], std::int64_t{0}));
+      return box != boxes.end() && box->first == common.held[s] ? box->second : 0;
+    };
+    std::int64_t missing = used[t].elements() - (own >= 0 ? overlap(static_cast<std::size_t>(own)) : 0);
+    if (missing <= 0) continue;
+    std::size_t holders = 0;
+    for (auto [box, elements] : boxes) holders += common.holders[static_cast<std::size_t>(box)].size();
+    int source_task = -1;  // of the nearest that hold some of it, the first
+    for (std::size_t level = 0; level < neighbourhoods_.size() && source_task < 0; ++level) {
+      auto [begin, end] = neighbourhoods_[level][used_at[t].index()];
+      if (holders < static_cast<std::size_t>(end - begin)) {
+        int nearest = -1;
+        for (auto [box, elements] : boxes)
+          for (int s : common.holders[static_cast<std::size_t>(box)]) {
+            DeviceId at = held_at[static_cast<std::size_t>(s)];
+            if (at == used_at[t] || !same(static_cast<std::size_t>(s))) continue;
+            if (int d = topology_.distance_level(at, used_at[t]); d > nearest) nearest = d, source_task = s;
+          }
+        break;
+      }
+      for (int d = begin; d < end; ++d) {
+        int s = held_on[static_cast<std::size_t>(d)];
+        if (s < 0 || d == used_at[t].value || overlap(static_cast<std::size_t>(s)) == 0) continue;
+        auto before = [&](int x, int y) {
+          return std::pair(common.held[static_cast<std::size_t>(x)], x) <
+                 std::pair(common.held[static_cast<std::size_t>(y)], y);
+        };
+        if (source_task < 0 || before(s, source_task)) source_task = s;
       }
     }
-    std::int64_t missing = used[t].elements() - local;
-    if (missing <= 0 || nearest < 0) continue;
+    if (source_task < 0) continue;
+    DeviceId source = held_at[static_cast<std::size_t>(source_task)];
     double seconds = static_cast<double>(missing * e.element_bytes) / topology_.bandwidth(source, used_at[t]).rate;
     slowest = std::max(slowest, from_seconds(seconds).count + topology_.latency(source, used_at[t]).count);
   }
@@ -234,11 +294,11 @@ std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int t
 }
 
 std::int64_t MappingProblem::edge_cost(const Edge& e, int from_choice, int to_choice) const {
-  const Item& from = items_[static_cast<std::size_t>(e.from)];
-  const Item& to = items_[static_cast<std::size_t>(e.to)];
+  const Tasks& from = *items_[static_cast<std::size_t>(e.from)].tasks;
+  const Tasks& to = *items_[static_cast<std::size_t>(e.to)].tasks;
   Hash key = combine(from.layout, to.layout);
-  for (const Item* item : {&from, &to}) {
-    const MachineMapping& m = item->choices[static_cast<std::size_t>(item == &from ? from_choice : to_choice)];
+  for (auto [tasks, choice] : {std::pair(&from, from_choice), std::pair(&to, to_choice)}) {
+    const MachineMapping& m = tasks->choices[static_cast<std::size_t>(choice)];
     key = combine(key, static_cast<Hash>(m.start));
     for (int s : m.strides) key = combine(key, static_cast<Hash>(s));
     for (int p : m.places) key = combine(key, static_cast<Hash>(p));
@@ -275,7 +335,7 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
     std::int64_t best = -1, most = 0;  // elements that need not move
     int best_spread = -1;              // devices from copy to copy
     for (auto [user, operand] : users)
-      for (const Box& box : items_[static_cast<std::size_t>(user)].inputs[operand]) most += box.elements();
+      for (const Box& box : items_[static_cast<std::size_t>(user)].tasks->inputs[operand]) most += box.elements();
     std::vector<std::vector<int>> coordinates;
     std::vector<Box> boxes;
     for (int t = 0; t < task_count(grid); ++t) {
@@ -289,10 +349,10 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
       for (std::size_t t = 0; t < boxes.size(); ++t) stored[choice.device(coordinates[t]).index()] = &boxes[t];
       std::int64_t local = 0;
       for (auto [user, operand] : users) {
-        const Item& item = items_[static_cast<std::size_t>(user)];
-        const auto& devices = item.devices[static_cast<std::size_t>(chosen[static_cast<std::size_t>(user)])];
+        const Tasks& tasks = *items_[static_cast<std::size_t>(user)].tasks;
+        const auto& devices = tasks.devices[static_cast<std::size_t>(chosen[static_cast<std::size_t>(user)])];
         for (std::size_t t = 0; t < devices.size(); ++t)
-          if (const Box* box = stored[devices[t].index()]) local += common_elements(*box, item.inputs[operand][t]);
+          if (const Box* box = stored[devices[t].index()]) local += common_elements(*box, tasks.inputs[operand][t]);
       }
       // Else equal, shards are near one another and copies far apart: gathers cross fewer links than sums of gradients.
       int spread = grid.empty() || grid.back().kind != GridDim::Kind::copies ? 0 : choice.strides.back();
@@ -305,7 +365,7 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
 std::vector<MachineMapping> MappingProblem::mappings(const std::vector<int>& chosen) const {
   std::vector<MachineMapping> result(pcg_.size());
   for (std::size_t i = 0; i < items_.size(); ++i)
-    result[items_[i].node.index()] = items_[i].choices[static_cast<std::size_t>(chosen[i])];
+    result[items_[i].node.index()] = items_[i].tasks->choices[static_cast<std::size_t>(chosen[i])];
   place_leaves(chosen, result);
   return result;
 }

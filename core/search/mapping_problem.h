@@ -3,8 +3,10 @@
 // (mapping_search.cpp) and the enumeration of all combinations (mapping_combinations.cpp) stand on it.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -23,9 +25,10 @@ struct MappingSearch::Cache {
 
 class MappingProblem {
  public:
-  // The tasks of one operator.
-  struct Item {
-    NodeId node;
+  // The tasks of one operator, and of all others that compute the same in the same layout.
+  struct Tasks {
+    const Node* example = nullptr;
+    std::vector<ParallelShape> operands;  // of it
     TaskGrid grid;
     std::vector<std::vector<int>> coordinates;      // by task
     std::vector<std::vector<Box>> inputs, outputs;  // by operand, by task
@@ -37,6 +40,11 @@ class MappingProblem {
     Task first;                                  // forward and backward of the first task
     bool fixed = false;
     Hash layout = 0;  // of grid and operand boxes
+  };
+
+  struct Item {
+    NodeId node;
+    const Tasks* tasks;
   };
 
   struct Edge {
@@ -64,25 +72,33 @@ class MappingProblem {
 
  private:
   Result<void> build_items();
+  Result<const Tasks*> tasks_of(NodeId id);
+  void boundary_tasks(NodeId id, Tasks& tasks) const;
+  void operator_tasks(NodeId id, Tasks& tasks) const;
+  void choose_from(Tasks& tasks) const;
   void build_edges();
-  // Who holds what of what an edge's consumer wants, wherever both are mapped.
+  // Who holds what of what an edge's consumer wants, wherever both are mapped. Boxes that are equal have one number.
   struct Overlaps {
-    std::vector<int> box_of;                                      // by task of the consumer: which box it wants
-    std::vector<std::vector<std::pair<int, std::int64_t>>> held;  // by box: tasks of the producer, common elements
+    std::vector<int> wanted, held;                                  // by task of the consumer, of the producer: its box
+    std::vector<std::vector<std::pair<int, std::int64_t>>> common;  // by box wanted: boxes held, ascending; elements
+    std::vector<std::vector<int>> holders;                          // by box held: tasks of the producer
   };
   const Overlaps& overlaps(const Edge& e) const;
   std::int64_t movement_time(const Edge& e, int from_choice, int to_choice) const;
+  void find_neighbourhoods();
   void place_leaves(const std::vector<int>& chosen, std::vector<MachineMapping>& result) const;
 
   const Pcg& pcg_;
   const CostModel& cost_;
   const Topology& topology_;
   MappingSearch::Cache& cache_;
+  std::unordered_map<Hash, std::vector<std::unique_ptr<Tasks>>> tasks_;  // by operator and operands
   std::vector<Item> items_;
-  std::vector<int> item_of_;  // by node
+  std::vector<int> item_of_;                                      // by node
+  std::vector<std::vector<std::pair<int, int>>> neighbourhoods_;  // by level of nearness, by device: first and end
   std::vector<Edge> edges_;
-  std::vector<std::vector<int>> edges_of_;                 // by item
-  mutable std::vector<std::optional<Overlaps>> overlaps_;  // by edge, once asked for
+  std::vector<std::vector<int>> edges_of_;                                                 // by item
+  mutable std::map<std::tuple<const Tasks*, int, const Tasks*, int>, Overlaps> overlaps_;  // once asked for
 };
 
 }  // namespace unity

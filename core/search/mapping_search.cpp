@@ -36,7 +36,7 @@ class Dp {
 
 std::int64_t Dp::placement_cost(int item) const {
   auto i = static_cast<std::size_t>(item);
-  std::int64_t cost = problem_.items()[i].compute[static_cast<std::size_t>(chosen_[i])];
+  std::int64_t cost = problem_.items()[i].tasks->compute[static_cast<std::size_t>(chosen_[i])];
   for (int number : problem_.edges_of(item)) {
     const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
     int a = chosen_[static_cast<std::size_t>(e.from)], b = chosen_[static_cast<std::size_t>(e.to)];
@@ -100,7 +100,7 @@ int Dp::splitting_node(const Set& set) const {
 bool Dp::fits(const Set& set, const Resources& r) const {
   for (int i : set) {
     const MappingProblem::Item& item = problem_.items()[static_cast<std::size_t>(i)];
-    if (item.fixed || task_count(item.grid) > r.count) return false;
+    if (item.tasks->fixed || task_count(item.tasks->grid) > r.count) return false;
   }
   return true;
 }
@@ -180,11 +180,11 @@ std::int64_t Dp::solve_connected(const Set& set) {
   Resources share = share_[p];
   std::int64_t best = kInfinite;
   std::vector<int> best_choice;
-  for (std::size_t c = 0; c < problem_.items()[p].choices.size(); ++c) {
+  for (std::size_t c = 0; c < problem_.items()[p].tasks->choices.size(); ++c) {
     bool inside =
-        std::all_of(problem_.items()[p].devices[c].begin(), problem_.items()[p].devices[c].end(),
+        std::all_of(problem_.items()[p].tasks->devices[c].begin(), problem_.items()[p].tasks->devices[c].end(),
                     [&](DeviceId d) { return d.value >= share.first && d.value < share.first + share.count; });
-    if (!inside && !problem_.items()[p].fixed) continue;
+    if (!inside && !problem_.items()[p].tasks->fixed) continue;
     for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
     chosen_[p] = static_cast<int>(c);
     std::int64_t cost = placement_cost(pivot);
@@ -213,14 +213,14 @@ Result<MappingResult> Dp::run() {
   MappingResult result;
   std::int64_t cost = 0;
   for (std::size_t i = 0; i < problem_.items().size(); ++i) {
-    if (problem_.items()[i].fixed || problem_.items()[i].choices.size() == 1)
+    if (problem_.items()[i].tasks->fixed || problem_.items()[i].tasks->choices.size() == 1)
       chosen_[i] = 0;
     else
       open.push_back(static_cast<int>(i));
   }
   for (std::size_t i = 0; i < problem_.items().size(); ++i) {
     if (chosen_[i] < 0) continue;
-    cost += problem_.items()[i].compute[0];
+    cost += problem_.items()[i].tasks->compute[0];
     for (int number : problem_.edges_of(static_cast<int>(i))) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
       if (e.from == static_cast<int>(i) && chosen_[static_cast<std::size_t>(e.to)] >= 0)
