@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/parallel.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
@@ -43,24 +44,35 @@ Result<Outcome> expert(const StrategyInput& input) {
     return state;
   };
   const State whole{normalize(input.model), {}, {}};
-  for (int model = 2; model <= per_node; ++model) {
-    if (input.devices % model != 0 || per_node % model != 0) continue;
-    for (bool vocabulary : {false, true}) {
-      auto state = input.evaluator.record().timed(SearchLevel::substitution, [&] {
-        return split(vocabulary ? unfuse_cross_entropy(whole) : Result<State>(whole), model, vocabulary);
-      });
-      if (!state.ok()) {
-        if (!best.ok() && !vocabulary) best = Error{"strategy expert: " + state.error().message};
-        continue;
-      }
-      auto candidate = input.evaluator.evaluate(state->pcg);
-      if (!candidate.ok()) continue;
-      take_better(best,
-                  Outcome{std::move(*candidate), std::move(state->steps),
-                          fmt::format("{}-way model{}, {}-way data parallelism is the fastest that divides a node",
-                                      model, vocabulary ? " (also of the vocabulary)" : "", input.devices / model)},
-                  input.evaluator);
+  std::vector<std::pair<int, bool>> ways;  // of splitting the model, and the vocabulary, too
+  for (int model = 2; model <= per_node; ++model)
+    for (bool vocabulary : {false, true})
+      if (input.devices % model == 0 && per_node % model == 0) ways.emplace_back(model, vocabulary);
+  std::vector<Result<Outcome>> plans(ways.size(), fail("not tried"));
+  parallel_for(ways.size(), input.options.jobs, [&](std::size_t i) {
+    auto [model, vocabulary] = ways[i];
+    auto state = input.evaluator.record().timed(SearchLevel::substitution, [&, model = model, words = vocabulary] {
+      return split(words ? unfuse_cross_entropy(whole) : Result<State>(whole), model, words);
+    });
+    if (!state.ok()) {
+      plans[i] = state.error();
+      return;
     }
+    auto candidate = input.evaluator.evaluate(state->pcg);
+    if (candidate.ok())
+      plans[i] = Outcome{std::move(*candidate),
+                         std::move(state->steps),
+                         fmt::format("{}-way model{}, {}-way data parallelism is the fastest that divides a node",
+                                     model, vocabulary ? " (also of the vocabulary)" : "", input.devices / model),
+                         {}};
+    else
+      plans[i] = candidate.error();
+  });
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].ok())
+      take_better(best, std::move(plans[i]), input.evaluator);
+    else if (!best.ok() && !ways[i].second)
+      best = Error{"strategy expert: " + plans[i].error().message};
   }
   return best;
 }

@@ -65,13 +65,18 @@ std::pair<std::vector<std::size_t>, std::vector<std::size_t>> without_conflicts(
   return {std::move(pairs), std::move(left)};
 }
 
-// All such classes at once, which gives what one after the other does; nothing where some of them can not be split, or
-// where one that shares operators with others could be.
+// All such classes that can be divided so, at once, which gives what one after the other does; nothing where not all of
+// them can be split, or where one that shares operators with others could be.
 std::optional<State> all_at_once(const State& state, const std::vector<AxisClass>& classes, int degree, int devices,
                                  bool uneven) {
   std::vector<std::size_t> pairs;
+  auto divides = [&](const AxisClassMember& m) {
+    return shard_operands(state.pcg, m.node, m.axis, degree, uneven).ok();
+  };
   for (std::size_t c = 0; c < classes.size(); ++c)
-    if (is_column_then_row(state.pcg, classes[c])) pairs.push_back(c);
+    if (is_column_then_row(state.pcg, classes[c]) &&
+        std::all_of(classes[c].members.begin(), classes[c].members.end(), divides))
+      pairs.push_back(c);
   auto [apart, left] = without_conflicts(classes, std::move(pairs));
   for (std::size_t c : left) {
     auto alone = shard_class(state.pcg, classes[c], degree, nullptr, uneven);
