@@ -1,6 +1,7 @@
 #include "core/plan/device_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -12,7 +13,8 @@ namespace {
 // The devices that an operator's tasks are on, and how they repeat there.
 struct Extent {
   int first = 0, count = 0;
-  int period = 0;  // devices of the smallest part whose images they are, in equal parts; 0: they do not repeat
+  int period = 0;       // devices of the smallest part whose images they are, in equal parts; 0: they do not repeat
+  bool nearly = false;  // but for an element
 };
 
 Extent extent_of(const Pcg& pcg, NodeId id, const MachineMapping& mapping) {
@@ -32,24 +34,70 @@ Extent extent_of(const Pcg& pcg, NodeId id, const MachineMapping& mapping) {
     auto at = static_cast<std::size_t>(walk.axis);
     bool leaf = n.is_leaf();
     std::int64_t size = leaf ? n.outputs[0].dims[at].size : n.table->axes[at].size;
-    if (size % walk.degree != 0 || (!leaf && n.table->axes[at].role == AxisRole::window)) return extent;
+    if (size < walk.degree || (!leaf && (size % walk.degree != 0 || n.table->axes[at].role == AxisRole::window)))
+      return extent;
+    extent.nearly = size % walk.degree != 0;
   }
   extent.count = walk.degree * stride;
   extent.period = stride;
   return extent;
 }
 
+// Whether an operator reads a leaf that is stored on other devices: one of these may send it to all of the others.
+bool reads_from_afar(const Pcg& pcg, const std::vector<Extent>& extents) {
+  std::vector<std::size_t> source(pcg.size());  // by node: the one before the parallelization operators
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    source[i] = n.is_parallelization() ? source[n.inputs[0].node.index()] : i;
+    if (!n.is_compute()) continue;
+    for (ValueRef v : n.inputs) {
+      std::size_t leaf = source[v.node.index()];
+      const Node& from = pcg.nodes()[leaf];
+      if (from.is_leaf() && from.op->stored() &&
+          (extents[i].first + extents[i].count <= extents[leaf].first ||
+           extents[leaf].first + extents[leaf].count <= extents[i].first))
+        return true;
+    }
+  }
+  return false;
+}
+
+// A block of a narrow stage exchanges with several of a wide one, which do not all do the same then. What hangs
+// together so is a sheet: of each stage one part of as many as the stages' numbers of blocks have in common. Sheets are
+// alike, but for those with a block that does something of its own, and the first one where `first_apart`. Keys: by
+// block, what repeats in it, what it does of its own, and its place, which is filled in.
+void tell_sheets_apart(std::vector<std::array<Hash, 3>>& keys, bool first_apart) {
+  std::map<Hash, int> members, seen;
+  for (const auto& [kind, own, place] : keys)
+    if (kind != 0) ++members[kind];
+  int sheets = 0;
+  for (const auto& [kind, count] : members) sheets = std::gcd(sheets, count);
+  std::set<int> special;
+  if (first_apart) special.insert(0);
+  std::vector<std::pair<int, int>> at;  // by block: sheet, place in its part
+  for (const auto& [kind, own, place] : keys) {
+    int part = kind == 0 ? 1 : members.at(kind) / sheets, nth = kind == 0 ? 0 : seen[kind]++;
+    at.emplace_back(nth / part, nth % part);
+    if (own != 0 && kind != 0) special.insert(nth / part);
+  }
+  for (std::size_t b = 0; b < keys.size(); ++b) {
+    auto [sheet, place] = at[b];
+    if (keys[b][0] != 0)
+      keys[b][2] = static_cast<Hash>(place) << 32 | static_cast<Hash>(special.contains(sheet) ? sheet + 1 : 0);
+  }
+}
+
 }  // namespace
 
-// Whether blocks are built alike, and what moves inside one leaves the links of the others alone.
-bool DeviceBlocks::alike(int block) const {
+// Whether blocks are built alike, and what moves inside one leaves the links of the others alone: then whose those are.
+DeviceBlocks::Owners DeviceBlocks::alike(int block) const {
   {
     std::lock_guard lock(mutex_);
     if (auto it = alike_.find(block); it != alike_.end()) return it->second;
   }
   auto count = static_cast<int>(topology_.device_count());
+  auto owners = std::make_shared<std::unordered_map<LinkId, int>>();
   auto same = [&] {
-    std::map<LinkId, int> owner;  // the block that uses a link
     for (int first = 0; first < count; first += block)
       for (int a = 0; a < block; ++a) {
         DeviceId from(first + a);
@@ -59,7 +107,7 @@ bool DeviceBlocks::alike(int block) const {
           if (a == b) continue;
           DeviceId to(first + b);
           for (LinkId l : topology_.route(from, to))
-            if (owner.try_emplace(l, first).first->second != first) return false;
+            if (owners->try_emplace(l, first / block).first->second != first / block) return false;
           if (topology_.latency(from, to) != topology_.latency(DeviceId(a), DeviceId(b)) ||
               topology_.bandwidth(from, to).rate != topology_.bandwidth(DeviceId(a), DeviceId(b)).rate)
             return false;
@@ -70,40 +118,68 @@ bool DeviceBlocks::alike(int block) const {
     return physical.size() == topology_.device_count();
   }();
   std::lock_guard lock(mutex_);
-  return alike_.emplace(block, same).first->second;
+  return alike_.emplace(block, same ? std::move(owners) : nullptr).first->second;
+}
+
+// Whether blocks of one node reach another node through links that are not also the way of others; blocks of whole
+// nodes do.
+bool DeviceBlocks::leave_by_own_links(int block) const {
+  int node = static_cast<int>(topology_.device_count()) / std::max(1, topology_.nodes);
+  if (block % node == 0 || topology_.nodes < 2) return true;
+  if (node % block != 0) return false;
+  std::lock_guard lock(mutex_);
+  auto [known, fresh] = leave_by_own_links_.try_emplace(block, true);
+  std::map<LinkId, int> users;
+  for (int d = 0; fresh && d < node; ++d)
+    for (auto [from, to] : {std::pair(d, d + node), std::pair(d + node, d)})
+      for (LinkId l : topology_.route(DeviceId(from), DeviceId(to)))
+        if (users.try_emplace(l, d / block).first->second != d / block) known->second = false;
+  return known->second;
 }
 
 LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMapping>& mappings) const {
   auto devices = static_cast<int>(topology_.device_count());
-  std::vector<Extent> extents;
+  std::vector<Extent> extents(pcg.size());
+  std::vector<std::size_t> placed;
   int size = 1;
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
     if (pcg[id].is_parallelization() || (pcg[id].is_leaf() && !pcg[id].op->stored())) continue;
     if (!mappings[i].places.empty()) return {};  // a table walks devices in any way
-    extents.push_back(extent_of(pcg, id, mappings[i]));
-    const Extent& e = extents.back();
+    const Extent& e = extents[i] = extent_of(pcg, id, mappings[i]);
+    placed.push_back(i);
     if (e.period > 0 && e.first % e.period == 0 && e.first + e.count <= devices) size = std::lcm(size, e.period);
   }
+  // Stages exchange what their blocks compute, through links that those of a node may share.
+  bool stages =
+      std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; });
   int period = size;
-  while (2 * size < devices && (devices % size != 0 || !alike(size))) size += period;
+  while (2 * size < devices && (devices % size != 0 || !alike(size) || (stages && !leave_by_own_links(size))))
+    size += period;
   if (2 * size >= devices) return {};
   // Blocks are alike that the same operators are on; one of each kind is lowered.
   auto count = static_cast<std::size_t>(devices / size);
-  std::vector<Hash> kinds(count, 0);
-  for (std::size_t i = 0; i < extents.size(); ++i) {
+  std::vector<Hash> kinds(count, 0), own(count, 0);  // by what repeats there, by what does not
+  for (std::size_t i : placed) {
     const Extent& e = extents[i];
     if (e.first < 0 || e.first + e.count > devices) return {};
     bool repeats = e.period > 0 && e.first % size == 0 && e.count % size == 0;
     for (int b = e.first / size; b <= (e.first + e.count - 1) / size; ++b) {
-      Hash& kind = kinds[static_cast<std::size_t>(b)];
-      kind = combine(combine(kind, i), repeats ? 0 : static_cast<Hash>(b) + 1);
+      auto at = static_cast<std::size_t>(b);
+      if (repeats)
+        kinds[at] = combine(kinds[at], i);
+      else
+        own[at] = combine(combine(own[at], i), at);
     }
   }
-  LoweredBlocks blocks{size, std::vector<int>(count)};
-  std::map<Hash, int> first;
+  bool nearly = std::any_of(extents.begin(), extents.end(), [](const Extent& e) { return e.nearly; });
+  LoweredBlocks blocks{size, std::vector<int>(count), !stages && !nearly, alike(size)};
+  std::vector<std::array<Hash, 3>> keys(count);
+  for (std::size_t b = 0; b < count; ++b) keys[b] = {kinds[b], own[b], 0};
+  if (stages) tell_sheets_apart(keys, reads_from_afar(pcg, extents));
+  std::map<std::array<Hash, 3>, int> first;
   for (std::size_t b = 0; b < count; ++b)
-    blocks.stands_for[b] = first.try_emplace(kinds[b], static_cast<int>(b)).first->second;
+    blocks.stands_for[b] = first.try_emplace(keys[b], static_cast<int>(b)).first->second;
   return 2 * first.size() > count ? LoweredBlocks() : blocks;
 }
 

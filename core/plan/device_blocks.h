@@ -4,7 +4,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "core/machine/mapping.h"
@@ -17,8 +19,19 @@ class Pcg;
 struct LoweredBlocks {
   int size = 0;
   std::vector<int> stands_for;  // by block: the one that is lowered in its place
+  // Of stages, and of weights stored in parts of which some are an element larger, a few devices tell the time to
+  // within some 1e-4, and no less than the memory that others need.
+  bool exact = true;
+  // Links that are used inside a block, and which block that is.
+  std::shared_ptr<const std::unordered_map<LinkId, int>> owners = {};
 
   bool all() const { return size == 0; }
+  // How many a block stands for; 0 when it is not lowered itself.
+  std::vector<int> alike() const {
+    std::vector<int> counts(stands_for.size(), 0);
+    for (int b : stands_for) ++counts[static_cast<std::size_t>(b)];
+    return counts;
+  }
   int block(DeviceId device) const { return device.value / size; }
   int lowered(DeviceId device) const { return stands_for[static_cast<std::size_t>(block(device))]; }
   bool contains(DeviceId device) const { return all() || lowered(device) == block(device); }
@@ -33,11 +46,14 @@ class DeviceBlocks {
   LoweredBlocks find(const Pcg& pcg, const std::vector<MachineMapping>& mappings) const;
 
  private:
-  bool alike(int block) const;
+  using Owners = std::shared_ptr<const std::unordered_map<LinkId, int>>;
+  Owners alike(int block) const;
+  bool leave_by_own_links(int block) const;
 
   const Topology& topology_;
   mutable std::mutex mutex_;
-  mutable std::map<int, bool> alike_;  // by devices of a block
+  mutable std::map<int, Owners> alike_;  // by devices of a block; null: they are not
+  mutable std::map<int, bool> leave_by_own_links_;
 };
 
 }  // namespace unity

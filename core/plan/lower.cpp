@@ -10,6 +10,21 @@
 
 namespace unity {
 
+namespace {
+
+// Of which an output is the sum: of those along axes that it does not walk.
+int summed_micro_batches(const AxisTable& table, std::size_t output, const Sharding& sharding) {
+  int summed = 1;
+  for (std::size_t a = 0; a < table.axes.size(); ++a) {
+    bool walked = std::any_of(table.outputs[output].dims.begin(), table.outputs[output].dims.end(),
+                              [&](const DimAxes& d) { return split_axis(table, d) == static_cast<int>(a); });
+    if (!walked) summed *= sharding.micro[a];
+  }
+  return summed;
+}
+
+}  // namespace
+
 void Lowering::find_needs() {
   needs_.assign(pcg_.size(), false);
   if (!options_.training) return;
@@ -106,6 +121,7 @@ Result<Program> Lowering::run() {
       lower_compute(id);
     }
   }
+  movements_.check_crossings();
   collect_outputs();
   if (options_.training) {
     emitter_.phase = Phase::backward;
@@ -156,7 +172,7 @@ void Lowering::lower_leaf(NodeId id) {
     PieceIndex piece = movements_.add_piece({block.device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
     movements_.placement(value).pieces.push_back({piece, 0, copy});
   }
-  if (!elsewhere.empty())
+  if (!options_.blocks.all())
     movements_.placement(value).elsewhere = [held = std::move(elsewhere)]() mutable { return std::move(held); };
   if (needs_[id.index()]) untaped_.emplace(value, id);
 }
@@ -231,6 +247,7 @@ View Lowering::stack_partials(NodeId id) {
             {movements_.add_piece({wanted[k].device, wanted[k].box, 0, copies[k], {}, {}, needs_[id.index()], {}}),
              summand, copies[k]});
   }
+  stacked.known_elsewhere = true;
   stacked.tensor = emitter_.tensor({n.name, shape.dims, shape.dtype, n.origin, -1});
   return {movements_.add_placement(std::move(stacked)), 1, false};
 }
@@ -306,7 +323,6 @@ void Lowering::lower_compute(NodeId id) {
     return;
   }
   int micros = micro_count(sharding);
-  if (micros > 1 && !options_.blocks.all()) throw Movements::Unclear{};
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
   std::vector<std::vector<int>> coordinates;
@@ -326,12 +342,11 @@ void Lowering::lower_compute(NodeId id) {
                               partial ? passing_partial(grid, coordinates[t]) : 0});
     auto all = [&] {
       std::vector<Requirement> wanted;
-      for (int t = 0; t < task_count(grid); ++t) {
-        std::vector<int> c = grid_coordinates(grid, t);
-        wanted.push_back({mappings_[id.index()].device(c),
-                          operand_box(table, table.inputs[i], task_ranges(table, sharding, grid, c)),
-                          partial ? passing_partial(grid, c) : 0});
-      }
+      for (const TaskBlock& block : blocks(mappings_[id.index()], grid))
+        for (int m = 0; m < micros; ++m)
+          wanted.push_back({block.device,
+                            operand_box(table, table.inputs[i], block_ranges(table, sharding, grid, block, m)),
+                            partial ? passing_partial(grid, block.first) : 0});
       return wanted;
     };
     std::vector<PieceIndex> pieces =
@@ -357,13 +372,17 @@ void Lowering::lower_compute(NodeId id) {
     if (!options_.blocks.all()) {
       value.elsewhere = [this, id, o, sharding, grid] {
         const AxisTable& table = *pcg_[id].table;
+        int summed = summed_micro_batches(table, o, sharding);
         std::vector<Held> held;
-        for (int t = 0; t < task_count(grid); ++t) {
-          std::vector<int> c = grid_coordinates(grid, t);
-          DeviceId device = mappings_[id.index()].device(c);
-          if (!movements_.here(device))
-            held.push_back({device, operand_box(table, table.outputs[o], task_ranges(table, sharding, grid, c)),
-                            output_partial(table, grid, c, o), output_copy(grid, c)});
+        for (const TaskBlock& block : blocks(mappings_[id.index()], grid)) {
+          if (movements_.here(block.device)) continue;
+          int partial = output_partial(table, grid, block.first, o), copy = output_copy(grid, block.first);
+          std::map<Integers, int> counts;  // of a place: as add_up_micro_batches() numbers them
+          for (int m = 0; m < micro_count(sharding); ++m) {
+            Box box = operand_box(table, table.outputs[o], block_ranges(table, sharding, grid, block, m));
+            int nth = counts[box.offset]++;
+            held.push_back({block.device, std::move(box), summed > 1 ? partial * summed + nth : partial, copy});
+          }
         }
         return held;
       };
@@ -402,13 +421,7 @@ void Lowering::lower_compute(NodeId id) {
 // An output that does not walk a micro-batched axis is a sum over micro-batches; they share their device, so the sum is
 // an ordinary addition of summands there.
 void Lowering::add_up_micro_batches(NodeId id, std::size_t output, const Sharding& sharding) {
-  const AxisTable& table = *pcg_[id].table;
-  int summed = 1;
-  for (std::size_t a = 0; a < table.axes.size(); ++a) {
-    bool walked = std::any_of(table.outputs[output].dims.begin(), table.outputs[output].dims.end(),
-                              [&](const DimAxes& d) { return split_axis(table, d) == static_cast<int>(a); });
-    if (!walked) summed *= sharding.micro[a];
-  }
+  int summed = summed_micro_batches(*pcg_[id].table, output, sharding);
   if (summed == 1) return;
   View& view = views_[id.index()][output];
   // Number the summands of one place consecutively, so that every `summed` of them are one sum.

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 namespace unity {
@@ -213,37 +214,96 @@ void Movements::add_up_here(PlacementIndex value, const std::vector<PieceIndex>&
   movements_.push_back({Movement::Kind::add_up, {}, summands, {target}, {box}, {}, value});
 }
 
-// What redistribute() does where each of many devices holds a part of its own of what all of them want: without a
-// transfer for each pair of them.
+// What redistribute() does where many devices hold a part each of what their group wants: without a transfer for each
+// pair of them.
 bool Movements::gather(PlacementIndex value, const std::vector<PieceRef>& sources, const BoxIndex& boxes,
                        const std::vector<Requirement>& open, std::vector<PieceIndex>& result) {
-  if (sources.size() != open.size() || boxes.boxes().size() != sources.size() || !boxes.on_grid()) return false;
+  if (sources.size() != open.size() || !boxes.on_grid()) return false;
+  struct Group {
+    std::map<DeviceId, std::pair<PieceIndex, std::size_t>>
+        members;  // what each holds, and which requirement is its own
+    std::int64_t elements = 0;
+  };
+  std::unordered_map<DeviceId, const PieceRef*> held;
+  for (const PieceRef& ref : sources)
+    if (!held.emplace(piece(ref.piece).device, &ref).second) return false;
+  std::unordered_map<Key, Group, KeyHash> groups;  // by summand, copy and box
+  std::unordered_set<std::int64_t> taken;          // copy, box
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const Requirement& r = open[i];
+    auto own = held.find(r.device);
+    if (own == held.end()) return false;
+    const PieceRef& ref = *own->second;
+    const Piece& p = piece(ref.piece);
+    std::int64_t box = boxes.numbers()[static_cast<std::size_t>(&ref - sources.data())];
+    if (ref.partial != r.partial || p.box == r.box || !r.box.contains(p.box) ||
+        !taken.insert((static_cast<std::int64_t>(r.partial) << 40) + (static_cast<std::int64_t>(p.copy) << 20) + box)
+             .second)
+      return false;
+    held.erase(own);
+    Group& group = groups[{p.copy, r.partial, r.box}];
+    group.members.emplace(r.device, std::pair(ref.piece, i));
+    group.elements += p.box.elements();
+  }
+  std::map<DeviceId, const Group*> in_order;
+  for (const auto& [key, group] : groups) {
+    if (group.elements != key.box.elements()) return false;
+    in_order.emplace(group.members.begin()->first, &group);
+  }
+  for (const auto& [first, group] : in_order) {
+    std::vector<PieceIndex> from, to;
+    std::vector<Box> pieces;
+    for (const auto& [device, move] : group->members) {
+      const Requirement& r = open[move.second];
+      PieceIndex target = result[move.second] = new_piece(value, device, r.box, r.partial, piece(move.first).copy);
+      from.push_back(move.first), to.push_back(target);
+      pieces.push_back(piece(move.first).box);
+    }
+    emit_collective(value, CollectiveKind::all_gather, std::move(from), std::move(to), std::move(pieces));
+  }
+  return true;
+}
+
+// Where as many devices want all of something as others hold a part of it (or several times as many): each gets a part,
+// and they gather the rest from one another. Sent by every holder to everyone, it would leave these as often.
+bool Movements::send_and_gather(PlacementIndex value, const std::vector<PieceRef>& sources, const BoxIndex& boxes,
+                                const std::vector<Requirement>& open, std::vector<PieceIndex>& result) {
+  if (!boxes.on_grid() || boxes.boxes().size() != sources.size() || open.size() % sources.size() != 0) return false;
   const Requirement& wanted = open[0];
-  std::map<DeviceId, std::pair<PieceIndex, PieceIndex>> held;  // and what is made of it
+  std::map<DeviceId, PieceIndex> holders;
   std::int64_t elements = 0;
   for (const PieceRef& ref : sources) {
     const Piece& p = piece(ref.piece);
-    if (ref.partial != wanted.partial || !wanted.box.contains(p.box)) return false;
-    elements += p.box.elements();
-    held.try_emplace(p.device, ref.piece, -1);
-  }
-  if (held.size() != sources.size() || elements != wanted.box.elements()) return false;
-  std::set<DeviceId> wanting;
-  for (const Requirement& r : open)
-    if (r.partial != wanted.partial || !(r.box == wanted.box) || !held.contains(r.device) ||
-        !wanting.insert(r.device).second)
+    if (ref.partial != wanted.partial || !wanted.box.contains(p.box) || !holders.emplace(p.device, ref.piece).second)
       return false;
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    auto& [source, target] = held.at(open[i].device);
-    target = result[i] = new_piece(value, open[i].device, wanted.box, wanted.partial, piece(source).copy);
+    elements += p.box.elements();
   }
-  std::vector<PieceIndex> from, to;
-  std::vector<Box> pieces;
-  for (const auto& [device, move] : held) {
-    from.push_back(move.first), to.push_back(move.second);
-    pieces.push_back(piece(move.first).box);
+  std::map<DeviceId, std::size_t> wanting;
+  for (std::size_t i = 0; i < open.size(); ++i)
+    if (open[i].partial != wanted.partial || open[i].box != wanted.box || holders.contains(open[i].device) ||
+        !wanting.emplace(open[i].device, i).second)
+      return false;
+  if (elements != wanted.box.elements()) return false;
+  for (auto next = wanting.begin(); next != wanting.end();) {
+    std::vector<PieceRef> parts;
+    std::vector<Box> part_boxes;
+    std::vector<Requirement> group;
+    std::vector<std::size_t> numbers;
+    for (auto [from, source] : holders) {
+      const Piece& p = piece(source);
+      PieceIndex target = new_piece(value, next->first, p.box, wanted.partial, p.copy);
+      emit_collective(value, CollectiveKind::send, {source, -1}, {-1, target}, {p.box, p.box});
+      parts.push_back({target, wanted.partial, p.copy});
+      part_boxes.push_back(p.box);
+      group.push_back(open[next->second]);
+      numbers.push_back(next->second);
+      ++next;
+    }
+    std::vector<PieceIndex> gathered(group.size(), -1);
+    UNITY_CHECK(gather(value, parts, BoxIndex(part_boxes), group, gathered), "{}: parts that can not be gathered",
+                placement(value).name);
+    for (std::size_t k = 0; k < group.size(); ++k) result[numbers[k]] = gathered[k];
   }
-  emit_collective(value, CollectiveKind::all_gather, std::move(from), std::move(to), std::move(pieces));
   return true;
 }
 
@@ -258,7 +318,7 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
   std::vector<Box> held;
   for (const PieceRef& ref : sources) held.push_back(piece(ref.piece).box);
   const BoxIndex boxes(held);
-  if (gather(value, sources, boxes, open, result)) return;
+  if (gather(value, sources, boxes, open, result) || send_and_gather(value, sources, boxes, open, result)) return;
   std::vector<std::vector<const PieceRef*>> holders(boxes.boxes().size());
   for (std::size_t k = 0; k < sources.size(); ++k)
     holders[static_cast<std::size_t>(boxes.numbers()[k])].push_back(&sources[k]);
@@ -408,15 +468,7 @@ void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::
                   .exchanges = exchanges,
                   .dtype = placement(value).dtype,
                   .name = placement(value).name};
-  if (!blocks_.all()) {
-    auto lowered = [&](PieceIndex p) { return p >= 0 && here(p); };
-    bool sends = std::any_of(sources.begin(), sources.end(), lowered);
-    bool receives = std::any_of(targets.begin(), targets.end(), lowered);
-    if (!sends && !receives) return;
-    // Lowered devices have to have a part on both sides, or the other side's time is not known.
-    bool root = kind == CollectiveKind::reduce || kind == CollectiveKind::broadcast;
-    if (!sends || !receives || (root && !here(sources[0]))) throw Unclear{};
-  }
+  if (!blocks_.all() && !takes_part(value, kind, sources, targets, pieces)) return;
   TaskList after;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     Participant p;
@@ -428,7 +480,6 @@ void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::
     if (targets[i] >= 0) p.device = piece(targets[i]).device, p.receive = piece(targets[i]).buffer;
     c.participants.push_back(std::move(p));
   }
-  check_blocks(c);
   TaskId task = emitter_.communicate(std::move(c), after);
   for (PieceIndex t : targets)
     if (t >= 0) piece(t).writers.push_back(task);

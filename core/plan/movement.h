@@ -12,6 +12,8 @@
 
 #include <deque>
 #include <functional>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -70,6 +72,7 @@ struct Placement {
   Monoid monoid = Monoid::sum;  // of summands
   // Where only some devices are lowered: what the others hold; absent when it is not known, or is in `pieces`.
   std::function<std::vector<Held>()> elsewhere;
+  bool known_elsewhere = false;  // it is in `pieces`
 };
 using PlacementIndex = std::int32_t;
 
@@ -94,7 +97,7 @@ struct Movement {
 class Movements {
  public:
   Movements(Emitter& emitter, const Topology& topology, LoweredBlocks blocks = {})
-      : emitter_(emitter), topology_(topology), blocks_(std::move(blocks)) {}
+      : emitter_(emitter), topology_(topology), blocks_(std::move(blocks)), alike_(blocks_.alike()) {}
 
   PlacementIndex add_placement(Placement placement);
   PieceIndex add_piece(Piece piece);
@@ -117,6 +120,9 @@ class Movements {
   void know_elsewhere(PlacementIndex value);
   // Throws Unclear when a communication joins some blocks but not all of a kind: others would join these.
   void check_blocks(const Communication& communication) const;
+  // Throws Unclear unless what lowered blocks of several kinds sent to one another all others of these kinds did, too,
+  // each to a block of its own, through links of their own. After that, nothing may be sent so.
+  void check_crossings();
   // Throws Unclear when a value of this size, its parts on devices 0, 1, .. in their order, does not repeat by blocks.
   void check_natural_order(const TaskGrid& parts, const Dims& dims) const;
   // Thrown when what the lowered devices do cannot be told from them alone.
@@ -164,10 +170,17 @@ class Movements {
   void add_up_here(PlacementIndex value, const std::vector<PieceIndex>& summands, PieceIndex target);
   bool gather(PlacementIndex value, const std::vector<PieceRef>& sources, const BoxIndex& boxes,
               const std::vector<Requirement>& open, std::vector<PieceIndex>& result);
+  bool send_and_gather(PlacementIndex value, const std::vector<PieceRef>& sources, const BoxIndex& boxes,
+                       const std::vector<Requirement>& open, std::vector<PieceIndex>& result);
   void redistribute(PlacementIndex value, const std::vector<PieceRef>& sources, const std::vector<Requirement>& open,
                     std::vector<PieceIndex>& result);
   void emit_component(PlacementIndex value, const std::vector<Requirement>& open,
                       const std::vector<PieceIndex>& targets, const std::vector<Transfer>& transfers);
+  bool takes_part(PlacementIndex value, CollectiveKind kind, const std::vector<PieceIndex>& sources,
+                  const std::vector<PieceIndex>& targets, const std::vector<Box>& pieces);
+  bool all_alike_join(const std::vector<DeviceId>& devices) const;
+  void note_crossing(Hash what, std::int64_t elements, const std::vector<DeviceId>& devices);
+  void check_links() const;
   void emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box);
   void emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
                        std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges = {},
@@ -176,6 +189,16 @@ class Movements {
   Emitter& emitter_;
   const Topology& topology_;
   LoweredBlocks blocks_;
+  std::vector<int> alike_;  // by block: how many it stands for
+  // Communications between blocks of which each joins only some of a kind.
+  struct Crossing {
+    std::map<int, int> times;          // by the block of the first device
+    std::int64_t least = 0, most = 0;  // elements
+  };
+  std::map<Hash, Crossing> crossings_;                // by what moves from where to where, in lowered blocks
+  std::map<std::pair<int, int>, int> partners_;       // of a block, by kind: the block that it exchanges with
+  std::set<std::pair<DeviceId, DeviceId>> crossing_;  // devices that exchange something across blocks, both ways
+  bool crossings_checked_ = false;
   std::deque<Placement> placements_;
   std::deque<Piece> pieces_;
   std::deque<Movement> movements_;

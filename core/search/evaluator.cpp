@@ -1,6 +1,7 @@
 #include "core/search/evaluator.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace unity {
 Bytes Score::peak() const {
@@ -16,14 +17,31 @@ void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
     score.peak_memory[d] =
         score.peak_memory[static_cast<std::size_t>(blocks.lowered(device) * blocks.size + device.value % blocks.size)];
   }
-  std::vector<std::int64_t> alike(blocks.stands_for.size(), 0);
-  for (int b : blocks.stands_for) ++alike[static_cast<std::size_t>(b)];
-  for (const Communication& c : program.communications) {
-    int block = blocks.block(c.participants[0].device);
+  std::vector<int> alike = blocks.alike();
+  for (const Communication& c : program.communications)
     if (std::all_of(c.participants.begin(), c.participants.end(),
-                    [&](const Participant& p) { return blocks.block(p.device) == block; }))
-      score.communicated.count += communication_bytes(c).count * (alike[static_cast<std::size_t>(block)] - 1);
+                    [&](const Participant& p) { return blocks.contains(p.device); }))
+      score.communicated.count +=
+          communication_bytes(c).count * (alike[static_cast<std::size_t>(blocks.block(c.participants[0].device))] - 1);
+}
+
+// Of the forward pass, and about twice as many of the backward pass, on the devices that are lowered.
+double about_tasks(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LoweredBlocks& blocks) {
+  double tasks = 0;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    if (!pcg[id].is_compute()) continue;
+    TaskGrid grid = node_grid(pcg, id);
+    double share = 1;
+    if (!blocks.all()) {
+      int end = mappings[i].start + 1, here = 0;
+      for (std::size_t g = 0; g < grid.size(); ++g) end += (grid[g].degree - 1) * mappings[i].strides[g];
+      for (int d = mappings[i].start; d < end; ++d) here += blocks.contains(DeviceId(d)) ? 1 : 0;
+      share = static_cast<double>(here) / (end - mappings[i].start);
+    }
+    tasks += 3 * share * task_count(grid) * micro_count(node_sharding(pcg, id));
   }
+  return tasks;
 }
 
 }  // namespace
@@ -92,13 +110,13 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, const Schedule& schedule) {
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
-  return evaluate(std::move(pcg), std::move(mappings), lower_);
+  return evaluate(std::move(pcg), std::move(mappings), lower_, {});
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule) {
   LowerOptions lower = lower_;
   lower.schedule = schedule;
-  return evaluate(std::move(pcg), std::move(mappings), lower);
+  return evaluate(std::move(pcg), std::move(mappings), lower, {});
 }
 
 Result<Candidate> Evaluator::evaluate_part(Pcg pcg) {
@@ -107,41 +125,60 @@ Result<Candidate> Evaluator::evaluate_part(Pcg pcg) {
   return evaluate(std::move(pcg), lower, many && options_.blocks && lower.schedule == Schedule());
 }
 
+Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, double most_tasks) {
+  return evaluate(std::move(pcg), std::move(mappings), lower_, {.most_tasks = most_tasks});
+}
+
+Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double most_tasks) {
+  LowerOptions lower = lower_;
+  lower.schedule = candidate.schedule;
+  return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true});
+}
+
 Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, bool few_must_tell) {
   if (!options_.mapping_dp) {
     std::vector<MachineMapping> natural = natural_mappings(pcg);
-    return evaluate(std::move(pcg), std::move(natural), lower, few_must_tell);
+    return evaluate(std::move(pcg), std::move(natural), lower, {.few_must_tell = few_must_tell});
   }
-  if (stopping()) return evaluate(std::move(pcg), {}, lower);
+  if (stopping()) return evaluate(std::move(pcg), {}, lower, {});
   Result<MappingResult> mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
   if (!mapping.ok()) {
     record_.left_out(LeftOut::not_runnable);
     return mapping.error();
   }
-  return evaluate(std::move(pcg), std::move(mapping->mappings), lower, few_must_tell);
+  return evaluate(std::move(pcg), std::move(mapping->mappings), lower, {.few_must_tell = few_must_tell});
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,
-                                      bool few_must_tell) {
+                                      const Limits& limits) {
   if (stopping()) {
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }
   LowerOptions options = lower_options;
-  if (options_.blocks && options.schedule == Schedule())
+  Schedule but_for_the_order = options.schedule;
+  but_for_the_order.order = Schedule().order;
+  if (options_.blocks && !limits.all && but_for_the_order == Schedule())
     options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
   auto not_told = [&] {
     record_.left_out(LeftOut::not_told);
     return fail("a few devices do not tell what all {} do", cost_.topology().device_count());
   };
-  if (few_must_tell && options.blocks.all()) return not_told();
+  if (limits.few_must_tell && options.blocks.all()) return not_told();
+  auto too_many = [&] {
+    if (std::isinf(limits.most_tasks) || about_tasks(pcg, mappings, options.blocks) <= limits.most_tasks) return false;
+    record_.left_out(LeftOut::over_budget);
+    return true;
+  };
+  if (too_many()) return fail("more than {:g} tasks", limits.most_tasks);
   auto lowered = [&] {
     return record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); });
   };
   Result<Program> program = lowered();
   if (!program.ok() && !options.blocks.all()) {
-    if (few_must_tell) return not_told();
+    if (limits.few_must_tell) return not_told();
     options.blocks = {};
+    if (too_many()) return fail("more than {:g} tasks", limits.most_tasks);
     program = lowered();
   }
   if (!program.ok()) {
@@ -152,7 +189,9 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   auto timer = record_.time(SearchLevel::simulation);
   Score score = cost_.score(*program);
   if (!options.blocks.all()) unfold(score, *program, options.blocks);
-  return Candidate{std::move(pcg), std::move(mappings), lower_options.schedule, std::move(score), memory_use(*program)};
+  return Candidate{std::move(pcg),      std::move(mappings),  lower_options.schedule,
+                   std::move(score),    memory_use(*program), static_cast<std::int64_t>(program->tasks.size()),
+                   options.blocks.exact};
 }
 
 void Evaluator::found(const Score& score, std::int64_t candidates) {

@@ -87,6 +87,7 @@ class JointSearch {
   void parts();
   void take(Result<Outcome> other);
   void keep(Outcome plan);
+  void store_parts();
   void trade_memory();
   Result<Outcome> pipelines() const;
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
@@ -401,8 +402,21 @@ bool runs_in_stages(const Candidate& candidate) {
   return last_begin > first_end;
 }
 
-// Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
-// than the best one that does; with `pareto`, all plans are varied.
+// Of the fastest plan, which pipelines have to be faster than.
+void JointSearch::store_parts() {
+  if (front_.empty()) return;
+  Outcome fastest = front_.front();
+  if (best_.ok()) fastest.stopped_because = best_->stopped_because;
+  for (Outcome& variant : memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts)) {
+    in_.evaluator.found(variant.candidate.score);
+    keep(variant);
+    take(std::move(variant));
+  }
+}
+
+// Weights stored in parts may even be faster. Beyond that, plans
+// that do not fit are made to fit where they are faster than the best one that does; with `pareto`, all plans are
+// varied.
 void JointSearch::trade_memory() {
   bool pareto = in_.options.pareto;
   std::vector<Outcome> plans = front_;
@@ -541,6 +555,7 @@ Result<Outcome> JointSearch::run() {
   };
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     if (in_.options.seeds) compare(expert(in_));
+    store_parts();
     compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (in_.options.seeds && compute_operators() <= kFewOperators) compare(algebra_then_parallel(in_));

@@ -1,6 +1,7 @@
 #include "core/search/stage_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -22,8 +23,9 @@ constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
 constexpr std::size_t kMovesAtOnce = 8;
-constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
-constexpr double kMostTasksOfOne = 0.5e6;
+constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kMostTasksOfOne = 1.5e6;
+constexpr std::size_t kAtOnce = 2;  // plans that are simulated before it is known which others are worth it
 
 // One of the kind.
 Resources example(const Submesh& submesh) {
@@ -79,8 +81,11 @@ class StageSearch {
   std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches);
   std::vector<Proposal> propose(int micro_batches, bool memory);
   std::vector<StagedPlan> best_proposals();
-  std::vector<StagedPlan> even_plans();
+  std::vector<std::vector<StagedPlan>> even_plans();
   void simulate(std::vector<StagedPlan> plans);
+  void take(const StagedPlan& plan, Result<Outcome> outcome);
+  void store_parts();
+  bool far_slower(const std::vector<StagedPlan>& plans) const;
   std::vector<StagedPlan> neighbours(const StagedPlan& plan);
   void improve();
 
@@ -254,57 +259,69 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
   return best;
 }
 
-std::vector<StagedPlan> StageSearch::even_plans() {
-  std::vector<StagedPlan> plans;
+// By number of stages.
+std::vector<std::vector<StagedPlan>> StageSearch::even_plans() {
+  std::vector<std::vector<StagedPlan>> plans;
   int most = std::min(in_.devices, static_cast<int>(plans_.operators().size()));
   for (int stages : {2, 3, 4, 6, 12}) {
     if (stages > most || in_.devices % stages != 0) continue;
     IntraPlan inside{in_.devices / stages, 1, {}};
     if (!plans_.sharded(inside)) continue;
     cluster(stages);
+    plans.emplace_back();
     for (int m : {stages, 2 * stages}) {
       if (!plans_.has_micro_batches(inside, m)) continue;
-      plans.push_back({m, layer_ends_, even_devices(stages, stages, in_.devices / stages),
-                       std::vector<IntraPlan>(plans_.operators().size(), inside), false});
+      plans.back().push_back({m, layer_ends_, even_devices(stages, stages, in_.devices / stages),
+                              std::vector<IntraPlan>(plans_.operators().size(), inside), false});
     }
   }
   return plans;
 }
 
-// Of the forward pass, and about twice as many of the backward pass.
-double tasks_of(const StagedPlan& plan) {
-  double tasks = 0;
-  for (std::size_t s = 0; s < plan.ends.size(); ++s)
-    tasks += static_cast<double>(plan.ends[s] - (s == 0 ? 0 : plan.ends[s - 1])) * plan.devices[s].count;
-  return 3 * tasks * plan.micro_batches;
-}
-
-// Scores those that are new, the first of them whatever it takes.
+// Scores those that are new, as long as there are tasks left.
 void StageSearch::simulate(std::vector<StagedPlan> plans) {
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || simulated_.contains(p)) return true;
-    double tasks = tasks_of(p);
-    bool bounded = tasks_left_ < std::numeric_limits<double>::infinity() && !simulated_.empty();
-    if (bounded && tasks > std::min(tasks_left_, kMostTasksOfOne)) {
+    if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
     }
-    tasks_left_ -= tasks;
     simulated_.insert(p);
     return false;
   });
-  std::vector<Result<Outcome>> outcomes(plans.size(), fail("the search was stopped"));
-  parallel_for(plans.size(), in_.options.jobs,
-               [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_); });
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (outcomes[i].ok()) {
-      const Score& score = outcomes[i]->candidate.score;
-      Scored scored{!in_.evaluator.fits(score), score.iteration.count, plans[i]};
-      if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
-      if (plans[i].ends.size() > 1) open_.insert(std::move(scored));
-    }
-    take_better(best_, std::move(outcomes[i]), in_.evaluator);
+  bool bounded = !std::isinf(tasks_left_);
+  std::size_t at_once = bounded ? kAtOnce : std::max<std::size_t>(1, plans.size());
+  for (std::size_t first = 0; first < plans.size(); first += at_once) {
+    std::size_t count = std::min(at_once, plans.size() - first);
+    double most = bounded ? std::min(tasks_left_, kMostTasksOfOne) : tasks_left_;
+    std::vector<Result<Outcome>> outcomes(count, fail("the search was stopped"));
+    parallel_for(count, in_.options.jobs,
+                 [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[first + i], in_, most); });
+    for (std::size_t i = 0; i < count; ++i) take(plans[first + i], std::move(outcomes[i]));
   }
+}
+
+void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
+  if (outcome.ok()) {
+    const Score& score = outcome->candidate.score;
+    tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
+    Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
+    if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
+    if (plan.ends.size() > 1) open_.insert(std::move(scored));
+  }
+  take_better(best_, std::move(outcome), in_.evaluator);
+}
+
+// Whether all of these are, than the best plan known; asked on many devices.
+bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
+  if (std::isinf(tasks_left_) || !best_.ok()) return false;
+  std::int64_t best = std::get<1>(best_plan_);
+  if (options_.incumbent.count > 0) best = std::min(best, options_.incumbent.count);
+  return std::all_of(plans.begin(), plans.end(), [&](const StagedPlan& p) {
+    return std::none_of(open_.begin(), open_.end(), [&](const Scored& s) {
+      return std::get<2>(s) == p && static_cast<double>(std::get<1>(s)) <= kFarSlower * static_cast<double>(best);
+    });
+  });
 }
 
 // What is one step from a plan.
@@ -399,6 +416,7 @@ void StageSearch::improve() {
     std::vector<StagedPlan> moves = neighbours(std::get<2>(next.value()));
     for (std::size_t at = 0; at < moves.size(); at += kMovesAtOnce) {
       if (simulated_.size() >= most || in_.evaluator.stopping()) return;
+      if (tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
       double before = best_time();
       auto begin = moves.begin() + static_cast<std::ptrdiff_t>(at);
       simulate({begin, begin + static_cast<std::ptrdiff_t>(std::min(kMovesAtOnce, moves.size() - at))});
@@ -409,20 +427,30 @@ void StageSearch::improve() {
   }
 }
 
+// Of the best plan's weights.
+void StageSearch::store_parts() {
+  if (!best_.ok()) return;
+  StagedPlan stored = std::get<2>(best_plan_);
+  stored.stored_parts = true;
+  simulate({stored});
+}
+
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
-  std::vector<StagedPlan> even = options_.even ? even_plans() : std::vector<StagedPlan>();
+  std::vector<std::vector<StagedPlan>> even;
+  if (options_.even) even = even_plans();
   for (int layers : options_.layers) {
     cluster(layers);
     simulate(best_proposals());
   }
-  simulate(std::move(even));
-  if (best_.ok()) {
-    StagedPlan stored = std::get<2>(best_plan_);
-    stored.stored_parts = true;
-    simulate({stored});
+  store_parts();
+  for (std::vector<StagedPlan>& plans : even) {
+    std::vector<StagedPlan> tried = plans;
+    simulate(std::move(plans));
+    if (far_slower(tried)) break;  // more stages even more so
   }
+  store_parts();
   improve();
   if (best_.ok()) best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
   return std::move(best_);

@@ -69,7 +69,8 @@ std::string to_string(const StagedPlan& plan) {
                      plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches);
 }
 
-Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input) {
+Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input,
+                             double most_tasks) {
   SearchRecorder& record = input.evaluator.record();
   Pcg pcg = UNITY_TRY(record.timed(SearchLevel::substitution, [&] { return lay_out(plans, plan); }));
   std::vector<DerivationStep> steps = steps_of(pcg);
@@ -88,7 +89,7 @@ Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, co
   }
   auto mappings = UNITY_TRY(
       record.timed(SearchLevel::mapping, [&] { return map_stages(pcg, stages_of_nodes(pcg, plan), plan.devices); }));
-  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), std::move(mappings), most_tasks));
   return Outcome{std::move(candidate), std::move(steps), to_string(plan), {}};
 }
 

@@ -1,6 +1,7 @@
 // Pipelines whose stages have different widths and plans of their own.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct StagedPlan {
 std::string to_string(const StagedPlan& plan);  // "2 stages (data 2; tensor 4), 8 micro-batches"
 
 // The plan in full: laid out, in micro-batches, mapped, scored. Its shardings have been asked for before. Error when it
-// can not be laid out or run. Thread-safe.
-Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input);
+// can not be laid out or run, or that takes more than some `most_tasks`. Thread-safe.
+Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input,
+                             double most_tasks = std::numeric_limits<double>::infinity());
 
 }  // namespace unity

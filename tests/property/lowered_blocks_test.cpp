@@ -11,6 +11,8 @@
 #include "core/search/data_parallel.h"
 #include "core/search/evaluator.h"
 #include "core/search/random_plan.h"
+#include "core/search/staged_plan.h"
+#include "core/search/strategy.h"
 #include "core/search/substitution.h"
 #include "simulator/cost_model.h"
 #include "tests/support/dice.h"
@@ -62,6 +64,32 @@ State sharded(const Pcg& model, int devices, Dice& dice) {
   return state;
 }
 
+// What is scored from few devices is the score of all, or near to it where it says so. Returns whether it does not.
+bool check_scores(const SimulatedCostModel& cost, const Pcg& pcg, const std::vector<MachineMapping>& mappings) {
+  Evaluator evaluator(cost, {}, {});
+  auto few = evaluator.evaluate(pcg, mappings);
+  EvaluatorOptions options;
+  options.blocks = false;
+  auto all = Evaluator(cost, {}, {}, options).evaluate(pcg, mappings);
+  REQUIRE(few.ok() == all.ok());
+  if (!few.ok()) return true;
+  const double apart = few->exact ? 0 : 1e-3;
+  auto few_time = static_cast<double>(few->score.iteration.count),
+       time = static_cast<double>(all->score.iteration.count);
+  CHECK(few_time <= time);
+  CHECK(few_time >= (1 - apart) * time);
+  auto near = [&](Bytes from_few, Bytes from_all) {
+    return from_few >= from_all &&
+           static_cast<double>(from_few.count) <= (1 + apart) * static_cast<double>(from_all.count);
+  };
+  CHECK(near(few->score.peak(), all->score.peak()));
+  CHECK(near(few->score.communicated, all->score.communicated));
+  CHECK(near(few->memory.persistent, all->memory.persistent));
+  CHECK(near(few->memory.transient, all->memory.transient));
+  CHECK(evaluator.evaluate_all(*few)->score.iteration == all->score.iteration);
+  return few->exact;
+}
+
 struct Case {
   ModelSpec model;
   std::string topology;
@@ -85,17 +113,45 @@ TEST_CASE("scores of plans are those of a few blocks of devices") {
   State state = sharded(build_model(c.model), devices, dice);
   auto mapping = MappingSearch(cost).run(state.pcg);
   REQUIRE(mapping.ok());
-  EvaluatorOptions all;
-  all.blocks = false;
-  auto few = Evaluator(cost, {}, {}).evaluate(state.pcg, mapping->mappings);
-  auto complete = Evaluator(cost, {}, {}, all).evaluate(state.pcg, mapping->mappings);
-  REQUIRE(few.ok() == complete.ok());
-  if (!few.ok()) return;
-  CHECK(few->score.iteration == complete->score.iteration);
-  CHECK(few->score.peak() == complete->score.peak());
-  CHECK(few->score.communicated == complete->score.communicated);
-  CHECK(few->memory.persistent == complete->memory.persistent);
-  CHECK(few->memory.transient == complete->memory.transient);
+  CHECK(check_scores(cost, state.pcg, mapping->mappings));
+}
+
+TEST_CASE("scores of pipelines are those of a few blocks of devices") {
+  std::vector<Case> cases = {{{"bert-large", {{"layers", 4}, {"batch", 576}, {"seq-len", 32}}}, "summit", 12},
+                             {{"mlp", {{"batch", 576}}}, "dgx-h100", 12},
+                             {{"resnext-50", {{"batch", 576}, {"blocks", 1}}}, "summit", 12},
+                             {{"gpt2-small", {{"layers", 4}, {"batch", 576}, {"seq-len", 32}}}, "dgx-a100", 12}};
+  // In nodes: equal, and different.
+  const std::vector<std::vector<int>> widths = {{6, 6}, {4, 4, 4}, {3, 6, 3}, {3, 3, 6}, {6, 3, 3}};
+  const std::uint64_t seed = GENERATE(range(1, 25));
+  CAPTURE(seed);
+  Dice dice(seed);
+  const Case& c = cases[seed % cases.size()];
+  SimulatedCostModel cost(load_topology(c.topology, {.nodes = c.nodes}));
+  auto devices = static_cast<int>(cost.topology().device_count());
+  Evaluator evaluator(cost, {}, {});
+  StrategyInput input{build_model(c.model), evaluator, {}, devices};
+  IntraPlans plans(input.model, input);
+  StagedPlan plan;
+  const int micros[] = {2, 4, 8};
+  plan.micro_batches = micros[dice.below(3)];
+  plan.stored_parts = dice.below(3) == 0;
+  const std::vector<int>& nodes = widths[dice.below(widths.size())];
+  int first = 0;
+  for (std::size_t s = 0; s < nodes.size(); ++s) {
+    int width = nodes[s] * devices / c.nodes;
+    plan.devices.push_back({first, width});
+    first += width;
+    std::vector<IntraPlan> inside = plans.of_width(width);
+    std::erase_if(inside, [&](const IntraPlan& p) { return !plans.has_micro_batches(p, plan.micro_batches); });
+    if (inside.empty()) return;
+    plan.ends.push_back(plans.operators().size() * (s + 1) / nodes.size());
+    plan.plans.resize(plan.ends.back(), dice.below(2) == 0 ? inside[0] : inside[dice.below(inside.size())]);
+  }
+  CAPTURE(c.model.name, to_string(plan));
+  auto outcome = build_staged(plans, plan, input);
+  if (!outcome.ok()) return;
+  check_scores(cost, outcome->candidate.pcg, outcome->candidate.mappings);
 }
 
 TEST_CASE("a device stands for all in data parallelism, wherever the machine looks the same from each") {
