@@ -135,6 +135,56 @@ TEST_CASE("a weight that is stored sharded and gathered before use trains like o
   CHECK(scatters == 1);
 }
 
+namespace {
+
+// Of a weight and its gradient.
+std::map<CollectiveKind, int> collectives(const Program& program, const std::string& weight) {
+  std::map<CollectiveKind, int> kinds;
+  for (const Communication& c : program.communications)
+    if (c.name == weight || c.name == weight + ".gradient") ++kinds[c.kind];
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE("parts of a weight that two groups of devices hold are gathered in each group") {
+  // Rows in 16 parts on devices 2i and 2i + 1, columns in 2: the groups are the even and the odd ones.
+  Mlp m;
+  ValueRef parts = partition(m.b, 0, 16, partition(m.b, 1, 2, m.w1));
+  ValueRef w1 = replicate(m.b, 16, combine(m.b, 0, 16, parts));
+  ValueRef h = m.relu(m.matmul(replicate(m.b, 2, partition(m.b, 0, 16, m.x)), w1));
+  ValueRef w2 = replicate(m.b, 16, partition(m.b, 0, 2, m.w2));
+  ValueRef logits = reduce(m.b, 2, m.matmul(h, w2));
+  ValueRef loss = reduce(m.b, 16, m.b.apply("cross_entropy", {}, {logits, partition(m.b, 0, 16, m.labels)}));
+  Pcg parallel = std::move(m.b).finish({loss});
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, natural_mappings(parallel), 32, &program) < 1e-12);
+  auto kinds = collectives(program, "w1");
+  CHECK(kinds[CollectiveKind::all_gather] == 2);
+  CHECK(kinds[CollectiveKind::reduce_scatter] == 2);
+  CHECK(kinds[CollectiveKind::send] == 0);
+}
+
+TEST_CASE("parts of a weight go to other devices once each, which gather them") {
+  const int users = GENERATE(16, 32);
+  Mlp m;
+  ValueRef w1 = replicate(m.b, users, combine(m.b, 0, 16, partition(m.b, 0, 16, m.w1)));
+  ValueRef product = m.matmul(partition(m.b, 0, users, m.x), w1);
+  ValueRef logits = m.matmul(m.relu(product), replicate(m.b, users, m.w2));
+  ValueRef loss = reduce(m.b, users, m.b.apply("cross_entropy", {}, {logits, partition(m.b, 0, users, m.labels)}));
+  Pcg parallel = std::move(m.b).finish({loss});
+  std::vector<MachineMapping> mappings = natural_mappings(parallel);
+  for (std::size_t i = 0; i < parallel.size(); ++i)
+    if (parallel.nodes()[i].name != "w1") mappings[i].start = 16;
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, mappings, 16 + users, &program) < 1e-12);
+  // Forth and back.
+  auto kinds = collectives(program, "w1");
+  CHECK(kinds[CollectiveKind::send] == 2 * users);
+  CHECK(kinds[CollectiveKind::all_gather] == users / 16);
+  CHECK(kinds[CollectiveKind::reduce_scatter] == users / 16);
+}
+
 TEST_CASE("micro-batches on one device equal the whole batch") {
   Mlp m;
   auto pipeline = [&](ValueRef v) { return m.b.apply("pipeline", {std::int64_t{0}, std::int64_t{4}}, {v}); };
