@@ -1,3 +1,5 @@
+#include "gui/panels/info/panel.h"
+#include "gui/panels/machine/panel.h"
 #include "gui/panels/pcg/panel.h"
 
 namespace unity::gui {

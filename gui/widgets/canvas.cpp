@@ -13,9 +13,10 @@ constexpr float kMargin = 16, kMinimap = 150, kWheel = 1.15f, kLeastScale = 0.02
 void Canvas::fit_into(const Rect& area, const Rect& bounds) {
   if (bounds.w <= 0 || bounds.h <= 0) return;
   float scale = std::min((area.w - 2 * kMargin) / bounds.w, (area.h - 2 * kMargin) / bounds.h);
-  view_.scale = std::clamp(scale, kLeastScale, most_scale);
+  view_.scale = std::clamp(scale, std::max(kLeastScale, least_), std::max(most_scale, least_));
   view_.offset = {area.x + (area.w - bounds.w * view_.scale) / 2 - bounds.x * view_.scale,
-                  area.y + (area.h - bounds.h * view_.scale) / 2 - bounds.y * view_.scale};
+                  area.y + std::max(kMargin, (area.h - bounds.h * view_.scale) / 2) - bounds.y * view_.scale};
+  least_ = 0;
 }
 
 Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect& bounds,

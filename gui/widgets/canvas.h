@@ -20,6 +20,11 @@ class Canvas {
              const std::function<void(Painter&)>& overview = {});
 
   void fit() { fit_ = true; }
+  // The same, but no smaller than this: then its top is seen.
+  void fit_legibly(float least) {
+    fit_ = true;
+    least_ = least;
+  }
   // Moves so that this is seen, with some of its surroundings.
   void show(const Rect& r) { show_ = r; }
   void zoom(float factor) { zoom_ *= factor; }
@@ -33,7 +38,7 @@ class Canvas {
   View view_;
   bool fit_ = true, dragged_ = false;
   std::optional<Rect> show_;
-  float zoom_ = 1;
+  float zoom_ = 1, least_ = 0;
   Point pan_;
 };
 

@@ -33,6 +33,8 @@ class Builder {
     tree_.blocks.push_back({.kind = Block::Kind::group, .key = "", .label = pcg_.name()});
     tree_.of_node.resize(pcg_.size());
     std::map<std::string, int> groups = {{"", 0}};
+    for (const Node& node : pcg_.nodes())
+      if (node.is_compute() && !node.name.empty()) ++labels_[node.name];
     for (std::size_t i = 0; i < pcg_.size(); ++i) {
       NodeId id(static_cast<std::int64_t>(i));
       int parent = group(groups, path_of(id));
@@ -60,12 +62,13 @@ class Builder {
     return index;
   }
 
-  // The labels' components but the last. What has no label belongs where its first operand does.
+  // The labels' components but the last; all of them where several operators have one label. What has no label belongs
+  // where its first operand does.
   std::vector<std::string> path_of(NodeId id) const {
     const Node* node = &pcg_[id];
     while (node->name.empty() && !node->inputs.empty()) node = &pcg_[node->inputs[0].node];
     std::vector<std::string> path = components(node->name);
-    path.pop_back();
+    if (auto shared = labels_.find(node->name); shared == labels_.end() || shared->second < kSmallGroup) path.pop_back();
     return path;
   }
 
@@ -258,6 +261,7 @@ class Builder {
 
   const Pcg& pcg_;
   BlockTree tree_;
+  std::map<std::string, std::size_t> labels_;  // operators that have it
 };
 
 }  // namespace

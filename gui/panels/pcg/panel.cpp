@@ -9,6 +9,7 @@ namespace unity::gui {
 namespace {
 
 constexpr std::size_t kMostOpen = 60;    // items that the first look at a graph may have
+constexpr float kLegible = 0.85f;           // scale at which all texts can be read
 constexpr std::size_t kMostFound = 200;  // that the list shows
 
 // Labels count, too: panels show them.
@@ -94,7 +95,8 @@ void PcgPanel::expand_all(bool open) {
   if (open && shown)
     for (const Block& block : shown->tree->blocks)
       if (block.kind != Block::Kind::op && block.parent >= 0) options_.open.insert(block.key);
-  fit_next_ = true;
+  fit_next_ = !open;
+  if (open) fit_all_next_ = true;
 }
 
 void PcgPanel::reveal(NodeId node) {
@@ -134,8 +136,12 @@ void PcgPanel::update(Session& session) {
   const auto& shown = prepared_.data();
   if (!shown || shown->document->graph().size() != document->graph().size()) return;
   if (prepared_.current() && fit_next_) {
-    canvas_.fit();
+    canvas_.fit_legibly(kLegible);
     fit_next_ = false;
+  }
+  if (prepared_.current() && fit_all_next_) {
+    canvas_.fit();
+    fit_all_next_ = false;
   }
   if (prepared_.current() && show_next_.valid()) {
     int item = shown->view.item_of_node[show_next_.index()];

@@ -62,7 +62,7 @@ class PcgPanel : public Panel {
   int colored_version_ = -1;
   const void* colored_prediction_ = nullptr;
   PcgColoring colored_by_ = PcgColoring::kind;
-  bool fit_next_ = true;
+  bool fit_next_ = true, fit_all_next_ = false;
   NodeId show_next_;
   PcgFlags flags_;
 };
