@@ -59,8 +59,7 @@ void App::frame(const FrameInput* scripted, bool finish) {
   if (scripted) feed(*scripted);
   ImGui::NewFrame();
   window_->draw();
-  Color ground = window_->theme().window;
-  render({ground.r, ground.g, ground.b}, finish || options_.headless);
+  render(window_->grounds(), finish || options_.headless);
   auto [area, path] = window_->take_export();
   if (!path.empty()) {
     try {
@@ -89,8 +88,8 @@ bool App::settle(double seconds) {
 }
 
 void App::run() {
-  constexpr double kIdle = 0.25;  // seconds between frames in which nothing happens
-  int lively = 3;                 // frames still to be drawn without a wait: ImGui needs more than one to settle
+  constexpr double kIdle = 0.25, kBusy = 0.08;  // seconds between frames in which nothing happens
+  int lively = 3;  // frames still to be drawn without a wait: ImGui needs more than one to settle
   std::string title;
   while (!display_->closed() && !session_->quit) {
     frame();
@@ -98,9 +97,9 @@ void App::run() {
     Snapshot document = session_->document();
     std::string wanted = document ? document->title + " - Unity" : "Unity";
     if (wanted != title) display_->set_title(title = wanted);
-    lively = session_->jobs.idle() ? lively - 1 : 3;
-    if (lively > 0) continue;
-    display_->wait(kIdle);
+    if (--lively > 0) continue;
+    // The processors are for the work in the background; what it ends with wakes the window.
+    display_->wait(session_->jobs.idle() ? kIdle : kBusy);
     lively = 3;
   }
 }

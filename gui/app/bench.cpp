@@ -70,14 +70,14 @@ void bench_plan(App& app, const OpenRequest& request) {
   FrameInput nothing;
   while (!app.session().document() && since(begin) < kPatience && app.session().messages().empty()) {
     app.frame(&nothing);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
   }
   if (!app.session().document())
     throw_input_error("bench: {}", app.session().messages().empty() ? "no document" : app.session().messages()[0].text);
   double shown = since(begin);
   while (!app.session().prediction() && since(begin) < kPatience) {
     app.frame(&nothing);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
   }
   double predicted = since(begin);
   app.settle(kPatience);
@@ -102,7 +102,7 @@ void bench_plan(App& app, const OpenRequest& request) {
     run(app, "set_mapping", {{"nodes", fmt::format("{}", i)}, {"start", "0"}, {"strides", strides}});
     while (!app.session().prediction()) {
       app.frame(&nothing);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     edits.push_back(app.session().last_edit_seconds());
     run(app, "undo");
@@ -114,7 +114,7 @@ void bench_plan(App& app, const OpenRequest& request) {
     run(app, "set_scale", {{"what", "link"}, {"factor", factor}});
     while (!app.session().prediction()) {
       app.frame(&nothing);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     edits.push_back(app.session().last_edit_seconds());
     app.settle(kPatience);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "gui/layout/geometry.h"
+#include "gui/widgets/ui.h"
 
 namespace unity::gui {
 
@@ -34,7 +34,7 @@ std::unique_ptr<Display> open_window(int width, int height);
 std::unique_ptr<Display> open_headless(int width, int height);
 
 // Draws the ImGui frame that is complete and waits until it is there.
-void render(const std::uint8_t (&background)[3], bool finish);
+void render(const std::vector<Ui::Ground>& grounds, bool finish);
 Pixels read_pixels(const Rect& area, int height);               // of a display so high
 void write_png(const Pixels& pixels, const std::string& path);  // InputError
 

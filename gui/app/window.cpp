@@ -15,15 +15,19 @@ namespace {
 constexpr float kBar = 40, kStatus = 28, kSplitter = 6;
 constexpr ImGuiWindowFlags kFixed = ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
                                     ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings |
-                                    ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNavFocus;
+                                    ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNavFocus |
+                                    ImGuiWindowFlags_NoScrollbar;
 
 const char* area_name(Area area) { return area == Area::left ? "left" : area == Area::right ? "right" : "bottom"; }
 
-void begin_fixed(const char* name, const Rect& place, Color background, ImGuiWindowFlags more = 0) {
+// Those that may come to the front are above the others.
+constexpr ImGuiWindowFlags kFront = kFixed & ~ImGuiWindowFlags_NoBringToFrontOnFocus;
+
+void begin_fixed(const char* name, const Rect& place, Color background, ImGuiWindowFlags flags = kFixed) {
   ImGui::SetNextWindowPos({place.x, place.y});
   ImGui::SetNextWindowSize({place.w, place.h});
   ImGui::PushStyleColor(ImGuiCol_WindowBg, vec(background));
-  ImGui::Begin(name, nullptr, kFixed | more);
+  ImGui::Begin(name, nullptr, flags);
   ImGui::PopStyleColor();
 }
 
@@ -51,6 +55,8 @@ Window::Window(Session& session, const Fonts& fonts, const std::string& program)
   models_ = model_names();
   topologies_ = topology_names();
   strategies_ = strategy_names();
+  auto best = std::find(strategies_.begin(), strategies_.end(), "unity");
+  open_strategy_ = best == strategies_.end() ? 0 : static_cast<int>(best - strategies_.begin());
 }
 
 void Window::add_commands() {
@@ -133,7 +139,7 @@ void Window::export_front(const std::string& path) {
 }
 
 void Window::draw_bar(const Rect& area) {
-  begin_fixed("bar", area, ui_.theme().window, ImGuiWindowFlags_NoScrollbar);
+  begin_fixed("bar", area, Color{0, 0, 0, 0});
   ImGui::SetCursorPosY((area.h - ImGui::GetFrameHeight()) / 2);
   ImGui::AlignTextToFramePadding();
   ui_.text("Unity", ui_.theme().accent, Face::strong, 17);
@@ -167,7 +173,7 @@ void Window::draw_bar(const Rect& area) {
     if (ui_.button("close document", icon::kClose, "Close this document (Ctrl+W)")) run("close");
     ui_.same_line(4);
   }
-  float right = area.w - ui_.unit(172);
+  float right = area.w - ui_.unit(160);
   if (ImGui::GetCursorPosX() < right) ImGui::SameLine(right);
   if (ui_.button("palette", std::string(icon::kKeyboard) + " Commands", "Everything one can do (Ctrl+P)"))
     run("palette");
@@ -177,7 +183,7 @@ void Window::draw_bar(const Rect& area) {
 }
 
 void Window::draw_status(const Rect& area) {
-  begin_fixed("status", area, ui_.theme().window, ImGuiWindowFlags_NoScrollbar);
+  begin_fixed("status", area, Color{0, 0, 0, 0});
   ImGui::SetCursorPosY((area.h - ImGui::GetTextLineHeight()) / 2);
   const Theme& theme = ui_.theme();
   Snapshot document = session_.document();
@@ -231,8 +237,8 @@ void Window::draw_status(const Rect& area) {
 void Window::draw_area(Area area, const Rect& place) {
   PanelInfo* shown = front(area);
   if (!shown) return;
-  begin_fixed(area_name(area), place, ui_.theme().panel,
-              ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+  ui_.ground(place, ui_.theme().panel);
+  begin_fixed(area_name(area), place, Color{0, 0, 0, 0}, kFixed | ImGuiWindowFlags_NoScrollWithMouse);
   std::vector<PanelInfo*> tabs;
   for (PanelInfo& info : panels_)
     if (info.area == area && info.visible) tabs.push_back(&info);
@@ -265,7 +271,7 @@ void Window::draw_area(Area area, const Rect& place) {
 }
 
 void Window::draw_splitter(const char* name, const Rect& place, bool vertical, const Rect& whole) {
-  begin_fixed(name, place, ui_.theme().window);
+  begin_fixed(name, place, Color{0, 0, 0, 0});
   ImGui::SetCursorScreenPos({place.x, place.y});
   ImGui::InvisibleButton(name, {place.w, place.h});
   ui_.note(std::string("splitter ") + name, "", place, {}, false);
@@ -288,7 +294,7 @@ void Window::draw_palette(const Rect& whole) {
   if (palette_opened_) ImGui::SetNextWindowFocus();
   ImGui::PushStyleColor(ImGuiCol_WindowBg, vec(ui_.theme().raised));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
-  ImGui::Begin("palette", nullptr, kFixed & ~ImGuiWindowFlags_NoBringToFrontOnFocus);
+  ImGui::Begin("palette", nullptr, kFront);
   if (ui_.input("palette text", palette_text_, "type what to do", -1, palette_opened_)) palette_at_ = 0;
   palette_opened_ = false;
   std::vector<const Command*> shown;
@@ -340,7 +346,7 @@ void Window::draw_open(const Rect& whole) {
   if (open_opened_) ImGui::SetNextWindowFocus();
   ImGui::PushStyleColor(ImGuiCol_WindowBg, vec(ui_.theme().raised));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
-  ImGui::Begin("open", nullptr, kFixed & ~ImGuiWindowFlags_NoBringToFrontOnFocus);
+  ImGui::Begin("open", nullptr, kFront);
   ui_.heading("Open");
   ui_.input("open text", open_text_, "a model, or the path of a plan (.json), model (.yaml, .onnx)", -1, open_opened_);
   open_opened_ = false;
@@ -399,10 +405,8 @@ void Window::draw_messages(const Rect& whole) {
     Color tint = messages[i].error ? ui_.theme().error : ui_.theme().good;
     ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
     ImGui::PushStyleColor(ImGuiCol_Border, vec(tint));
-    ImGui::SetNextWindowFocus();
     begin_fixed(fmt::format("message {}", i).c_str(), {whole.right() - width - ui_.unit(12), bottom, width, height},
-                blend(ui_.theme().raised, tint, 0.1f),
-                ImGuiWindowFlags_NoFocusOnAppearing | ImGuiWindowFlags_NoScrollbar);
+                blend(ui_.theme().raised, tint, 0.1f), kFront | ImGuiWindowFlags_NoFocusOnAppearing);
     ImGui::PopStyleColor();
     ImGui::PopStyleVar();
     ImGui::PushTextWrapPos(width - ui_.unit(40));
@@ -438,6 +442,7 @@ void Window::draw() {
     select_when_open_.clear();
   }
   ImVec2 size = ImGui::GetIO().DisplaySize;
+  ui_.ground({0, 0, size.x, size.y}, ui_.theme().window);
   float bar = ui_.unit(kBar), status = ui_.unit(kStatus), split = ui_.unit(kSplitter);
   Rect whole{0, bar, size.x, size.y - bar - status};
   draw_bar({0, 0, size.x, bar});

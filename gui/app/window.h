@@ -20,7 +20,7 @@ class Window {
   // Between ImGui::NewFrame() and render().
   void draw();
   const std::vector<Widget>& widgets() const { return ui_.widgets(); }
-  const Theme& theme() const { return ui_.theme(); }
+  const std::vector<Ui::Ground>& grounds() const { return ui_.grounds(); }
 
   SavedState save() const;
   void load(const SavedState& state);
@@ -48,7 +48,7 @@ class Window {
   Ui ui_;
   std::vector<PanelInfo> panels_;
   std::map<std::string, std::string> tabs_;  // by area: panel in front
-  std::map<std::string, double> splits_ = {{"vertical", 0.52}, {"horizontal", 0.7}};
+  std::map<std::string, double> splits_ = {{"vertical", 0.52}, {"horizontal", 0.72}};
   std::map<std::string, Rect> places_;  // of panels, this frame
   std::string focused_ = "pcg";         // the panel last clicked, which is exported
   bool palette_ = false, palette_opened_ = false;

@@ -39,11 +39,11 @@ OriginId origin_of(const Program& program, const Task& task) {
 
 }  // namespace
 
-Bytes Prediction::peak() const {
+Bytes PlanPrediction::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
 }
 
-std::string Prediction::does_not_fit(const Topology& topology) const {
+std::string PlanPrediction::does_not_fit(const Topology& topology) const {
   for (std::size_t d = 0; d < peak_memory.size() && d < topology.device_count(); ++d) {
     DeviceId device(static_cast<std::int64_t>(d));
     if (peak_memory[d] > topology.spec(device).memory)
@@ -69,32 +69,50 @@ std::shared_ptr<const Predictor::Machine> Predictor::machine(const Document& doc
   return made;
 }
 
-Prediction Predictor::quick(const Document& document) {
-  Clock::time_point begin = Clock::now();
+Predictor::Piece Predictor::piece(const Document& document, const Machine& machine) {
+  {
+    std::lock_guard lock(mutex_);
+    if (piece_plan_ == document.plan) return piece_;
+  }
   const Plan& plan = *document.plan;
-  std::shared_ptr<const Machine> machine = this->machine(document);
   LowerOptions options{true, plan.optimizer, plan.schedule, {}};
-  if (plan.schedule == Schedule()) options.blocks = machine->blocks.find(plan.pcg, plan.mappings);
-  Result<Program> program = lower(plan.pcg, plan.mappings, machine->cost.topology(), options);
+  if (plan.schedule == Schedule()) options.blocks = machine.blocks.find(plan.pcg, plan.mappings);
+  Result<Program> program = lower(plan.pcg, plan.mappings, *document.topology, options);
   if (!program.ok() && !options.blocks.all()) {
     options.blocks = {};
-    program = lower(plan.pcg, plan.mappings, machine->cost.topology(), options);
+    program = lower(plan.pcg, plan.mappings, *document.topology, options);
   }
-  Prediction prediction;
-  if (program.ok()) {
-    Score score = machine->cost.score(*program);
+  Piece piece{options.blocks, nullptr, {}};
+  if (program.ok())
+    piece.program = std::make_shared<const Program>(std::move(*program));
+  else
+    piece.error = program.error().message;
+  std::lock_guard lock(mutex_);
+  piece_plan_ = document.plan;
+  piece_ = piece;
+  // All devices were lowered: that is the whole program, too.
+  if (piece.program && piece.blocks.all()) lowered_plan_ = document.plan, lowered_ = piece.program;
+  return piece;
+}
+
+PlanPrediction Predictor::quick(const Document& document) {
+  Clock::time_point begin = Clock::now();
+  std::shared_ptr<const Machine> machine = this->machine(document);
+  Piece piece = this->piece(document, *machine);
+  PlanPrediction prediction;
+  prediction.error = piece.error;
+  if (piece.program) {
+    Score score = machine->cost.score(*piece.program);
     prediction.iteration = score.iteration;
-    prediction.communicated = options.blocks.all() ? score.communicated : Bytes{};
+    prediction.communicated = piece.blocks.all() ? score.communicated : Bytes{};
     prediction.peak_memory = score.peak_memory;
     // Devices that were not lowered are like those that stand for them.
-    for (std::size_t d = 0; d < score.peak_memory.size() && !options.blocks.all(); ++d) {
-      int lowered = options.blocks.lowered(DeviceId(static_cast<std::int64_t>(d)));
-      prediction.peak_memory[d] =
-          score.peak_memory[static_cast<std::size_t>(lowered * options.blocks.size) + d % options.blocks.size];
+    auto size = static_cast<std::size_t>(std::max(piece.blocks.size, 1));
+    for (std::size_t d = 0; d < score.peak_memory.size() && !piece.blocks.all(); ++d) {
+      auto lowered = static_cast<std::size_t>(piece.blocks.lowered(DeviceId(static_cast<std::int64_t>(d))));
+      prediction.peak_memory[d] = score.peak_memory[lowered * size + d % size];
     }
     prediction.samples_per_second = samples_per_second(document, score.iteration);
-  } else {
-    prediction.error = program.error().message;
   }
   prediction.seconds = seconds_since(begin);
   return prediction;
@@ -115,9 +133,9 @@ std::shared_ptr<const Program> Predictor::program(const Document& document) {
   return program;
 }
 
-Prediction Predictor::whole(const Document& document) {
+PlanPrediction Predictor::whole(const Document& document) {
   Clock::time_point begin = Clock::now();
-  Prediction prediction;
+  PlanPrediction prediction;
   prediction.whole = true;
   try {
     prediction.program = program(document);

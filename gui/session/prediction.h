@@ -21,7 +21,7 @@ struct NodeCost {
   std::int64_t tasks = 0;
 };
 
-struct Prediction {
+struct PlanPrediction {
   Picoseconds iteration;
   std::vector<Bytes> peak_memory;  // by device
   Bytes communicated;
@@ -39,15 +39,15 @@ struct Prediction {
   // "needs 18 GB on node0.socket0.gpu0, which has 16 GB", or empty.
   std::string does_not_fit(const Topology& topology) const;
 };
-using PredictionPtr = std::shared_ptr<const Prediction>;
+using PredictionPtr = std::shared_ptr<const PlanPrediction>;
 
-// Thread-safe. Keeps what it found out about machines and the last program lowered.
+// Thread-safe. Keeps what it found out about machines and the last programs lowered: what-if factors need no other.
 class Predictor {
  public:
   // The iteration alone: devices that do the same are lowered once (core/plan/device_blocks.h).
-  Prediction quick(const Document& document);
+  PlanPrediction quick(const Document& document);
   // With trace, use of links and what each operator takes.
-  Prediction whole(const Document& document);
+  PlanPrediction whole(const Document& document);
 
  private:
   struct Machine {
@@ -56,6 +56,13 @@ class Predictor {
     DeviceBlocks blocks;
   };
   std::shared_ptr<const Machine> machine(const Document& document);
+  // A program of the devices that stand for all, with which these are.
+  struct Piece {
+    LoweredBlocks blocks;
+    std::shared_ptr<const Program> program;  // null: there is none
+    std::string error;
+  };
+  Piece piece(const Document& document, const Machine& machine);
   std::shared_ptr<const Program> program(const Document& document);
 
   std::mutex mutex_;
@@ -63,6 +70,8 @@ class Predictor {
       machines_;  // the newest last
   std::shared_ptr<const Plan> lowered_plan_;
   std::shared_ptr<const Program> lowered_;
+  std::shared_ptr<const Plan> piece_plan_;
+  Piece piece_;
 };
 
 // By node of the plan's graph, from a trace of its program. Backward and update tasks count for the operator they stem

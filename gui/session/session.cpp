@@ -59,13 +59,13 @@ void OpenFile::keep(const Snapshot& snapshot, PredictionPtr prediction) {
   std::size_t whole = 0;
   for (auto entry = predictions_.rbegin(); entry != predictions_.rend(); ++entry) {
     if (!entry->second->whole || ++whole <= kWholeKept) continue;
-    Prediction light;
+    PlanPrediction light;
     light.iteration = entry->second->iteration;
     light.peak_memory = entry->second->peak_memory;
     light.communicated = entry->second->communicated;
     light.samples_per_second = entry->second->samples_per_second;
     light.error = entry->second->error;
-    entry->second = std::make_shared<const Prediction>(std::move(light));
+    entry->second = std::make_shared<const PlanPrediction>(std::move(light));
   }
 }
 
@@ -138,12 +138,12 @@ void Session::predict() {
   if (!now || !now->plan) return;
   PredictionPtr known = file()->prediction(now);
   OpenFile* owner = file();
-  auto keep = [this, owner, now](Prediction prediction) {
+  auto keep = [this, owner, now](PlanPrediction prediction) {
     auto still = std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == owner; });
     if (!still) return;
     // A quick one that comes late must not replace the whole one.
     if (PredictionPtr old = owner->prediction(now); old && old->whole && !prediction.whole) return;
-    owner->keep(now, std::make_shared<const Prediction>(std::move(prediction)));
+    owner->keep(now, std::make_shared<const PlanPrediction>(std::move(prediction)));
     if (edit_pending_ && document() == now) {
       last_edit_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - edited_at_).count();
       edit_pending_ = false;
@@ -163,7 +163,7 @@ void Session::predict() {
     predicting_whole_ = now;
     auto work = [this, now, keep, predictor = predictor_](JobState& job) -> Jobs::Completion {
       job.progress(0, "lowering and simulating every device");
-      auto whole = std::make_shared<Prediction>(predictor->whole(*now));
+      auto whole = std::make_shared<PlanPrediction>(predictor->whole(*now));
       return [keep, whole] { keep(std::move(*whole)); };
     };
     whole_job_ = jobs.submit("simulate " + now->title, work, failed);

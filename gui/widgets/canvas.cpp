@@ -62,7 +62,7 @@ Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect
 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.PushClipRect({area.x, area.y}, {area.right(), area.bottom()}, true);
-  list.AddRectFilled({area.x, area.y}, {area.right(), area.bottom()}, packed(ui.theme().canvas));
+  ui.ground(area, ui.theme().canvas);
   ImGuiPainter painter(ui, list, view_, area);
   paint(painter);
 

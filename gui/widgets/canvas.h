@@ -30,7 +30,7 @@ class Canvas {
   void zoom(float factor) { zoom_ *= factor; }
   void pan(Point pixels) { pan_ = {pan_.x + pixels.x, pan_.y + pixels.y}; }
   const View& view() const { return view_; }
-  float most_scale = 2.5f;  // with which fit() shows small drawings
+  float most_scale = 1.4f;  // with which fit() shows small drawings
 
  private:
   void fit_into(const Rect& area, const Rect& bounds);

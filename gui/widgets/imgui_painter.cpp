@@ -23,6 +23,11 @@ void ImGuiPainter::rect(const Rect& r, Color fill, float rounding) {
   list_.AddRectFilled({s.x, s.y}, {s.right(), s.bottom()}, packed(fill), radius < kRoundFrom ? 0 : radius);
 }
 
+void ImGuiPainter::ground(const Rect& r, Color fill) {
+  Rect seen = intersect(view_.to_screen(r), clip_);
+  if (seen.w > 0 && seen.h > 0) ui_.ground(seen, fill);
+}
+
 void ImGuiPainter::frame(const Rect& r, Color color, float width, float rounding) {
   Rect s = view_.to_screen(r);
   float radius = rounding * view_.scale;

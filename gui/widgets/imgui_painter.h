@@ -23,6 +23,7 @@ class ImGuiPainter : public Painter {
   float scale() const override { return view_.scale; }
   Rect visible() const override { return visible_; }
   void rect(const Rect& r, Color fill, float rounding) override;
+  void ground(const Rect& r, Color fill) override;
   void frame(const Rect& r, Color color, float width, float rounding) override;
   void line(std::span<const Point> points, Color color, float width) override;
   void triangle(Point a, Point b, Point c, Color fill) override;

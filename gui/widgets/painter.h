@@ -37,6 +37,9 @@ class Painter {
   virtual float scale() const = 0;   // pixels per unit
   virtual Rect visible() const = 0;  // what lies outside need not be drawn
   virtual void rect(const Rect& r, Color fill, float rounding = 0) = 0;
+  // A large area below everything else, in opaque colour; later ones cover earlier ones. Cheap on the screen, where
+  // filling is what software rendering takes its time for.
+  virtual void ground(const Rect& r, Color fill) { rect(r, fill, 0); }
   virtual void frame(const Rect& r, Color color, float width = 1, float rounding = 0) = 0;
   virtual void line(std::span<const Point> points, Color color, float width = 1) = 0;
   virtual void triangle(Point a, Point b, Point c, Color fill) = 0;

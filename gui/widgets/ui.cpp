@@ -41,7 +41,7 @@ void Ui::set_theme(const Theme& theme) {
   set(ImGuiCol_Text, theme.text);
   set(ImGuiCol_TextDisabled, theme.dim);
   set(ImGuiCol_WindowBg, theme.panel);
-  set(ImGuiCol_ChildBg, theme.panel);
+  set(ImGuiCol_ChildBg, theme.panel.with_alpha(0));
   set(ImGuiCol_PopupBg, theme.raised);
   set(ImGuiCol_Border, theme.border);
   set(ImGuiCol_FrameBg, theme.raised);
@@ -63,6 +63,7 @@ void Ui::set_theme(const Theme& theme) {
 
 void Ui::begin_frame() {
   widgets_.clear();
+  grounds_.clear();
   panel_.clear();
   layer_ = 0;
 }

@@ -69,6 +69,14 @@ class Ui {
   void same_line(float gap = 8);
   void gap(float height = 6);
 
+  // Areas in one colour below all that ImGui draws, in this order.
+  struct Ground {
+    Rect rect;
+    Color color;
+  };
+  void ground(const Rect& rect, Color color) { grounds_.push_back({rect, color}); }
+  const std::vector<Ground>& grounds() const { return grounds_; }
+
   // What canvases and frames draw themselves.
   void note(std::string_view name, std::string_view label, const Rect& rect, const Rect& text, bool cut);
 
@@ -79,6 +87,7 @@ class Ui {
   const Fonts& fonts_;
   Theme theme_;
   std::vector<Widget> widgets_;
+  std::vector<Ground> grounds_;
   std::string panel_;
   int layer_ = 0;
 };

@@ -18,7 +18,7 @@ double flops_of(const Node& node) {
   return node.is_compute() && node.table ? flops(*node.table, full_ranges(*node.table)) : 0;
 }
 
-void add_costs(Lines& lines, const std::vector<NodeId>& nodes, const Prediction* prediction) {
+void add_costs(Lines& lines, const std::vector<NodeId>& nodes, const PlanPrediction* prediction) {
   if (!prediction || !prediction->whole || prediction->nodes.empty()) return;
   NodeCost sum;
   for (NodeId id : nodes) {
@@ -34,20 +34,20 @@ void add_costs(Lines& lines, const std::vector<NodeId>& nodes, const Prediction*
   lines.emplace_back("task spans", fmt::format("{}", sum.tasks));
 }
 
-std::vector<Facts> node_facts(const Document& document, NodeId id, const Prediction* prediction) {
+std::vector<Facts> node_facts(const Document& document, NodeId id, const PlanPrediction* prediction) {
   const Pcg& pcg = document.graph();
   const Node& node = pcg[id];
   Facts what{node.op->name(), {}}, runs{"Runs", {}};
   what.lines.emplace_back("label", node.name.empty() ? fmt::format("#{}", id.value) : node.name);
   auto specs = node.op->attributes();
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    what.lines.emplace_back(specs[i].name, to_string(node.attributes[i]));
+  for (std::size_t i = 0; i < specs.size(); ++i) what.lines.emplace_back(specs[i].name, to_string(node.attributes[i]));
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     what.lines.emplace_back(fmt::format("operand {}", i), to_string(pcg.shape(node.inputs[i])));
   for (const ParallelShape& shape : node.outputs) what.lines.emplace_back("result", to_string(shape));
   if (double f = flops_of(node); f > 0) {
     runs.lines.emplace_back("FLOPs forward", count_text(f));
-    if (std::int64_t macs = multiply_adds(node); macs > 0) runs.lines.emplace_back("multiply-adds", count_text(static_cast<double>(macs)));
+    if (std::int64_t macs = multiply_adds(node); macs > 0)
+      runs.lines.emplace_back("multiply-adds", count_text(static_cast<double>(macs)));
   }
   std::int64_t bytes = 0;
   for (const ParallelShape& shape : node.outputs) bytes += shape.shape().bytes();
@@ -65,7 +65,8 @@ std::vector<Facts> node_facts(const Document& document, NodeId id, const Predict
   return {what, runs};
 }
 
-std::vector<Facts> group_facts(const Document& document, const std::vector<NodeId>& nodes, const Prediction* prediction) {
+std::vector<Facts> group_facts(const Document& document, const std::vector<NodeId>& nodes,
+                               const PlanPrediction* prediction) {
   const Pcg& pcg = document.graph();
   Facts what{"Block", {}}, runs{"Runs", {}};
   std::int64_t parameters = 0, operators = 0;
@@ -107,12 +108,13 @@ std::vector<Facts> value_facts(const Document& document, ValueRef value) {
   return {what, use};
 }
 
-std::vector<Facts> device_facts(const Document& document, DeviceId id, const Prediction* prediction) {
+std::vector<Facts> device_facts(const Document& document, DeviceId id, const PlanPrediction* prediction) {
   const Topology& topology = *document.topology;
   const DeviceSpec& spec = topology.spec(id);
   Facts what{"Device " + topology.device(id).name, {}}, does{"Holds at its peak", {}};
   what.lines.emplace_back("kind", spec.name);
-  for (const auto& [type, rate] : spec.peak) what.lines.emplace_back(fmt::format("peak {}", to_string(type)), to_string(rate));
+  for (const auto& [type, rate] : spec.peak)
+    what.lines.emplace_back(fmt::format("peak {}", to_string(type)), to_string(rate));
   what.lines.emplace_back("memory bandwidth", to_string(spec.memory_bandwidth));
   what.lines.emplace_back("memory", to_string(spec.memory));
   what.lines.emplace_back("launch", to_string(spec.launch_overhead));
@@ -125,7 +127,7 @@ std::vector<Facts> device_facts(const Document& document, DeviceId id, const Pre
   return {what, does};
 }
 
-std::vector<Facts> link_facts(const Document& document, LinkId id, const Prediction* prediction) {
+std::vector<Facts> link_facts(const Document& document, LinkId id, const PlanPrediction* prediction) {
   const Topology& topology = *document.topology;
   const Link& link = topology.links[id.index()];
   Facts what{"Link", {}};
@@ -145,7 +147,7 @@ std::vector<Facts> link_facts(const Document& document, LinkId id, const Predict
 
 }  // namespace
 
-Facts document_facts(const Document& document, const Prediction* prediction) {
+Facts document_facts(const Document& document, const PlanPrediction* prediction) {
   Facts facts{document.title, {}};
   Lines& lines = facts.lines;
   if (!document.plan) {
@@ -176,7 +178,8 @@ Facts document_facts(const Document& document, const Prediction* prediction) {
   return facts;
 }
 
-std::vector<Facts> selection_facts(const Document& document, const Selection& selection, const Prediction* prediction) {
+std::vector<Facts> selection_facts(const Document& document, const Selection& selection,
+                                   const PlanPrediction* prediction) {
   const Pcg& pcg = document.graph();
   if (prediction && !prediction->nodes.empty() && prediction->nodes.size() != pcg.size()) prediction = nullptr;
   switch (selection.kind) {

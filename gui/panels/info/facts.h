@@ -15,8 +15,9 @@ struct Facts {
   std::vector<std::pair<std::string, std::string>> lines;  // label, value
 };
 
-Facts document_facts(const Document& document, const Prediction* prediction);
+Facts document_facts(const Document& document, const PlanPrediction* prediction);
 // Of the selection: what it is, then what it takes. Empty where nothing is selected.
-std::vector<Facts> selection_facts(const Document& document, const Selection& selection, const Prediction* prediction);
+std::vector<Facts> selection_facts(const Document& document, const Selection& selection,
+                                   const PlanPrediction* prediction);
 
 }  // namespace unity::gui

@@ -8,12 +8,14 @@ namespace {
 constexpr float kLabel = 132, kColumn = 400, kValueSize = 13;
 
 void draw_facts(Ui& ui, const TextMetrics& metrics, const Facts& facts, float width) {
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {8, ui.unit(2)});
   ui.text(elide(metrics, facts.title, 15, Face::strong, width), ui.theme().text, Face::strong, 15);
   for (const auto& [label, value] : facts.lines) {
     std::string shown = elide(metrics, value, kValueSize, Face::mono, width - kLabel - 8);
     ui.fact(elide(metrics, label, 14, Face::text, kLabel - 6), shown, kLabel);
     if (shown != value) ui.tooltip(value);
   }
+  ImGui::PopStyleVar();
 }
 
 }  // namespace
@@ -40,8 +42,8 @@ void InfoPanel::draw(Ui& ui, Session& session) {
     ImGui::SameLine(0, 0);
     ImGui::BeginChild("hint", {0, 0});
     ui.wrapped(
-        "Click an operator, a block, a tensor (an edge of the graph), a device or a link to see all about it. A double "
-        "click expands a block, and on the title of an expanded one collapses it.",
+        "Click an operator, a block, a tensor (an edge of the graph), a device or a link to see all about it. A "
+        "click on + or a double click expands a block, on - or the title of an expanded one it collapses it.",
         ui.theme().dim);
     ImGui::EndChild();
   }

@@ -13,7 +13,7 @@ double MachineLoad::link_at(std::size_t link, std::int64_t time) const {
   return after == use.begin() ? 0 : std::prev(after)->second;
 }
 
-MachineLoad machine_load(const Topology& topology, const Prediction& prediction) {
+MachineLoad machine_load(const Topology& topology, const PlanPrediction& prediction) {
   const Trace& trace = prediction.result.trace;
   MachineLoad load;
   load.link_mean.assign(topology.links.size(), 0);

@@ -11,13 +11,14 @@ void paint_wire(Painter& painter, const MachinePlaces::Wire& wire, const Machine
   if (look.load)
     for (LinkId id : {wire.forward, wire.back})
       if (id.valid())
-        use = std::max(use, look.time < 0 ? look.load->link_mean[id.index()]
-                                          : look.load->link_at(id.index(), static_cast<std::int64_t>(
-                                                                               look.time * static_cast<double>(look.iteration))));
+        use = std::max(use, look.time < 0
+                                ? look.load->link_mean[id.index()]
+                                : look.load->link_at(id.index(), static_cast<std::int64_t>(
+                                                                     look.time * static_cast<double>(look.iteration))));
   bool selected = look.link.valid() && (look.link == wire.forward || look.link == wire.back);
-  Color color = selected      ? look.theme.selected
-                : look.load   ? blend(look.theme.border, look.theme.ramp(0.25 + 0.75 * use), use > 0.004 ? 1 : 0.2f)
-                              : look.theme.edge;
+  Color color = selected    ? look.theme.selected
+                : look.load ? blend(look.theme.border, look.theme.ramp(0.25 + 0.75 * use), use > 0.004 ? 1 : 0.2f)
+                            : look.theme.edge;
   float width = selected ? 3.5f : 1 + 3 * static_cast<float>(use);
   if (painter.scale() < 0.25f) width = std::min(width, 1.5f);
   painter.line(wire.path, color, width);
@@ -29,9 +30,9 @@ void paint_device(Painter& painter, const MachinePlaces& places, std::size_t d, 
   bool some = !look.tasks.empty(), has_task = some && !look.tasks[d].empty();
   double busy = look.load ? look.load->device_busy[d] : 0;
   Color tint = look.load ? theme.ramp(busy) : theme.raised;
-  Color fill = some ? (has_task ? blend(theme.raised, theme.accent, 0.45f) : theme.raised)
-                    : look.load ? blend(theme.raised, tint, 0.45f)
-                                : theme.raised;
+  Color fill = some        ? (has_task ? blend(theme.raised, theme.accent, 0.45f) : theme.raised)
+               : look.load ? blend(theme.raised, tint, 0.45f)
+                           : theme.raised;
   painter.rect(box, fill, 3);
   bool selected = look.device == DeviceId(static_cast<std::int64_t>(d));
   if (selected || painter.scale() > 0.3f)
@@ -46,9 +47,7 @@ void paint_device(Painter& painter, const MachinePlaces& places, std::size_t d, 
   if (!painter.legible(11)) return;
   Color text = readable_on(fill);
   painter.text({box.center().x, box.y + 11}, places.device_names[d], {11, text, Face::strong, Align::center});
-  std::string below = has_task    ? look.tasks[d]
-                      : look.load ? fmt::format("{:.0f}% busy", 100 * busy)
-                                  : std::string();
+  std::string below = has_task ? look.tasks[d] : look.load ? fmt::format("{:.0f}% busy", 100 * busy) : std::string();
   if (!below.empty() && painter.legible(10))
     painter.text({box.center().x, box.y + 25}, elide(look.metrics, below, 10, Face::mono, box.w - 4),
                  {10, text, Face::mono, Align::center});
@@ -64,10 +63,13 @@ void paint_machine(Painter& painter, const MachinePlaces& places, const MachineL
   for (std::size_t depth = 0; depth <= deepest; ++depth) {
     for (const MachinePlaces::Part& part : places.parts) {
       if (part.level + 1 != depth || !painter.shows(part.box)) continue;
+      // Links outside lie below, so this is no ground.
       painter.rect(part.box, blend(theme.group, theme.raised, depth % 2 == 0 ? 0.55f : 0.0f), 5);
       painter.frame(part.box, theme.border, 1, 5);
-      if (painter.legible(12))
-        painter.text({part.box.x + 8, part.box.y + 11}, part.title, {12, theme.dim, Face::strong, Align::left});
+      float size = part.outer ? 30 : 12;
+      if (painter.legible(size))
+        painter.text({part.box.x + 8, part.box.y + size * 0.9f}, part.title,
+                     {size, theme.dim, Face::strong, Align::left});
     }
     for (const MachinePlaces::Wire& wire : places.wires)
       if (wire.depth == depth) paint_wire(painter, wire, look);

@@ -17,7 +17,7 @@ std::string in_words(const GridPlaces& grid, const MachineMapping& mapping) {
   std::vector<std::string> words;
   for (const GridPlaces::Dim& dim : grid.dims)
     words.push_back(fmt::format("{} {}: {}", dim.name, dim.degree,
-                                dim.level.empty() ? fmt::format("every {}th device", dim.stride) : "by " + dim.level));
+                                dim.level.empty() ? fmt::format("in steps of {}", dim.stride) : "by " + dim.level));
   if (words.empty()) return fmt::format("one task on device {}", mapping.start);
   return join(words, ", ") + (mapping.start ? fmt::format(", from device {}", mapping.start) : "");
 }
@@ -90,7 +90,7 @@ void MachinePanel::draw(Ui& ui, Session& session) {
   float room = ImGui::GetContentRegionAvail().y, below = std::min(ui.unit(262), room * 0.5f);
   draw_machine(ui, session, room - below - ui.unit(36));
   draw_time(ui);
-  float split = std::round(ImGui::GetContentRegionAvail().x * 0.62f);
+  float split = ImGui::GetContentRegionAvail().x - ui.unit(248);
   ImGui::BeginChild("mapping", {split, 0});
   draw_mapping(ui, session);
   ImGui::EndChild();
@@ -111,9 +111,8 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
       });
   PredictionPtr prediction = session.prediction();
   if (prediction && prediction->whole && prediction->error.empty())
-    load_.get(session, "load", prediction, [topology = topology_](const PredictionPtr& p, JobState&) {
-      return machine_load(*topology, *p);
-    });
+    load_.get(session, "load", prediction,
+              [topology = topology_](const PredictionPtr& p, JobState&) { return machine_load(*topology, *p); });
   if (!places || places->devices.size() != topology_->device_count()) {
     ImGui::Dummy({width, height});
     return;
@@ -122,15 +121,15 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
   if (now.load && now.load->device_busy.size() != topology_->device_count()) now.load = nullptr;
   now.iteration = prediction ? prediction->iteration.count : 0;
   const Selection& selection = session.selection();
-  if (NodeId node = selection.node(); node.valid() && !plan.pcg[node].is_parallelization())
-    now.tasks = tasks_by_device(plan.pcg, node, plan.mappings[node.index()], static_cast<int>(topology_->device_count()));
+  if (NodeId node = selection.node(); node.valid() && has_tasks(plan.pcg, node, plan.mappings[node.index()]))
+    now.tasks =
+        tasks_by_device(plan.pcg, node, plan.mappings[node.index()], static_cast<int>(topology_->device_count()));
   if (selection.kind == Selection::Kind::device) now.device = selection.device;
   if (selection.kind == Selection::Kind::link) now.link = selection.link;
   last_ = {now.tasks, now.device, now.link, now.iteration};
   canvas_.most_scale = 1.6f;
   Canvas::Input input = canvas_.draw(
-      ui, "machine", {width, height}, places->bounds,
-      [&](Painter& painter) { paint_machine(painter, *places, now); },
+      ui, "machine", {width, height}, places->bounds, [&](Painter& painter) { paint_machine(painter, *places, now); },
       [&](Painter& painter) {
         for (const MachinePlaces::Part& part : places->parts)
           if (part.level == 0) painter.rect(part.box, ui.theme().border, 0);
@@ -141,7 +140,8 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
     if (!places->devices[d].contains(at)) continue;
     DeviceId device(static_cast<std::int64_t>(d));
     if (input.clicked) session.select(Selection::of(device));
-    std::string tip = fmt::format("{} (device {})\n{}", topology_->device(device).name, d, topology_->spec(device).name);
+    std::string tip =
+        fmt::format("{} (device {})\n{}", topology_->device(device).name, d, topology_->spec(device).name);
     if (now.load)
       tip += fmt::format("\nbusy {:.0f}% of the iteration, memory {:.0f}% full", 100 * now.load->device_busy[d],
                          100 * now.load->device_memory[d]);
@@ -179,16 +179,18 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
 
 void MachinePanel::draw_time(Ui& ui) {
   const Theme& theme = ui.theme();
-  ui.checkbox("mean", "mean load", mean_, "Links show their mean load over the iteration, else that at a time (Ctrl+M)");
+  ui.checkbox("mean", "mean load", mean_,
+              "Links show their mean load over the iteration, else that at a time (Ctrl+M)");
   ui.same_line();
   double percent = 100 * time_;
   bool done = false;
   ImGui::BeginDisabled(mean_);
   ImGui::SetNextItemWidth(ui.unit(240));
-  std::string shown = last_.iteration > 0
-                          ? fmt::format("at {}", to_string(Picoseconds{static_cast<std::int64_t>(
-                                                     time_ * static_cast<double>(last_.iteration))}))
-                          : fmt::format("at {:.0f}%", percent);
+  std::string shown =
+      last_.iteration > 0
+          ? fmt::format("at {}",
+                        to_string(Picoseconds{static_cast<std::int64_t>(time_ * static_cast<double>(last_.iteration))}))
+          : fmt::format("at {:.0f}%", percent);
   (void)done;
   auto at = static_cast<float>(time_);
   if (ImGui::SliderFloat("##machine time", &at, 0, 1, shown.c_str())) time_ = at;
@@ -204,7 +206,8 @@ void MachinePanel::draw_time(Ui& ui) {
   for (int i = 0; i < kSteps; ++i)
     ImGui::GetWindowDrawList()->AddRectFilled(
         {corner.x + step * static_cast<float>(i), corner.y + 3},
-        {corner.x + step * static_cast<float>(i + 1) + 0.5f, corner.y + 3 + height}, packed(theme.ramp(i / (kSteps - 1.0))));
+        {corner.x + step * static_cast<float>(i + 1) + 0.5f, corner.y + 3 + height},
+        packed(theme.ramp(i / (kSteps - 1.0))));
   ImGui::Dummy({step * kSteps, height});
   ui.same_line(5);
   ui.text("busy", theme.dim, Face::text, 12);
@@ -235,20 +238,20 @@ void MachinePanel::apply(Session& session, NodeId node, const MachineMapping& ma
   Snapshot document = session.document();
   std::string nodes;
   for (NodeId id : alike(*document, node)) nodes += (nodes.empty() ? "" : " ") + std::to_string(id.value);
-  Arguments arguments = {{"nodes", nodes}, {"start", std::to_string(mapping.start)}, {"strides", strides_text(mapping)}};
+  Arguments arguments = {
+      {"nodes", nodes}, {"start", std::to_string(mapping.start)}, {"strides", strides_text(mapping)}};
   Result<void> done = session.commands.run("set_mapping", arguments);
   if (!done.ok()) problem_ = done.error().message;
 }
 
 void MachinePanel::draw_dims(Ui& ui, Session& session, NodeId node, const TaskGrid& grid) {
-  GridPlaces places = place_grid(session.document()->graph(), node, edit_.strides.size() == grid.size() ? shown_ : edit_,
-                                 *topology_);
+  GridPlaces places =
+      place_grid(session.document()->graph(), node, edit_.strides.size() == grid.size() ? shown_ : edit_, *topology_);
   std::vector<std::pair<std::string, int>> levels = level_strides(*topology_);
   bool changed = false;
   for (std::size_t i = 0; i < grid.size(); ++i) {
     ImGui::AlignTextToFramePadding();
-    ui.text(fmt::format("{} in {}", places.dims[i].name, grid[i].degree), ui.theme().text);
-    ImGui::SameLine(ui.unit(130));
+    ui.text(fmt::format("{}, in {}", places.dims[i].name, grid[i].degree), ui.theme().dim);
     std::vector<std::string> choices;
     int chosen = -1;
     for (const auto& [name, stride] : levels) {
@@ -259,7 +262,7 @@ void MachinePanel::draw_dims(Ui& ui, Session& session, NodeId node, const TaskGr
       chosen = static_cast<int>(choices.size());
       choices.emplace_back("by stride");
     }
-    if (ui.choose(fmt::format("level {}", i), choices, chosen, 110,
+    if (ui.choose(fmt::format("level {}", i), choices, chosen, 104,
                   "What a step along this dimension of the grid walks: the next part of this level") &&
         chosen < static_cast<int>(levels.size())) {
       edit_.strides[i] = levels[static_cast<std::size_t>(chosen)].second;
@@ -269,9 +272,9 @@ void MachinePanel::draw_dims(Ui& ui, Session& session, NodeId node, const TaskGr
     changed |= ui.number(fmt::format("stride {}", i), edit_.strides[i], 104);
   }
   ImGui::AlignTextToFramePadding();
-  ui.text("first device", ui.theme().text);
-  ImGui::SameLine(ui.unit(130));
-  changed |= ui.number("start", edit_.start, 110);
+  ui.text("first device", ui.theme().dim);
+  ImGui::SameLine(ui.unit(104) + ui.unit(4));
+  changed |= ui.number("start", edit_.start, 104);
   if (!changed) return;
   Result<void> fits = check_mapping(edit_, grid, static_cast<int>(topology_->device_count()));
   problem_ = fits.ok() ? "" : fits.error().message;
@@ -282,9 +285,11 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session) {
   Snapshot document = session.document();
   const Plan& plan = *document->plan;
   NodeId node = session.selection().node();
-  if (!node.valid() || plan.pcg[node].is_parallelization()) {
+  if (!node.valid() || !has_tasks(plan.pcg, node, plan.mappings[node.index()])) {
     ui.heading("Mapping");
-    ui.wrapped("Select an operator to see on which devices its tasks run, and to map it anew.", ui.theme().dim);
+    ui.wrapped(node.valid() ? "This has no tasks: inputs and parallelization only say which data lie where."
+                            : "Select an operator to see on which devices its tasks run, and to map it anew.",
+               ui.theme().dim);
     return;
   }
   const MachineMapping& mapping = plan.mappings[node.index()];
@@ -306,7 +311,7 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session) {
                ui.theme().dim);
     if (grid.empty()) return;
   }
-  GridPlaces places = place_grid(plan.pcg, node, mapping, *topology_);
+  GridPlaces places = place_grid(plan.pcg, node, mapping, *topology_, grid_aspect_);
   if (editable) {
     std::vector<MachineMapping> useful = mappings(grid, *topology_, {0, static_cast<int>(topology_->device_count())});
     if (topology_->mapping_families)
@@ -326,19 +331,28 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session) {
     if (ui.choose("mappings", names, chosen, width - 4, "The mappings that the search tries") &&
         chosen < static_cast<int>(useful.size()))
       apply(session, node, useful[static_cast<std::size_t>(chosen)]);
+    float left = std::min(ui.unit(236), ImGui::GetContentRegionAvail().x * 0.55f);
+    ImGui::BeginChild("dims", {left, 0});
     draw_dims(ui, session, node, grid);
     std::size_t count = alike(*document, node).size();
-    ui.checkbox("all alike", fmt::format("also the {} others alike", std::max<std::size_t>(count, 1) - 1), all_alike_,
+    ui.checkbox("all alike", fmt::format("and the {} alike", std::max<std::size_t>(count, 1) - 1), all_alike_,
                 "Map all operators of this label but for numbers, which are mapped as this one is");
     if (!problem_.empty()) ui.wrapped(problem_, ui.theme().error);
+    ImGui::EndChild();
+    ImGui::SameLine(0, ui.unit(10));
   }
   ImVec2 room = ImGui::GetContentRegionAvail();
-  if (room.y < ui.unit(24)) return;
+  if (room.y < ui.unit(24) || room.x < ui.unit(24)) return;
+  if (double aspect = room.x / room.y; std::abs(aspect / grid_aspect_ - 1) > 0.1) {
+    grid_aspect_ = aspect;
+    grid_canvas_.fit();
+    places = place_grid(plan.pcg, node, mapping, *topology_, grid_aspect_);
+  }
   DeviceId selected = session.selection().kind == Selection::Kind::device ? session.selection().device : DeviceId();
   grid_canvas_.most_scale = 1.4f;
-  Canvas::Input input =
-      grid_canvas_.draw(ui, "grid", {room.x, room.y}, places.bounds,
-                        [&](Painter& painter) { paint_grid(painter, places, *topology_, ui.theme(), selected); });
+  Canvas::Input input = grid_canvas_.draw(ui, "grid", {room.x, room.y}, places.bounds, [&](Painter& painter) {
+    paint_grid(painter, places, *topology_, ui.theme(), selected);
+  });
   if (!input.hovered) return;
   for (std::size_t i = 0; i < places.cells.size(); ++i)
     if (places.cells[i].contains(*input.hovered)) {
@@ -363,11 +377,17 @@ void MachinePanel::draw_scales(Ui& ui, Session& session) {
     auto dragged = factors_.find(what);
     double value = dragged != factors_.end() ? dragged->second : factor_of(what);
     bool done = false;
-    std::string shown = fmt::format("{} x {:.3g}", label, value);
-    if (ui.slider(what, value, kLeastFactor, kMostFactor, shown, -1, done)) factors_[what] = value;
+    ImGui::AlignTextToFramePadding();
+    ui.text(label, ui.theme().text);
+    ImGui::SameLine(ui.unit(80));
+    float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale() - 52;
+    if (ui.slider(what, value, kLeastFactor, kMostFactor, "", std::max(width, 20.0f), done)) factors_[what] = value;
     ui.tooltip(tip + "; Ctrl+click to type a factor");
+    ui.same_line(6);
+    ui.text(fmt::format("x {:.3g}", value), value == 1 ? ui.theme().dim : ui.theme().accent, Face::mono, 13);
     if (!done || !factors_.contains(what)) return;
-    Result<void> set = session.commands.run("set_scale", {{"what", what}, {"factor", fmt::format("{:.4g}", factors_[what])}});
+    Result<void> set =
+        session.commands.run("set_scale", {{"what", what}, {"factor", fmt::format("{:.4g}", factors_[what])}});
     if (!set.ok()) session.complain(set.error().message);
     factors_.erase(what);
   };
@@ -383,8 +403,8 @@ void MachinePanel::draw_scales(Ui& ui, Session& session) {
   if (now && now->error.empty()) {
     ImGui::AlignTextToFramePadding();
     if (before && before->error.empty()) {
-      ui.text(fmt::format("{} > {}", to_string(before->iteration), to_string(now->iteration)), ui.theme().text, Face::mono,
-              13);
+      ui.text(fmt::format("{} > {}", to_string(before->iteration), to_string(now->iteration)), ui.theme().text,
+              Face::mono, 13);
       double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
       ui.text(fmt::format("{:+.2f}% by the last edit", change), change <= 0 ? ui.theme().good : ui.theme().error);
     } else {

@@ -36,6 +36,7 @@ class MachinePanel : public Panel {
   bool mean_ = true;
   double time_ = 0;  // fraction of the iteration
   bool all_alike_ = true;
+  double grid_aspect_ = 1.3;
   // The mapping that is being edited; it is applied when it fits.
   NodeId edited_;
   MachineMapping edit_, shown_;

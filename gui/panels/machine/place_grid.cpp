@@ -7,8 +7,7 @@
 namespace unity::gui {
 namespace {
 
-constexpr float kCellW = 30, kCellH = 18, kBlockGap = 16, kLabelW = 34;
-constexpr int kLongRow = 24;  // cells; longer rows go on below
+constexpr float kCellW = 22, kCellH = 15, kBlockGap = 14, kLabelW = 22;
 
 std::string dim_name(const Pcg& pcg, NodeId node, const GridDim& dim) {
   switch (dim.kind) {
@@ -26,6 +25,21 @@ std::string dim_name(const Pcg& pcg, NodeId node, const GridDim& dim) {
   return axis.name + role;
 }
 
+// Cells in a row, so that the grid, whose longer rows go on below, has about this width by height.
+int row_length(int across, int down, int blocks, double aspect) {
+  int best = across;
+  double worst = 1e30;
+  for (int row = std::min(across, 2); row <= across; ++row) {
+    int strips = (across + row - 1) / row;
+    float gap = strips > 1 ? kBlockGap / 2 : 0;
+    float strip = static_cast<float>(down) * kCellH + gap;
+    float height = static_cast<float>(blocks) * (static_cast<float>(strips) * strip + kBlockGap);
+    double off = std::abs(std::log(static_cast<float>(row) * kCellW / height / aspect)) + (across % row == 0 ? 0 : 0.8);
+    if (off < worst) worst = off, best = row;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, int>> level_strides(const Topology& topology) {
@@ -40,7 +54,12 @@ std::vector<std::pair<std::string, int>> level_strides(const Topology& topology)
   return strides;
 }
 
-GridPlaces place_grid(const Pcg& pcg, NodeId node, const MachineMapping& mapping, const Topology& topology) {
+bool has_tasks(const Pcg& pcg, NodeId node, const MachineMapping& mapping) {
+  return !pcg[node].is_parallelization() && mapping.strides.size() == node_grid(pcg, node).size();
+}
+
+GridPlaces place_grid(const Pcg& pcg, NodeId node, const MachineMapping& mapping, const Topology& topology,
+                      double aspect) {
   GridPlaces places;
   TaskGrid grid = node_grid(pcg, node);
   std::vector<std::pair<std::string, int>> levels = level_strides(topology);
@@ -55,18 +74,21 @@ GridPlaces place_grid(const Pcg& pcg, NodeId node, const MachineMapping& mapping
   // The longest dimension goes across, the next longest down, blocks of the others stand below one another.
   std::vector<std::size_t> order(grid.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return grid[a].degree > grid[b].degree; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return grid[a].degree > grid[b].degree; });
   int across = order.empty() ? 1 : grid[order[0]].degree, down = order.size() > 1 ? grid[order[1]].degree : 1;
-  int strips = (across + kLongRow - 1) / kLongRow, row = std::min(across, kLongRow);
+  int blocks = static_cast<int>(places.devices.size()) / std::max(across * down, 1);
+  int row = row_length(across, down, blocks, aspect), strips = (across + row - 1) / row;
   float strip = static_cast<float>(down) * kCellH + (strips > 1 ? kBlockGap / 2 : 0);
   float block = strip * static_cast<float>(strips) + kBlockGap;
   for (std::size_t task = 0; task < places.devices.size(); ++task) {
     std::vector<int> at = grid_coordinates(grid, static_cast<int>(task));
     int x = order.empty() ? 0 : at[order[0]], y = order.size() > 1 ? at[order[1]] : 0, number = 0;
     for (std::size_t i = 2; i < order.size(); ++i) number = number * grid[order[i]].degree + at[order[i]];
-    Rect cell{kLabelW + static_cast<float>(x % row) * kCellW,
-              static_cast<float>(number) * block + static_cast<float>(x / row) * strip + static_cast<float>(y) * kCellH + 14,
-              kCellW - 1.5f, kCellH - 1.5f};
+    Rect cell{
+        kLabelW + static_cast<float>(x % row) * kCellW,
+        static_cast<float>(number) * block + static_cast<float>(x / row) * strip + static_cast<float>(y) * kCellH + 14,
+        kCellW - 1.5f, kCellH - 1.5f};
     places.cells.push_back(cell);
     places.bounds = unite(places.bounds, cell);
     if (x % row == 0 && (down > 1 || strips > 1))

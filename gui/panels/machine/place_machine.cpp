@@ -7,7 +7,7 @@
 namespace unity::gui {
 namespace {
 
-constexpr float kDeviceW = 62, kDeviceH = 44, kGap = 10, kPad = 10, kTitle = 18, kSwitchH = 20, kLetter = 6.6f;
+constexpr float kDeviceW = 56, kDeviceH = 44, kGap = 10, kPad = 10, kTitle = 18, kSwitchH = 20, kLetter = 6.6f;
 
 std::vector<std::string> components(const std::string& name) {
   std::vector<std::string> parts(1);
@@ -46,7 +46,7 @@ class Placer {
     move(0, {0, 0});
     places_.bounds = trees_[0].box;
     for (std::size_t t = 1; t < trees_.size(); ++t)
-      places_.parts.push_back({trees_[t].level, trees_[t].title, trees_[t].box});
+      places_.parts.push_back({trees_[t].level, trees_[t].title, trees_[t].box, !trees_[t].children.empty()});
     std::stable_sort(places_.parts.begin(), places_.parts.end(),
                      [](const auto& a, const auto& b) { return a.level < b.level; });
     add_wires();
@@ -100,7 +100,7 @@ class Placer {
     for (std::size_t c = 1; c <= count; ++c) {
       auto rows = static_cast<double>((count + c - 1) / c);
       double is = (static_cast<double>(c) * (w + kGap)) / (rows * (h + kGap));
-      double off = std::abs(std::log(is / aspect)) + 0.3 * (rows * static_cast<double>(c) / static_cast<double>(count) - 1);
+      double off = std::abs(std::log(is / aspect)) + (count % c == 0 ? 0 : 0.15);
       if (off < worst) worst = off, best = c;
     }
     return best;
@@ -115,7 +115,10 @@ class Placer {
     for (int child : std::vector<int>(at(index).children)) size(child);
     Tree& tree = at(index);
     bool outermost = index == 0;
-    float top = outermost ? kPad : kTitle + 6, width = outermost ? 0 : static_cast<float>(tree.title.size()) * kLetter + 24;
+    float top = outermost               ? kPad
+                : tree.children.empty() ? kTitle + 6
+                                        : 2.4f * kTitle,
+          width = outermost ? 0 : static_cast<float>(tree.title.size()) * kLetter + 24;
     std::vector<Rect*> boxes;
     for (int child : tree.children) boxes.push_back(&at(child).box);
     for (DeviceId d : tree.devices) {
@@ -138,7 +141,8 @@ class Placer {
       x += sw + 8;
       width = std::max(width, x - 8);
     }
-    if (tree.switches.size() == 1 && grid > switches[0].second.w) switches[0].second.x = kPad + (grid - switches[0].second.w) / 2;
+    if (tree.switches.size() == 1 && grid > switches[0].second.w)
+      switches[0].second.x = kPad + (grid - switches[0].second.w) / 2;
     for (auto& [v, box] : switches) places_.switches[v] = box;
     if (!tree.switches.empty()) y += kSwitchH + kGap + 6;
     for (std::size_t i = 0; i < boxes.size(); ++i) {

@@ -68,7 +68,8 @@ class Builder {
     const Node* node = &pcg_[id];
     while (node->name.empty() && !node->inputs.empty()) node = &pcg_[node->inputs[0].node];
     std::vector<std::string> path = components(node->name);
-    if (auto shared = labels_.find(node->name); shared == labels_.end() || shared->second < kSmallGroup) path.pop_back();
+    if (auto shared = labels_.find(node->name); shared == labels_.end() || shared->second < kSmallGroup)
+      path.pop_back();
     return path;
   }
 
@@ -204,8 +205,10 @@ class Builder {
                 .structure = at(children[i]).structure};
       int repeated = add(std::move(all));
       at(repeated).parent = block;
-      for (std::size_t k = 0; k < run.count; ++k)
-        at(repeated).children.push_back(instance(children, i, run, k, repeated));
+      for (std::size_t k = 0; k < run.count; ++k) {
+        int made = instance(children, i, run, k, repeated);  // may move the blocks
+        at(repeated).children.push_back(made);
+      }
       for (int child : at(repeated).children)
         at(repeated).nodes.insert(at(repeated).nodes.end(), at(child).nodes.begin(), at(child).nodes.end());
       std::sort(at(repeated).nodes.begin(), at(repeated).nodes.end());

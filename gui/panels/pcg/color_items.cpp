@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/models/summary.h"
 #include "gui/panels/pcg/view.h"
 
 namespace unity::gui {
@@ -23,9 +24,7 @@ Family family_of(const Node& node) {
       reduces = reduces || axis.role == AxisRole::reduction;
       window = window || axis.role == AxisRole::window;
     }
-    // A contraction: two operands share a reduced axis.
-    if (reduces && node.table->inputs.size() >= 2)
-      return {0, window ? "convolutions, products" : "convolutions, products"};
+    if (multiply_adds(node) > 0) return {0, "convolutions, products"};
     if (window) return {4, "windows"};
   }
   if (reduces) return {3, "reductions"};
@@ -34,7 +33,7 @@ Family family_of(const Node& node) {
 }
 
 template <class Of>
-void amounts(ItemColors& colors, const PcgView& view, const Prediction& prediction, const char* what, Of of) {
+void amounts(ItemColors& colors, const PcgView& view, const PlanPrediction& prediction, const char* what, Of of) {
   double total = 0;
   for (const NodeCost& cost : prediction.nodes) total += static_cast<double>(of(cost).count);
   std::vector<decltype(of(NodeCost()))> sums(view.items.size());
@@ -56,7 +55,7 @@ void amounts(ItemColors& colors, const PcgView& view, const Prediction& predicti
 
 std::vector<std::string> colorings() { return {"kind", "time", "communication", "memory", "device"}; }
 
-ItemColors color_items(const Pcg& pcg, const PcgView& view, PcgColoring coloring, const Prediction* prediction,
+ItemColors color_items(const Pcg& pcg, const PcgView& view, PcgColoring coloring, const PlanPrediction* prediction,
                        const Plan* plan) {
   ItemColors colors;
   colors.amount.assign(view.items.size(), 0);

@@ -57,14 +57,17 @@ void paint_item(Painter& painter, const PcgItem& item, std::size_t i, const Bloc
       painter.rect(behind, blend(theme.canvas, theme.group, strength), kRound);
       painter.frame(behind, blend(theme.canvas, theme.node_border, strength * 0.7f), 1, kRound);
     }
-  painter.rect(box, blend(theme.canvas, blend(theme.node, tint, 0.13f), strength), kRound);
-  painter.rect({box.x, box.y, kStripe, box.h}, blend(theme.canvas, tint, strength), 0);
+  painter.rect(box, blend(theme.canvas, tint, strength), kRound);
+  painter.rect({box.x + kStripe, box.y, box.w - kStripe, box.h},
+               blend(theme.canvas, blend(theme.node, tint, 0.13f), strength), kRound);
   Color border = selected                                    ? theme.selected
                  : marked                                    ? (look.flags.added.empty() ? theme.accent : tint)
                  : static_cast<int>(i) == look.flags.hovered ? theme.text
                                                              : blend(theme.canvas, theme.node_border, strength);
   painter.frame(box, border, selected || marked ? 2.5f : 1, kRound);
   Color text = blend(theme.canvas, theme.text, strength), dim = blend(theme.canvas, theme.dim, strength);
+  if (repeat || group)
+    painter.text({box.right() - 11, box.center().y}, "+", {15, theme.accent, Face::strong, Align::center});
   float y = box.y + 6 + kLine / 2, x = box.x + kStripe + (box.w - kStripe) / 2;
   painter.text({x, y}, item.title, {kTitle, text, Face::strong, Align::center});
   if (!painter.legible(kDetail)) return;
@@ -96,10 +99,12 @@ void paint_pcg(Painter& painter, const PcgView& view, const BlockTree& tree, con
   const Theme& theme = look.theme;
   for (const PcgBox& box : view.boxes) {
     if (!painter.shows(box.box)) continue;
-    painter.rect(box.box, theme.group, 8);
-    painter.frame(box.box, theme.border, 1, 8);
+    painter.ground(box.box, theme.group);
+    painter.frame(box.box, theme.border, 1);
     if (painter.legible(12))
-      painter.text({box.box.x + 10, box.box.y + 12}, "- " + box.title, {12, theme.dim, Face::strong, Align::left});
+      painter.text({box.box.x + 24, box.box.y + 12}, box.title, {12, theme.dim, Face::strong, Align::left});
+    if (painter.legible(12))
+      painter.text({box.box.x + 12, box.box.y + 12}, "-", {15, theme.accent, Face::strong, Align::center});
     painter.name({box.box.x, box.box.y, box.box.w, 24}, "box " + tree[box.block].key, box.title);
   }
   auto flag = [](const std::vector<bool>& of, int i) {

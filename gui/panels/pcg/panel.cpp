@@ -9,7 +9,8 @@ namespace unity::gui {
 namespace {
 
 constexpr std::size_t kMostOpen = 60;    // items that the first look at a graph may have
-constexpr float kLegible = 0.85f;           // scale at which all texts can be read
+constexpr float kMarker = 22;            // width of what expands and collapses at a click
+constexpr float kLegible = 0.85f;        // scale at which all texts can be read
 constexpr std::size_t kMostFound = 200;  // that the list shows
 
 // Labels count, too: panels show them.
@@ -50,6 +51,19 @@ void PcgPanel::add_commands(Session& session) {
   add("pcg.pan_right", "Graph: pan right", "Ctrl+Right", [this] { canvas_.pan({-80, 0}); });
   add("pcg.pan_up", "Graph: pan up", "Ctrl+Up", [this] { canvas_.pan({0, 80}); });
   add("pcg.pan_down", "Graph: pan down", "Ctrl+Down", [this] { canvas_.pan({0, -80}); });
+  add("pcg.toggle", "Graph: expand the selected block, or collapse the one around", "Enter", [this, &session] {
+    const auto& shown = prepared_.data();
+    const std::vector<NodeId>& nodes = session.selection().nodes;
+    if (!shown || nodes.empty()) return;
+    for (std::size_t b = 1; b < shown->tree->blocks.size(); ++b) {
+      const Block& block = shown->tree->blocks[b];
+      if (block.parent < 0 || block.kind == Block::Kind::op || block.nodes != nodes) continue;
+      if (options_.open.erase(block.key) == 0) options_.open.insert(block.key);
+      return;
+    }
+    int around = (*shown->tree)[shown->tree->of_node[nodes[0].index()]].parent;
+    if (around > 0) options_.open.erase((*shown->tree)[around].key);
+  });
   add("pcg.show_selected", "Graph: show the selection", "Ctrl+G", [this, &session] {
     if (!session.selection().nodes.empty()) reveal(session.selection().nodes.front());
   });
@@ -157,7 +171,15 @@ void PcgPanel::update(Session& session) {
   }
   const Selection& selection = session.selection();
   int hovered = flags_.hovered;
-  flags_ = flag_items(shown->view, selection.nodes, marked_, only_found_ && !query_.empty() ? &found_ : nullptr);
+  const std::vector<NodeId>* only = only_found_ && !query_.empty() ? &found_ : nullptr;
+  if (selection.kind == Selection::Kind::device && document->plan) {
+    if (on_device_of_ != std::pair(document->plan, selection.device)) {
+      on_device_of_ = {document->plan, selection.device};
+      on_device_ = nodes_on_device(*document->plan, selection.device);
+    }
+    only = &on_device_;
+  }
+  flags_ = flag_items(shown->view, selection.nodes, marked_, only);
   flags_.hovered = hovered;
   if (selection.kind == Selection::Kind::value) flags_.value = selection.value;
   if (compare_with_ > 0) {
@@ -227,7 +249,7 @@ void PcgPanel::draw_search(Ui& ui, Session& session) {
   ui.same_line();
   ui.checkbox("only found", "fade the others", only_found_);
   if (found_.empty()) return;
-  float height = std::min(static_cast<float>(found_.size()), 6.0f) * ImGui::GetTextLineHeightWithSpacing() + 4;
+  float height = std::min(static_cast<float>(found_.size()), 6.0f) * ImGui::GetTextLineHeightWithSpacing();
   ImGui::BeginChild("found", {0, height});
   for (std::size_t i = 0; i < std::min(found_.size(), kMostFound); ++i) {
     const Node& node = document_->graph()[found_[i]];
@@ -273,14 +295,14 @@ void PcgPanel::draw_legend(Ui& ui, float width) {
   }
 }
 
-void PcgPanel::click(Session& session, const PcgHit& hit, bool twice) {
+void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) {
   const Shown& shown = *prepared_.data();
   if (hit.item >= 0) {
     const PcgItem& item = shown.view.items[static_cast<std::size_t>(hit.item)];
     const Block& block = (*shown.tree)[item.block];
     if (block.kind != Block::Kind::op) {
       session.select(Selection::of(block.nodes));
-      if (twice) options_.open.insert(block.key);
+      if (twice || at.x > item.box.right() - kMarker) options_.open.insert(block.key);
       return;
     }
     NodeId node = block.nodes[0];
@@ -295,7 +317,7 @@ void PcgPanel::click(Session& session, const PcgHit& hit, bool twice) {
     session.select(Selection::of(shown.view.edges[static_cast<std::size_t>(hit.edge)].values[0]));
   } else if (hit.box >= 0) {
     const Block& block = (*shown.tree)[shown.view.boxes[static_cast<std::size_t>(hit.box)].block];
-    if (twice) {
+    if (twice || at.x < shown.view.boxes[static_cast<std::size_t>(hit.box)].box.x + kMarker) {
       std::erase_if(options_.open, [&](const std::string& key) { return key == block.key; });
     } else {
       session.select(Selection::of(block.nodes));
@@ -333,9 +355,9 @@ void PcgPanel::draw_canvas(Ui& ui, Session& session) {
     PcgHit under = hit(shown->view, *input.hovered, 5 / canvas_.view().scale);
     flags_.hovered = under.item;
     if (input.double_clicked)
-      click(session, under, true);
+      click(session, under, *input.hovered, true);
     else if (input.clicked)
-      click(session, under, false);
+      click(session, under, *input.hovered, false);
     std::string tip;
     if (under.item >= 0) {
       const PcgItem& item = shown->view.items[static_cast<std::size_t>(under.item)];

@@ -37,7 +37,7 @@ class PcgPanel : public Panel {
   void draw_legend(Ui& ui, float width);
   void draw_canvas(Ui& ui, Session& session);
   void update(Session& session);
-  void click(Session& session, const PcgHit& hit, bool twice);
+  void click(Session& session, const PcgHit& hit, Point at, bool twice);
   void reveal(NodeId node);
   void expand_all(bool open);
   PcgLook look(const Theme& theme) const;
@@ -65,6 +65,9 @@ class PcgPanel : public Panel {
   bool fit_next_ = true, fit_all_next_ = false;
   NodeId show_next_;
   PcgFlags flags_;
+  // The nodes with tasks on the selected device.
+  std::pair<std::shared_ptr<const Plan>, DeviceId> on_device_of_;
+  std::vector<NodeId> on_device_;
 };
 
 }  // namespace unity::gui

@@ -77,6 +77,19 @@ std::vector<NodeId> nodes_between(const Pcg& pcg, NodeId a, NodeId b) {
   return nodes;
 }
 
+std::vector<NodeId> nodes_on_device(const Plan& plan, DeviceId device) {
+  std::vector<NodeId> nodes;
+  for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    if (plan.pcg[id].is_parallelization()) continue;
+    TaskGrid grid = node_grid(plan.pcg, id);
+    if (plan.mappings[i].strides.size() != grid.size()) continue;  // inputs have no tasks
+    std::vector<DeviceId> devices = plan.mappings[i].devices(grid);
+    if (std::find(devices.begin(), devices.end(), device) != devices.end()) nodes.push_back(id);
+  }
+  return nodes;
+}
+
 PcgDiff diff_graphs(const Pcg& before, const Pcg& after) {
   std::map<std::string, NodeId> old = by_name(before), fresh = by_name(after);
   std::map<std::int32_t, std::string> old_name;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/pcg.h"
+#include "core/plan/plan.h"
 
 namespace unity::gui {
 
@@ -14,6 +14,9 @@ std::vector<NodeId> search_nodes(const Pcg& pcg, const std::string& query);
 
 // All nodes on directed paths from one to the other, in either direction, both included; empty: there is none.
 std::vector<NodeId> nodes_between(const Pcg& pcg, NodeId a, NodeId b);
+
+// Operators and stored weights that have a task or a part on the device.
+std::vector<NodeId> nodes_on_device(const Plan& plan, DeviceId device);
 
 // What is in `after` and not in `before`, and the other way round; `changed` has another operator's attributes, layout
 // or operands. Nodes are the same when operator and label are (and how often they occurred before).

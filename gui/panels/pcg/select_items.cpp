@@ -7,7 +7,7 @@
 namespace unity::gui {
 namespace {
 
-constexpr float kTitle = 14, kDetail = 11, kLine = 15, kPadding = 9, kLeast = 78;
+constexpr float kTitle = 14, kDetail = 11, kLine = 15, kPadding = 9, kLeast = 78, kMarker = 14;
 
 bool is_weight(const Node& node) { return node.is_leaf() && node.op->stored(); }
 
@@ -150,6 +150,7 @@ PcgView select_items(const Pcg& pcg, const BlockTree& tree, const PcgOptions& op
                             metrics.width(item.detail, kDetail) + 2 * kPadding,
                             metrics.width(item.weights, kDetail, Face::mono) + 2 * kPadding});
     int lines = 1 + (item.detail.empty() ? 0 : 1) + (item.weights.empty() ? 0 : 1);
+    if (block.kind != Block::Kind::op) width += 2 * kMarker;
     item.box = {0, 0, width + 4, static_cast<float>(lines) * kLine + 12};
   }
   std::map<std::pair<int, int>, std::size_t> edge_of;

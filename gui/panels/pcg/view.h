@@ -73,7 +73,7 @@ struct ItemColors {
   std::string low, high;          // ends of the ramp, in words; empty: categories
   std::vector<std::pair<int, std::string>> legend;
 };
-ItemColors color_items(const Pcg& pcg, const PcgView& view, PcgColoring coloring, const Prediction* prediction,
+ItemColors color_items(const Pcg& pcg, const PcgView& view, PcgColoring coloring, const PlanPrediction* prediction,
                        const Plan* plan);
 
 // How items are drawn beyond their colours.
