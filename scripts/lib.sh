@@ -10,7 +10,7 @@ UNITY_PACKAGES=(g++ cmake ninja-build ccache lld pkg-config
   libonnx-dev libprotobuf-dev protobuf-compiler libtinyxml2-dev libmimalloc-dev
   libopenmpi-dev openmpi-bin libopenblas-dev libdnnl-dev ocl-icd-opencl-dev opencl-headers
   libz3-dev catch2 librapidcheck-dev graphviz
-  libimgui-dev libglfw3-dev libgl-dev libegl-dev libgl1-mesa-dri libfreetype-dev libstb-dev libgraphviz-dev
+  libimgui-dev libglfw3-dev libgl-dev libegl-dev libgl1-mesa-dri xvfb libfreetype-dev libstb-dev libgraphviz-dev
   fonts-roboto-unhinted fonts-jetbrains-mono fonts-font-awesome)
 
 say() { printf '\n== %s\n' "$*"; }

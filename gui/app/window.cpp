@@ -34,7 +34,7 @@ void begin_fixed(const char* name, const Rect& place, Color background, ImGuiWin
 bool pressed(const Shortcut& shortcut) {
   const ImGuiIO& io = ImGui::GetIO();
   return io.KeyCtrl == shortcut.ctrl && io.KeyShift == shortcut.shift && io.KeyAlt == shortcut.alt &&
-         ImGui::IsKeyPressed(key_code(shortcut.key));
+         ImGui::IsKeyPressed(key_code(shortcut.key), shortcut.key != "Enter" && shortcut.key != "Escape");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace unity::gui {
 // Of one operator in one iteration, forward and backward; times of the device that is busiest with it.
 struct NodeCost {
   Picoseconds compute, communication;
-  Bytes memory;  // of its results and weights on the fullest device
+  Bytes memory;  // of its results, weights and gradients on the fullest device; not all live at the same time
   std::int64_t tasks = 0;
 };
 

@@ -31,9 +31,16 @@ void run_reload(Session& session, const Arguments&) {
 void run_sample(Session& session, const Arguments&) { session.open(sample_request()); }
 void run_toggle_theme(Session& session, const Arguments&) { session.dark = !session.dark; }
 
+// "bert-large on summit" -> "bert-large-on-summit.edited.json"
+std::string file_name(std::string title) {
+  if (title.ends_with(".json")) title.resize(title.size() - 5);
+  std::replace(title.begin(), title.end(), ' ', '-');
+  return title + ".edited.json";
+}
+
 void run_save_plan(Session& session, const Arguments& arguments) {
   auto path = arguments.find("file");
-  std::string file = path == arguments.end() ? session.document()->title + ".edited.json" : path->second;
+  std::string file = path == arguments.end() ? file_name(session.document()->title) : path->second;
   Plan plan = *session.document()->plan;
   if (PredictionPtr known = session.prediction(); known && session.document()->scales.empty()) {
     plan.prediction.iteration = known->iteration;

@@ -37,7 +37,7 @@ Color Theme::category(int index) const {
 Color Theme::ramp(double fraction) const {
   // Points of viridis; in the light theme it runs from light to dark, so that much always stands out from the ground.
   static constexpr std::array<std::uint32_t, 6> kPoints = {0x440154, 0x414487, 0x2a788e, 0x22a884, 0x7ad151, 0xfde725};
-  double at = std::clamp(dark ? fraction : 1 - fraction, 0.0, 1.0) * (kPoints.size() - 1);
+  double at = std::clamp(dark ? 0.12 + 0.88 * fraction : 1 - fraction, 0.0, 1.0) * (kPoints.size() - 1);
   auto i = std::min(static_cast<std::size_t>(at), kPoints.size() - 2);
   return blend(rgb(kPoints[i]), rgb(kPoints[i + 1]), static_cast<float>(at - static_cast<double>(i)));
 }

@@ -204,10 +204,10 @@ bool Ui::number(std::string_view name, int& value, float width) {
 }
 
 bool Ui::slider(std::string_view name, double& value, double low, double high, std::string_view shown, float width,
-                bool& done) {
+                bool& done, bool logarithmic) {
   ImGui::SetNextItemWidth(width < 0 ? -1 : unit(width));
   bool changed = ImGui::SliderScalar(id(name).c_str(), ImGuiDataType_Double, &value, &low, &high,
-                                     std::string(shown).c_str(), ImGuiSliderFlags_Logarithmic);
+                                     std::string(shown).c_str(), logarithmic ? ImGuiSliderFlags_Logarithmic : 0);
   done = ImGui::IsItemDeactivatedAfterEdit();
   Rect item = rect_of(ImGui::GetItemRectMin(), ImGui::GetItemRectMax());
   float text = ImGui::CalcTextSize(shown.data(), shown.data() + shown.size()).x;

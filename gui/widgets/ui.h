@@ -61,9 +61,9 @@ class Ui {
               std::string_view tip = {});
   bool input(std::string_view name, std::string& value, std::string_view hint, float width, bool focus = false);
   bool number(std::string_view name, int& value, float width);  // true when entered
-  // Logarithmic. `done`: it was let go.
+  // `done`: it was let go.
   bool slider(std::string_view name, double& value, double low, double high, std::string_view shown, float width,
-              bool& done);
+              bool& done, bool logarithmic = true);
   bool selectable(std::string_view name, std::string_view label, bool selected, std::string_view right = {});
   void tooltip(std::string_view words);  // of the last widget
   void same_line(float gap = 8);

@@ -173,6 +173,40 @@ TEST_CASE("a screenshot is a PNG of the size asked for") {
   std::filesystem::remove(file);
 }
 
+TEST_CASE("views export as SVG and PNG") {
+  if (no_opengl()) return;
+  std::string file = temporary("export.yaml"), svg = temporary("graph.svg"), png = temporary("machine.png");
+  write_file_atomically(
+      file, fmt::format("- open: {{file: bert-tiny, topology: summit, nodes: 1, strategy: expert}}\n- wait\n"
+                        "- command: {{name: export_svg, file: {}}}\n- command: show_machine\n"
+                        "- command: {{name: export_png, file: {}}}\n- wait\n",
+                        svg, png));
+  GuiRun run = run_gui("--no-state --script " + file);
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(read_file(svg).find("2 x encoder") != std::string::npos);
+  CHECK(read_file(png).substr(1, 3) == "PNG");
+  for (const std::string& f : {file, svg, png}) std::filesystem::remove(f);
+}
+
+TEST_CASE("a window opens on a display and does what a script says") {
+  if (no_opengl()) return;
+  if (std::system("command -v Xvfb >/dev/null") != 0) {
+    std::printf("skipped: no Xvfb\n");
+    return;
+  }
+  std::string steps = temporary("window.yaml"), runs = temporary("window.sh");
+  write_file_atomically(steps, "- open: mlp-tiny\n- wait\n- click: tab Graph\n- command: quit\n");
+  // Xvfb chooses a free display and says which.
+  write_file_atomically(
+      runs, fmt::format("coproc Xvfb -displayfd 1 -screen 0 1280x800x24 2>/dev/null\nread -r n <&${{COPROC[0]}}\n"
+                        "DISPLAY=:$n timeout 60 {}/bin/unity-gui --no-state --window --script {}\n"
+                        "code=$?\nkill $COPROC_PID\nexit $code\n",
+                        UNITY_BINARY_DIR, steps));
+  CHECK(std::system(fmt::format("bash {} >/dev/null 2>&1", runs).c_str()) == 0);
+  for (const std::string& f : {steps, runs}) std::filesystem::remove(f);
+}
+
 TEST_CASE("letters in their order find commands") {
   CHECK(fuzzy_match("Graph: show all", "gsa"));
   CHECK(!fuzzy_match("Undo", "ou"));

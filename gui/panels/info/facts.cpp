@@ -30,7 +30,7 @@ void add_costs(Lines& lines, const std::vector<NodeId>& nodes, const PlanPredict
   }
   lines.emplace_back("compute time", to_string(sum.compute));
   lines.emplace_back("communication", to_string(sum.communication));
-  lines.emplace_back("memory", to_string(sum.memory));
+  lines.emplace_back("its buffers", to_string(sum.memory));
   lines.emplace_back("task spans", fmt::format("{}", sum.tasks));
 }
 

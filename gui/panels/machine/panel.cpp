@@ -182,20 +182,12 @@ void MachinePanel::draw_time(Ui& ui) {
   ui.checkbox("mean", "mean load", mean_,
               "Links show their mean load over the iteration, else that at a time (Ctrl+M)");
   ui.same_line();
-  double percent = 100 * time_;
-  bool done = false;
   ImGui::BeginDisabled(mean_);
-  ImGui::SetNextItemWidth(ui.unit(240));
-  std::string shown =
-      last_.iteration > 0
-          ? fmt::format("at {}",
-                        to_string(Picoseconds{static_cast<std::int64_t>(time_ * static_cast<double>(last_.iteration))}))
-          : fmt::format("at {:.0f}%", percent);
-  (void)done;
-  auto at = static_cast<float>(time_);
-  if (ImGui::SliderFloat("##machine time", &at, 0, 1, shown.c_str())) time_ = at;
-  Rect item = rect_of(ImGui::GetItemRectMin(), ImGui::GetItemRectMax());
-  ui.note("machine time", shown, item, {}, false);
+  bool done = false;
+  ui.slider("machine time", time_, 0, 1, "", 200, done, false);
+  ui.same_line(6);
+  Picoseconds at{static_cast<std::int64_t>(time_ * static_cast<double>(last_.iteration))};
+  ui.text(mean_ ? std::string("over the iteration") : "at " + to_string(at), theme.dim);
   ImGui::EndDisabled();
   ui.same_line(16);
   ui.text("idle", theme.dim, Face::text, 12);

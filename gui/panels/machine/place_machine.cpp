@@ -100,7 +100,7 @@ class Placer {
     for (std::size_t c = 1; c <= count; ++c) {
       auto rows = static_cast<double>((count + c - 1) / c);
       double is = (static_cast<double>(c) * (w + kGap)) / (rows * (h + kGap));
-      double off = std::abs(std::log(is / aspect)) + (count % c == 0 ? 0 : 0.15);
+      double off = std::abs(std::log(is / aspect)) + (count % c == 0 ? 0 : 0.8);
       if (off < worst) worst = off, best = c;
     }
     return best;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kSmallGroup = 3;  // operators; smaller named groups are not worth a box
 constexpr std::size_t kLongestPeriod = 64;
-constexpr int kFewOperators = 4;  // repeats of a single operator are joined from so many on
+constexpr std::size_t kFewOperators = 4;  // repeats of one operator, or of inputs, are joined from so many on
 
 std::vector<std::string> components(const std::string& label) {
   std::vector<std::string> parts(1);
@@ -168,7 +168,7 @@ class Builder {
       std::size_t ops = 0;
       for (std::size_t i = begin; i < begin + period; ++i) ops += operators(children[i]);
       bool single = period == 1 && at(children[begin]).kind == Block::Kind::op;
-      if (ops == 0 || (single ? run.count < kFewOperators : ops < 2)) continue;
+      if (single || ops == 0 ? run.count < kFewOperators : ops < 2) continue;
       best = run;
     }
     return best;

@@ -67,7 +67,7 @@ ItemColors color_items(const Pcg& pcg, const PcgView& view, PcgColoring coloring
   } else if (costs && coloring == PcgColoring::communication) {
     amounts(colors, view, *prediction, "communicates for", [](const NodeCost& c) { return c.communication; });
   } else if (costs && coloring == PcgColoring::memory) {
-    amounts(colors, view, *prediction, "holds", [](const NodeCost& c) { return c.memory; });
+    amounts(colors, view, *prediction, "buffers of", [](const NodeCost& c) { return c.memory; });
   } else if (plan && coloring == PcgColoring::device) {
     // A category for each set of devices, in the order of first use.
     std::map<std::pair<int, int>, int> numbers;

@@ -58,11 +58,11 @@ void PcgPanel::add_commands(Session& session) {
     for (std::size_t b = 1; b < shown->tree->blocks.size(); ++b) {
       const Block& block = shown->tree->blocks[b];
       if (block.parent < 0 || block.kind == Block::Kind::op || block.nodes != nodes) continue;
-      if (options_.open.erase(block.key) == 0) options_.open.insert(block.key);
+      toggle(block.key);
       return;
     }
     int around = (*shown->tree)[shown->tree->of_node[nodes[0].index()]].parent;
-    if (around > 0) options_.open.erase((*shown->tree)[around].key);
+    if (around > 0) toggle((*shown->tree)[around].key);
   });
   add("pcg.show_selected", "Graph: show the selection", "Ctrl+G", [this, &session] {
     if (!session.selection().nodes.empty()) reveal(session.selection().nodes.front());
@@ -120,6 +120,24 @@ void PcgPanel::reveal(NodeId node) {
   show_next_ = node;
 }
 
+std::optional<Point> PcgPanel::corner(const std::string& key) const {
+  const auto& shown = prepared_.data();
+  if (!shown) return std::nullopt;
+  for (const PcgItem& item : shown->view.items)
+    if ((*shown->tree)[item.block].key == key) return Point{item.box.x, item.box.y};
+  for (const PcgBox& box : shown->view.boxes)
+    if ((*shown->tree)[box.block].key == key) return Point{box.box.x, box.box.y};
+  return std::nullopt;
+}
+
+void PcgPanel::toggle(const std::string& key) {
+  if (std::optional<Point> at = corner(key)) {
+    anchor_ = key;
+    anchor_at_ = *at;
+  }
+  if (options_.open.erase(key) == 0) options_.open.insert(key);
+}
+
 void PcgPanel::update(Session& session) {
   Snapshot document = session.document();
   if (document != document_) {
@@ -156,6 +174,13 @@ void PcgPanel::update(Session& session) {
   if (prepared_.current() && fit_all_next_) {
     canvas_.fit();
     fit_all_next_ = false;
+  }
+  if (prepared_.current() && !anchor_.empty()) {
+    if (std::optional<Point> now = corner(anchor_)) {
+      float scale = canvas_.view().scale;
+      canvas_.pan({(anchor_at_.x - now->x) * scale, (anchor_at_.y - now->y) * scale});
+    }
+    anchor_.clear();
   }
   if (prepared_.current() && show_next_.valid()) {
     int item = shown->view.item_of_node[show_next_.index()];
@@ -302,7 +327,7 @@ void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) 
     const Block& block = (*shown.tree)[item.block];
     if (block.kind != Block::Kind::op) {
       session.select(Selection::of(block.nodes));
-      if (twice || at.x > item.box.right() - kMarker) options_.open.insert(block.key);
+      if (twice || at.x > item.box.right() - kMarker) toggle(block.key);
       return;
     }
     NodeId node = block.nodes[0];
@@ -318,7 +343,7 @@ void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) 
   } else if (hit.box >= 0) {
     const Block& block = (*shown.tree)[shown.view.boxes[static_cast<std::size_t>(hit.box)].block];
     if (twice || at.x < shown.view.boxes[static_cast<std::size_t>(hit.box)].box.x + kMarker) {
-      std::erase_if(options_.open, [&](const std::string& key) { return key == block.key; });
+      toggle(block.key);
     } else {
       session.select(Selection::of(block.nodes));
     }

@@ -39,6 +39,8 @@ class PcgPanel : public Panel {
   void update(Session& session);
   void click(Session& session, const PcgHit& hit, Point at, bool twice);
   void reveal(NodeId node);
+  void toggle(const std::string& key);  // expands or collapses a block
+  std::optional<Point> corner(const std::string& key) const;
   void expand_all(bool open);
   PcgLook look(const Theme& theme) const;
 
@@ -64,6 +66,9 @@ class PcgPanel : public Panel {
   PcgColoring colored_by_ = PcgColoring::kind;
   bool fit_next_ = true, fit_all_next_ = false;
   NodeId show_next_;
+  // What stays where it is on the screen when a block is expanded or collapsed: a block and its corner before.
+  std::string anchor_;
+  Point anchor_at_;
   PcgFlags flags_;
   // The nodes with tasks on the selected device.
   std::pair<std::shared_ptr<const Plan>, DeviceId> on_device_of_;

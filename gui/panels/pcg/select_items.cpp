@@ -74,7 +74,9 @@ Titles block_titles(const Pcg& pcg, const BlockTree& tree, const Block& block) {
     operators += pcg[id].is_compute() ? 1 : 0;
     if (is_weight(pcg[id])) parameters += pcg[id].outputs[0].shape().elements();
   }
-  std::string detail = fmt::format("{} operator{}", operators, operators == 1 ? "" : "s");
+  // Inputs and what lays them out compute nothing.
+  std::size_t count = operators == 0 ? block.nodes.size() : operators;
+  std::string detail = fmt::format("{} {}{}", count, operators == 0 ? "node" : "operator", count == 1 ? "" : "s");
   if (parameters > 0) detail += fmt::format(", {} parameters", count_to_string(static_cast<double>(parameters)));
   if (block.kind != Block::Kind::repeat) {
     const std::string& inside = block.parent >= 0 ? tree[block.parent].label : block.label;
