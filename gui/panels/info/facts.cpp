@@ -102,9 +102,11 @@ std::vector<Facts> value_facts(const Document& document, ValueRef value) {
   what.lines.emplace_back("partial sums", fmt::format("{}", shape.partials));
   what.lines.emplace_back("whole", to_string(Bytes{shape.shape().bytes()}));
   what.lines.emplace_back("on each device", to_string(Bytes{shape.shape().bytes() / std::max(shape.shards(), 1)}));
-  for (const Pcg::Use& u : pcg.uses()[value.node.index()])
+  std::vector<Pcg::Use> uses = pcg.uses()[value.node.index()];
+  for (const Pcg::Use& u : uses)
     if (u.output == value.output)
       use.lines.emplace_back(pcg[u.user].op->name(), fmt::format("operand {} of {}", u.operand, pcg[u.user].name));
+  if (use.lines.empty()) use.lines.emplace_back("nobody", "a result of the graph");
   return {what, use};
 }
 
