@@ -10,10 +10,11 @@ constexpr float kMargin = 16, kMinimap = 150, kWheel = 1.15f, kLeastScale = 0.02
 
 }  // namespace
 
-void Canvas::fit_into(const Rect& area, const Rect& bounds) {
+void Canvas::fit_into(const Rect& area, const Rect& bounds, float pixels_per_unit) {
   if (bounds.w <= 0 || bounds.h <= 0) return;
   float scale = std::min((area.w - 2 * kMargin) / bounds.w, (area.h - 2 * kMargin) / bounds.h);
-  view_.scale = std::clamp(scale, std::max(kLeastScale, least_), std::max(most_scale, least_));
+  view_.scale = std::clamp(scale, std::max(kLeastScale, least_ * pixels_per_unit),
+                           std::max(most_scale, least_) * pixels_per_unit);
   view_.offset = {area.x + (area.w - bounds.w * view_.scale) / 2 - bounds.x * view_.scale,
                   area.y + std::max(kMargin, (area.h - bounds.h * view_.scale) / 2) - bounds.y * view_.scale};
   least_ = 0;
@@ -25,7 +26,7 @@ Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect
   Rect area{corner.x, corner.y, std::max(size.x, 8.0f), std::max(size.y, 8.0f)};
   ImGui::InvisibleButton(("##canvas " + std::string(name)).c_str(), {area.w, area.h});
   ui.note(std::string("canvas ") + std::string(name), "", area, {}, false);
-  if (fit_) fit_into(area, bounds);
+  if (fit_) fit_into(area, bounds, ui.fonts().scale());
   fit_ = false;
   const ImGuiIO& io = ImGui::GetIO();
   Point mouse{io.MousePos.x, io.MousePos.y};

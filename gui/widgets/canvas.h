@@ -33,7 +33,7 @@ class Canvas {
   float most_scale = 1.4f;  // with which fit() shows small drawings
 
  private:
-  void fit_into(const Rect& area, const Rect& bounds);
+  void fit_into(const Rect& area, const Rect& bounds, float pixels_per_unit);
 
   View view_;
   bool fit_ = true, dragged_ = false;

@@ -217,7 +217,7 @@ TEST_CASE("every command has a label, and shortcuts can be read") {
   CHECK(!parse_shortcut("Hyper+P").ok());
 }
 
-TEST_CASE("the state file reads back what was written; others are refused") {
+TEST_CASE("the state file reads back what was written, and others are refused") {
   SavedState state;
   state.open = {{"bert-large", "summit", 2, 0, "expert"}, {"plan.json", "", 0, 0, "data-parallel"}};
   state.active = 1;

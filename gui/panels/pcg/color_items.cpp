@@ -26,10 +26,9 @@ Family family_of(const Node& node) {
     }
     if (multiply_adds(node) > 0) return {0, "convolutions, products"};
     if (window) return {4, "windows"};
+    if (node.table->flops_per_point == 0) return {7, "moves of data"};  // lookups, too
   }
-  if (reduces) return {3, "reductions"};
-  bool moves = node.outputs.size() > 1 || node.op->name() == "reshape" || node.op->name() == "transpose";
-  return moves ? Family{7, "moves of data"} : Family{2, "element by element"};
+  return reduces ? Family{3, "reductions"} : Family{2, "element by element"};
 }
 
 template <class Of>

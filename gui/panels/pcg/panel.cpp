@@ -372,7 +372,10 @@ void PcgPanel::draw_canvas(Ui& ui, Session& session) {
           Color color = flags_.selected[i] ? ui.theme().selected
                         : category >= 0    ? ui.theme().category(category)
                                            : ui.theme().ramp(colors_.amount[i]);
-          painter.rect(shown->view.items[i].box, color, 0);
+          // Seen, however far away.
+          Rect box = shown->view.items[i].box;
+          float least = 2.5f / painter.scale();
+          painter.rect({box.x, box.y, std::max(box.w, least), std::max(box.h, least)}, color, 0);
         }
       });
   flags_.hovered = -1;
