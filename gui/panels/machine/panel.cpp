@@ -67,6 +67,7 @@ std::optional<Drawing> MachinePanel::drawing(const Theme& theme) const {
   MachineLook look{theme, tools_.metrics};
   look.topology = topology_.get();
   look.load = load_.data().get();
+  if (look.load && look.load->device_busy.size() != topology_->device_count()) look.load = nullptr;
   look.time = mean_ ? -1 : time_;
   look.tasks = last_.tasks;
   look.device = last_.device;
@@ -111,8 +112,10 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
       });
   PredictionPtr prediction = session.prediction();
   if (prediction && prediction->whole && prediction->error.empty())
-    load_.get(session, "load", prediction,
-              [topology = topology_](const PredictionPtr& p, JobState&) { return machine_load(*topology, *p); });
+    load_.get(session, "load", {prediction}, [topology = topology_](const LoadKey& key, JobState&) {
+      PredictionPtr of = key.of.lock();
+      return of ? machine_load(*topology, *of) : MachineLoad();
+    });
   if (!places || places->devices.size() != topology_->device_count()) {
     ImGui::Dummy({width, height});
     return;

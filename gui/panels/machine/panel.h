@@ -31,7 +31,12 @@ class MachinePanel : public Panel {
   PanelTools tools_;
   Canvas canvas_, grid_canvas_;
   Prepared<std::shared_ptr<const Topology>, MachinePlaces> places_;
-  Prepared<PredictionPtr, MachineLoad> load_;
+  // Predictions are large: this keeps none alive.
+  struct LoadKey {
+    std::weak_ptr<const PlanPrediction> of;
+    bool operator==(const LoadKey& o) const { return !of.owner_before(o.of) && !o.of.owner_before(of); }
+  };
+  Prepared<LoadKey, MachineLoad> load_;
   std::shared_ptr<const Topology> topology_;
   bool mean_ = true;
   double time_ = 0;  // fraction of the iteration
