@@ -85,6 +85,7 @@ void bench_plan(App& app, const OpenRequest& request) {
   line("open " + title, shown, 2);
   line("open " + title + ", until its time is predicted", predicted, 2);
   line("open " + title + ", until everything is simulated", since(begin), 2);
+  line("frame while panning its graph, machine in view", panning(app), 0.016);
   const Plan& plan = *app.session().document()->plan;
   std::vector<double> edits;
   for (std::size_t i = 0; i < plan.pcg.size() && edits.size() < kEdits; ++i) {

@@ -99,8 +99,8 @@ void paint_grid(Painter& painter, const GridPlaces& grid, const Topology& topolo
     Color fill = blend(theme.raised, theme.category(topology.part(0, device)), 0.5f);
     painter.rect(cell, fill, 2);
     if (device == selected) painter.frame(cell, theme.selected, 2.5f, 2);
-    if (painter.legible(10))
-      painter.text(cell.center(), std::to_string(device.value), {10, readable_on(fill), Face::mono, Align::center});
+    if (painter.legible(11))
+      painter.text(cell.center(), std::to_string(device.value), {11, readable_on(fill), Face::mono, Align::center});
     painter.name(cell, fmt::format("cell {}", i), topology.device(device).name);
   }
   if (painter.legible(9))

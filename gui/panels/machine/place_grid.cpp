@@ -25,17 +25,17 @@ std::string dim_name(const Pcg& pcg, NodeId node, const GridDim& dim) {
   return axis.name + role;
 }
 
-// Cells in a row, so that the grid, whose longer rows go on below, has about this width by height.
+// Cells in a row, so that the grid, whose longer rows go on below, is as large as it can be in an area of this width by
+// height; rather all rows of one length.
 int row_length(int across, int down, int blocks, double aspect) {
   int best = across;
-  double worst = 1e30;
+  double largest = 0;
   for (int row = std::min(across, 2); row <= across; ++row) {
     int strips = (across + row - 1) / row;
-    float gap = strips > 1 ? kBlockGap / 2 : 0;
-    float strip = static_cast<float>(down) * kCellH + gap;
-    float height = static_cast<float>(blocks) * (static_cast<float>(strips) * strip + kBlockGap);
-    double off = std::abs(std::log(static_cast<float>(row) * kCellW / height / aspect)) + (across % row == 0 ? 0 : 0.8);
-    if (off < worst) worst = off, best = row;
+    double strip = static_cast<double>(down) * kCellH + (strips > 1 ? kBlockGap / 2 : 0);
+    double height = blocks * (strips * strip + kBlockGap), width = row * static_cast<double>(kCellW) + kLabelW;
+    double scale = std::min(aspect / width, 1 / height) * (across % row == 0 ? 1 : 0.75);
+    if (scale > largest) largest = scale, best = row;
   }
   return best;
 }
