@@ -10,6 +10,7 @@
 #include "gui/session/script.h"
 #include "gui/session/state.h"
 #include "tests/gui/support.h"
+#include "tests/support/seed.h"
 
 using namespace unity;
 using namespace unity::gui;
@@ -53,8 +54,8 @@ Edit random_edit(const Document& document, std::mt19937_64& random) {
 }  // namespace
 
 TEST_CASE("undo and redo over 1,000 random edits return byte-identical documents") {
-  auto seed = static_cast<std::uint64_t>(std::random_device()());
-  INFO("seed " << seed);
+  std::uint64_t seed = test::seed_of_run();
+  INFO("UNITY_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   Snapshot first = small_plan();
   History history(first);
