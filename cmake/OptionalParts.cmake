@@ -12,14 +12,20 @@ endfunction()
 
 set(UNITY_GUI_FOUND FALSE)
 if(PkgConfig_FOUND)
-  pkg_check_modules(UNITY_IMGUI QUIET imgui)
-  pkg_check_modules(UNITY_GLFW QUIET glfw3)
-  pkg_check_modules(UNITY_GRAPHVIZ QUIET libgvc libcgraph)
-  if(UNITY_IMGUI_FOUND AND UNITY_GLFW_FOUND AND UNITY_GRAPHVIZ_FOUND)
+  pkg_check_modules(UNITY_IMGUI QUIET IMPORTED_TARGET imgui)
+  pkg_check_modules(UNITY_GLFW QUIET IMPORTED_TARGET glfw3)
+  pkg_check_modules(UNITY_EGL QUIET IMPORTED_TARGET egl)
+  pkg_check_modules(UNITY_GRAPHVIZ QUIET IMPORTED_TARGET libgvc libcgraph)
+  find_package(OpenGL QUIET COMPONENTS OpenGL)
+  find_package(Freetype QUIET)
+  find_path(UNITY_STB_INCLUDE stb_image_write.h PATH_SUFFIXES stb)
+  if(UNITY_IMGUI_FOUND AND UNITY_GLFW_FOUND AND UNITY_EGL_FOUND AND UNITY_GRAPHVIZ_FOUND AND OPENGL_FOUND AND Freetype_FOUND
+      AND UNITY_STB_INCLUDE)
     set(UNITY_GUI_FOUND TRUE)
   endif()
 endif()
-unity_report_part("GUI" ${UNITY_GUI_FOUND} "apt-get install libimgui-dev libglfw3-dev libgraphviz-dev")
+unity_report_part("GUI" ${UNITY_GUI_FOUND} "apt-get install libimgui-dev libglfw3-dev libgl-dev libegl-dev libfreetype-dev \
+libstb-dev libgraphviz-dev fonts-roboto-unhinted fonts-jetbrains-mono fonts-font-awesome")
 
 # The compiler, and the libraries that the toolkit does not bring: cuDNN and NCCL.
 set(UNITY_CUDA_FOUND FALSE)

@@ -4,12 +4,14 @@ UNITY_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 UNITY_BUILD=$UNITY_ROOT/build/release
 UNITY=$UNITY_BUILD/bin/unity
 
-# The GUI's packages are optional (see gui/README.md), hence not here.
+# The last two lines are the GUI's, which is built where they are, and tested without a display.
 UNITY_PACKAGES=(g++ cmake ninja-build ccache lld pkg-config
   libboost-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libjpeg-dev libpng-dev
   libonnx-dev libprotobuf-dev protobuf-compiler libtinyxml2-dev libmimalloc-dev
   libopenmpi-dev openmpi-bin libopenblas-dev libdnnl-dev ocl-icd-opencl-dev opencl-headers
-  libz3-dev catch2 librapidcheck-dev graphviz)
+  libz3-dev catch2 librapidcheck-dev graphviz
+  libimgui-dev libglfw3-dev libgl-dev libegl-dev libgl1-mesa-dri xvfb libfreetype-dev libstb-dev libgraphviz-dev
+  fonts-roboto-unhinted fonts-jetbrains-mono fonts-font-awesome)
 
 say() { printf '\n== %s\n' "$*"; }
 

@@ -1,0 +1,137 @@
+#include "gui/app/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace unity::gui {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kPatience = 120;
+constexpr int kFrames = 120, kEdits = 5;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+void line(const std::string& what, double seconds, double goal) {
+  fmt::print("{:<58} {:>9.1f} ms  (goal {:.0f} ms){}\n", what, 1000 * seconds, 1000 * goal,
+             seconds <= goal ? "" : "  missed");
+}
+
+void run(App& app, const std::string& command, const Arguments& arguments = {}) {
+  app.session().commands.run(command, arguments).value();
+}
+
+// The median time of frames while the graph moves.
+double panning(App& app) {
+  std::vector<double> times;
+  FrameInput nothing;
+  for (int i = 0; i < kFrames; ++i) {
+    run(app, i / 20 % 2 == 0 ? "pcg.pan_down" : "pcg.pan_up");
+    app.frame(&nothing, true);
+    times.push_back(app.last_frame_seconds());
+  }
+  return median(times);
+}
+
+void bench_graph(App& app) {
+  app.session().open({.source = "gpt2-medium"});
+  if (!app.settle(kPatience)) throw_input_error("bench: the graph was not laid out in {} s", kPatience);
+  run(app, "pcg.expand_all");
+  Clock::time_point begin = Clock::now();
+  if (!app.settle(kPatience)) throw_input_error("bench: the graph was not laid out in {} s", kPatience);
+  std::size_t nodes = app.session().document()->graph().size();
+  fmt::print("{:<58} {:>9.1f} ms\n", fmt::format("layout of a graph of {} nodes, all expanded, off-thread", nodes),
+             1000 * since(begin));
+  run(app, "pcg.fit");
+  line("frame while panning it, all in view", panning(app), 0.016);
+  run(app, "pcg.zoom_in");
+  for (int i = 0; i < 40; ++i) {
+    FrameInput nothing;
+    run(app, "pcg.zoom_in");
+    app.frame(&nothing);
+  }
+  for (double zoom : {0.5, 0.25}) {
+    FrameInput nothing;
+    for (int i = 0; i < 3; ++i) run(app, "pcg.zoom_out"), app.frame(&nothing);
+    line(fmt::format("frame while panning it, zoomed in ({})", zoom), panning(app), 0.016);
+  }
+  run(app, "close");
+}
+
+void bench_plan(App& app, const OpenRequest& request) {
+  Clock::time_point begin = Clock::now();
+  app.session().open(request);
+  FrameInput nothing;
+  while (!app.session().document() && since(begin) < kPatience && app.session().messages().empty()) {
+    app.frame(&nothing);
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
+  }
+  if (!app.session().document())
+    throw_input_error("bench: {}", app.session().messages().empty() ? "no document" : app.session().messages()[0].text);
+  double shown = since(begin);
+  while (!app.session().prediction() && since(begin) < kPatience) {
+    app.frame(&nothing);
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
+  }
+  double predicted = since(begin);
+  app.settle(kPatience);
+  const std::string title = app.session().document()->title;
+  line("open " + title, shown, 2);
+  line("open " + title + ", until its time is predicted", predicted, 2);
+  line("open " + title + ", until everything is simulated", since(begin), 2);
+  line("frame while panning its graph, machine in view", panning(app), 0.016);
+  const Plan& plan = *app.session().document()->plan;
+  std::vector<double> edits;
+  for (std::size_t i = 0; i < plan.pcg.size() && edits.size() < kEdits; ++i) {
+    const Node& node = plan.pcg.nodes()[i];
+    if (!node.is_compute() || plan.mappings[i].strides.size() < 2) continue;
+    MachineMapping turned = plan.mappings[i];
+    TaskGrid grid = node_grid(plan.pcg, NodeId(static_cast<std::int64_t>(i)));
+    for (const MachineMapping& other :
+         mappings(grid, *app.session().document()->topology,
+                  {0, static_cast<int>(app.session().document()->topology->device_count())}))
+      if (other != plan.mappings[i]) turned = other;
+    if (turned == plan.mappings[i]) continue;
+    std::string strides;
+    for (int s : turned.strides) strides += fmt::format("{} ", s);
+    run(app, "set_mapping", {{"nodes", fmt::format("{}", i)}, {"start", "0"}, {"strides", strides}});
+    while (!app.session().prediction()) {
+      app.frame(&nothing);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    edits.push_back(app.session().last_edit_seconds());
+    run(app, "undo");
+    app.settle(kPatience);
+  }
+  if (!edits.empty()) line("an operator mapped anew, until its time is shown", median(edits), 0.1);
+  edits.clear();
+  for (const char* factor : {"2", "0.5", "4", "1"}) {
+    run(app, "set_scale", {{"what", "link"}, {"factor", factor}});
+    while (!app.session().prediction()) {
+      app.frame(&nothing);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    edits.push_back(app.session().last_edit_seconds());
+    app.settle(kPatience);
+  }
+  line("all links faster or slower, until its time is shown", median(edits), 0.1);
+  run(app, "close");
+}
+
+}  // namespace
+
+void run_bench(App& app, const std::vector<OpenRequest>& plans, double start) {
+  line("start to first frame", start, 1);
+  app.settle(kPatience);
+  while (!app.session().files().empty()) app.session().close(0);
+  bench_graph(app);
+  for (const OpenRequest& plan : plans) bench_plan(app, plan);
+}
+
+}  // namespace unity::gui

@@ -1,0 +1,333 @@
+#include "gui/app/window.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/models/models.h"
+#include "core/search/search.h"
+#include "gui/app/fixed_window.h"
+#include "gui/widgets/svg_painter.h"
+
+namespace unity::gui {
+namespace {
+
+constexpr float kBar = 40, kStatus = 28, kSplitter = 6;
+const char* area_name(Area area) { return area == Area::left ? "left" : area == Area::right ? "right" : "bottom"; }
+
+bool pressed(const Shortcut& shortcut) {
+  const ImGuiIO& io = ImGui::GetIO();
+  return io.KeyCtrl == shortcut.ctrl && io.KeyShift == shortcut.shift && io.KeyAlt == shortcut.alt &&
+         ImGui::IsKeyPressed(key_code(shortcut.key), shortcut.key != "Enter" && shortcut.key != "Escape");
+}
+
+}  // namespace
+
+Window::Window(Session& session, const Fonts& fonts, const std::string& program)
+    : session_(session), ui_(fonts), panels_(make_panels({fonts.metrics(), program})) {
+  add_commands();
+  for (PanelInfo& info : panels_) info.panel->add_commands(session_);
+  models_ = model_names();
+  topologies_ = topology_names();
+  strategies_ = strategy_names();
+  auto best = std::find(strategies_.begin(), strategies_.end(), "unity");
+  open_strategy_ = best == strategies_.end() ? 0 : static_cast<int>(best - strategies_.begin());
+}
+
+void Window::add_commands() {
+  auto always = [] { return true; };
+  session_.commands.add({"palette", "All commands", "Ctrl+P", always, [this](const Arguments&) {
+                           palette_ = palette_opened_ = true;
+                           palette_text_.clear();
+                           palette_at_ = 0;
+                         }});
+  session_.commands.add({"open_dialog", "Open a model, plan or file ..", "Ctrl+O", always,
+                         [this](const Arguments&) { open_ = open_opened_ = true; }});
+  session_.commands.add({"quit", "Quit", "Ctrl+Q", always, [this](const Arguments&) { session_.quit = true; }});
+  auto export_as = [this](const char* end) {
+    return [this, end](const Arguments& a) { export_front(a.contains("file") ? a.at("file") : focused_ + end); };
+  };
+  session_.commands.add({"export_svg", "Export this view as SVG", "Ctrl+Shift+S", always, export_as(".svg")});
+  session_.commands.add({"export_png", "Export this view as PNG", "Ctrl+Shift+P", always, export_as(".png")});
+  for (PanelInfo& info : panels_) {
+    session_.commands.add({"show_" + info.name, "Panel: " + info.title, "", always, [this, &info](const Arguments&) {
+                             info.visible = true;
+                             tabs_[area_name(info.area)] = info.name;
+                             focused_ = info.name;
+                           }});
+    session_.commands.add({"hide_" + info.name, "Hide panel: " + info.title, "", [&info] { return info.visible; },
+                           [&info](const Arguments&) { info.visible = false; }});
+  }
+}
+
+void Window::run(const std::string& command, const Arguments& arguments) {
+  Result<void> done = session_.commands.run(command, arguments);
+  if (!done.ok()) session_.complain(done.error().message);
+}
+
+void Window::handle_shortcuts() {
+  const ImGuiIO& io = ImGui::GetIO();
+  if (palette_ || open_) {
+    if (ImGui::IsKeyPressed(key_code("Escape"))) palette_ = open_ = false;
+    return;
+  }
+  for (const Command& command : session_.commands.all()) {
+    if (command.shortcut.empty()) continue;
+    Shortcut shortcut = parse_shortcut(command.shortcut).value();
+    // What a text field does with its own keys comes first.
+    if (io.WantTextInput && (!shortcut.ctrl || shortcut.key == "Z" || shortcut.key == "Y" || shortcut.key.size() > 1))
+      continue;
+    if (pressed(shortcut) && command.enabled()) {
+      run(command.name);
+      return;
+    }
+  }
+}
+
+bool Window::any(Area area) const {
+  return std::any_of(panels_.begin(), panels_.end(), [&](const PanelInfo& p) { return p.area == area && p.visible; });
+}
+
+PanelInfo* Window::front(Area area) {
+  PanelInfo* first = nullptr;
+  for (PanelInfo& info : panels_) {
+    if (info.area != area || !info.visible) continue;
+    if (!first) first = &info;
+    if (tabs_[area_name(area)] == info.name) return &info;
+  }
+  return first;
+}
+
+void Window::export_front(const std::string& path) {
+  auto info = std::find_if(panels_.begin(), panels_.end(), [&](const PanelInfo& p) { return p.name == focused_; });
+  if (info == panels_.end()) throw_input_error("there is no panel to be exported");
+  if (path.ends_with(".svg")) {
+    std::optional<Drawing> drawing = info->panel->drawing(ui_.theme());
+    if (!drawing) throw_input_error("{}: this panel is no drawing, it exports as PNG", info->title);
+    SvgPainter painter(drawing->bounds, ui_.theme().canvas);
+    drawing->paint(painter);
+    write_file_atomically(path, painter.document());
+    session_.say(fmt::format("{} written to {}", info->title, path));
+  } else {
+    export_ = {places_[info->name], path};
+  }
+}
+
+void Window::draw_bar(const Rect& area) {
+  begin_fixed("bar", area, Color{0, 0, 0, 0});
+  ImGui::SetCursorPosY((area.h - ImGui::GetFrameHeight()) / 2);
+  ImGui::AlignTextToFramePadding();
+  ui_.text("Unity", ui_.theme().accent, Face::strong, 17);
+  ui_.same_line(14);
+  if (ui_.button("open", icon::kFolder, "Open a model, plan or file (Ctrl+O)")) run("open_dialog");
+  ui_.same_line(4);
+  auto tip = [&](const char* verb, bool possible, std::size_t index) {
+    std::string what = verb;
+    if (possible)
+      for (const EditInfo& edit : edits())
+        if (edit.name == session_.file()->history.edits()[index].name)
+          what += std::string(": ") + std::string(edit.label);
+    return what;
+  };
+  const History* history = session_.file() ? &session_.file()->history : nullptr;
+  bool undo = history && history->can_undo(), redo = history && history->can_redo();
+  if (ui_.button("undo", icon::kUndo, tip("Undo (Ctrl+Z)", undo, undo ? history->position() - 1 : 0), undo))
+    run("undo");
+  ui_.same_line(4);
+  if (ui_.button("redo", icon::kRedo, tip("Redo (Ctrl+Y)", redo, redo ? history->position() : 0), redo)) run("redo");
+  ui_.same_line(14);
+  for (std::size_t i = 0; i < session_.files().size(); ++i) {
+    const Snapshot& document = session_.files()[i]->history.now();
+    bool changed = session_.files()[i]->history.can_undo();
+    std::string label = document->title + (changed ? " *" : "");
+    if (ui_.button(fmt::format("document {}", i), label, document->request.source, true, i == session_.active()))
+      session_.activate(i);
+    ui_.same_line(4);
+  }
+  if (session_.document()) {
+    if (ui_.button("close document", icon::kClose, "Close this document (Ctrl+W)")) run("close");
+    ui_.same_line(4);
+  }
+  float right = area.w - ui_.unit(160);
+  if (ImGui::GetCursorPosX() < right) ImGui::SameLine(right);
+  if (ui_.button("palette", std::string(icon::kKeyboard) + " Commands", "Everything one can do (Ctrl+P)"))
+    run("palette");
+  ui_.same_line(4);
+  if (ui_.button("theme", session_.dark ? icon::kSun : icon::kMoon, "Light or dark (Ctrl+T)")) run("toggle_theme");
+  ImGui::End();
+}
+
+void Window::draw_status(const Rect& area) {
+  begin_fixed("status", area, Color{0, 0, 0, 0});
+  ImGui::SetCursorPosY((area.h - ImGui::GetTextLineHeight()) / 2);
+  const Theme& theme = ui_.theme();
+  Snapshot document = session_.document();
+  PredictionPtr now = session_.prediction(), before = session_.prediction_before();
+  if (document) {
+    std::string text = fmt::format("{} nodes", document->graph().size());
+    if (document->plan)
+      text += fmt::format("   {} devices of {}", document->topology->device_count(), document->topology->name);
+    ui_.text(text, theme.dim);
+    ui_.same_line(20);
+    if (now && !now->error.empty()) {
+      ui_.text(elide(ui_.fonts().metrics(), now->error, 14, Face::text, area.w / ui_.fonts().scale() * 0.5f),
+               theme.error);
+      ui_.same_line(20);
+    } else if (now) {
+      ui_.text(fmt::format("{} per iteration   {:.1f} samples/s", to_string(now->iteration), now->samples_per_second),
+               theme.text, Face::strong);
+      ui_.same_line(12);
+      if (before && before->error.empty() && before->iteration.count > 0) {
+        double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
+        ui_.text(fmt::format("{:+.2f}% ({} before)", change, to_string(before->iteration)),
+                 change <= 0 ? theme.good : theme.error);
+        ui_.same_line(12);
+      }
+      std::string lacks = now->does_not_fit(*document->topology);
+      if (!lacks.empty()) {
+        ui_.text(lacks, theme.error);
+        ui_.same_line(12);
+      }
+    } else if (document->plan) {
+      ui_.text("simulating ..", theme.dim);
+      ui_.same_line(12);
+    }
+  }
+  std::vector<Job> running = session_.jobs.running();
+  if (!running.empty()) {
+    const JobState& job = *running.front();
+    std::string text = running.size() > 1 ? fmt::format("{} and {} more", job.name(), running.size() - 1) : job.name();
+    if (job.fraction() > 0) text += fmt::format(" {:.0f}%", 100 * job.fraction());
+    float width = ImGui::CalcTextSize(text.c_str()).x + ui_.unit(60);
+    ImGui::SameLine(std::max(area.w - width, ImGui::GetCursorPosX()));
+    ui_.text(text, theme.accent);
+    ui_.same_line(8);
+    if (ui_.link("cancel", "cancel", "Stop what runs in the background")) run("cancel");
+  } else {
+    ImGui::NewLine();
+  }
+  ImGui::End();
+}
+
+void Window::draw_area(Area area, const Rect& place) {
+  PanelInfo* shown = front(area);
+  if (!shown) return;
+  ui_.ground(place, ui_.theme().panel);
+  begin_fixed(area_name(area), place, Color{0, 0, 0, 0}, kFixed | ImGuiWindowFlags_NoScrollWithMouse);
+  std::vector<PanelInfo*> tabs;
+  for (PanelInfo& info : panels_)
+    if (info.area == area && info.visible) tabs.push_back(&info);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  for (PanelInfo* info : tabs) {
+    std::string label = fmt::format("{}  {}", info->icon, info->title);
+    bool front = info == shown;
+    ImVec2 size = ImGui::CalcTextSize(label.c_str());
+    ImVec2 at = ImGui::GetCursorScreenPos();
+    if (ImGui::InvisibleButton(("##tab " + info->name).c_str(), {size.x + ui_.unit(8), size.y + ui_.unit(6)}))
+      run("show_" + info->name);
+    list.AddText({at.x, at.y + ui_.unit(2)}, packed(front ? ui_.theme().text : ui_.theme().dim), label.c_str());
+    if (front)
+      list.AddRectFilled({at.x, at.y + size.y + ui_.unit(4)}, {at.x + size.x, at.y + size.y + ui_.unit(6)},
+                         packed(ui_.theme().accent));
+    ui_.note("tab " + info->title, info->title, rect_of(ImGui::GetItemRectMin(), ImGui::GetItemRectMax()),
+             {at.x, at.y, size.x, size.y}, false);
+    ui_.same_line(16);
+  }
+  ImGui::NewLine();
+  ImVec2 corner = ImGui::GetCursorScreenPos();
+  ui_.set_panel(shown->name);
+  ImGui::BeginChild(shown->name.c_str(), {0, 0}, false);
+  places_[shown->name] = {corner.x, corner.y, ImGui::GetWindowWidth(), ImGui::GetWindowHeight()};
+  if (ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows) && ImGui::IsMouseClicked(0)) focused_ = shown->name;
+  shown->panel->draw(ui_, session_);
+  ImGui::EndChild();
+  ui_.set_panel("");
+  ImGui::End();
+}
+
+void Window::draw_splitter(const char* name, const Rect& place, bool vertical, const Rect& whole) {
+  begin_fixed(name, place, Color{0, 0, 0, 0});
+  ImGui::SetCursorScreenPos({place.x, place.y});
+  ImGui::InvisibleButton(name, {place.w, place.h});
+  ui_.note(std::string("splitter ") + name, "", place, {}, false);
+  if (ImGui::IsItemHovered() || ImGui::IsItemActive())
+    ImGui::SetMouseCursor(vertical ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
+  if (ImGui::IsItemActive()) {
+    const ImGuiIO& io = ImGui::GetIO();
+    double at = vertical ? (io.MousePos.x - whole.x) / whole.w : (io.MousePos.y - whole.y) / whole.h;
+    splits_[name] = std::clamp(at, 0.15, 0.85);
+  }
+  ImGui::End();
+}
+
+void Window::draw() {
+  if (!themed_ || dark_ != session_.dark) {
+    ui_.set_theme(make_theme(session_.dark));
+    dark_ = session_.dark;
+    themed_ = true;
+  }
+  ui_.begin_frame();
+  places_.clear();
+  handle_shortcuts();
+  if (!select_when_open_.empty() && session_.document()) {
+    const Pcg& pcg = session_.document()->graph();
+    for (std::size_t i = 0; i < pcg.size(); ++i)
+      if (pcg.nodes()[i].name == select_when_open_ && !pcg.nodes()[i].is_parallelization())
+        session_.select(Selection::of(NodeId(static_cast<std::int64_t>(i))));
+    select_when_open_.clear();
+  }
+  ImVec2 size = ImGui::GetIO().DisplaySize;
+  ui_.ground({0, 0, size.x, size.y}, ui_.theme().window);
+  float bar = ui_.unit(kBar), status = ui_.unit(kStatus), split = ui_.unit(kSplitter);
+  Rect whole{0, bar, size.x, size.y - bar - status};
+  draw_bar({0, 0, size.x, bar});
+  draw_status({0, size.y - status, size.x, status});
+  Rect top = whole;
+  if (any(Area::bottom)) {
+    float at =
+        any(Area::left) || any(Area::right) ? std::round(whole.h * static_cast<float>(splits_["horizontal"])) : 0;
+    top.h = at;
+    draw_area(Area::bottom, {whole.x, whole.y + at + split, whole.w, whole.h - at - split});
+    if (at > 0) draw_splitter("horizontal", {whole.x, whole.y + at, whole.w, split}, false, whole);
+  }
+  if (any(Area::left) && any(Area::right)) {
+    float at = std::round(top.w * static_cast<float>(splits_["vertical"]));
+    draw_area(Area::left, {top.x, top.y, at, top.h});
+    draw_area(Area::right, {top.x + at + split, top.y, top.w - at - split, top.h});
+    draw_splitter("vertical", {top.x + at, top.y, split, top.h}, true, top);
+  } else {
+    draw_area(any(Area::left) ? Area::left : Area::right, top);
+  }
+  draw_open(whole);
+  draw_palette(whole);
+  draw_messages(whole);
+}
+
+SavedState Window::save() const {
+  SavedState state;
+  for (const auto& file : session_.files()) state.open.push_back(file->history.now()->request);
+  state.active = session_.active();
+  state.dark = session_.dark;
+  if (NodeId node = session_.selection().node(); node.valid()) state.selected = session_.document()->graph()[node].name;
+  state.splits = splits_;
+  for (const PanelInfo& info : panels_) {
+    state.visible[info.name] = info.visible;
+    state.panels[info.name] = info.panel->save();
+  }
+  state.tabs = tabs_;
+  return state;
+}
+
+void Window::load(const SavedState& state) {
+  session_.dark = state.dark;
+  for (const auto& [name, at] : state.splits) splits_[name] = std::clamp(at, 0.15, 0.85);
+  for (PanelInfo& info : panels_) {
+    if (auto at = state.visible.find(info.name); at != state.visible.end()) info.visible = at->second;
+    if (auto at = state.panels.find(info.name); at != state.panels.end()) info.panel->load(at->second);
+  }
+  for (const auto& [area, panel] : state.tabs) tabs_[area] = panel;
+  select_when_open_ = state.selected;
+}
+
+}  // namespace unity::gui

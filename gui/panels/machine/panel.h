@@ -1,0 +1,59 @@
+// The machine panel: the topology with what its devices and links do, the mapping of the selected operator, and what if
+// the machine were faster.
+#pragma once
+
+#include "gui/panels/machine/places.h"
+#include "gui/panels/panel.h"
+#include "gui/widgets/canvas.h"
+
+namespace unity::gui {
+
+class MachinePanel : public Panel {
+ public:
+  explicit MachinePanel(const PanelTools& tools) : tools_(tools) {}
+  void draw(Ui& ui, Session& session) override;
+  void add_commands(Session& session) override;
+  std::string save() const override;
+  void load(const std::string& text) override;
+  std::optional<Drawing> drawing(const Theme& theme) const override;
+
+ private:
+  void draw_machine(Ui& ui, Session& session, float height);
+  void draw_time(Ui& ui);
+  void draw_mapping(Ui& ui, Session& session);
+  void draw_dims(Ui& ui, Session& session, NodeId node, const TaskGrid& grid);
+  void draw_scales(Ui& ui, Session& session);
+  void apply(Session& session, NodeId node, const MachineMapping& mapping);
+  // The operators that an edit of this one maps: itself, or all of the same label but for numbers.
+  std::vector<NodeId> alike(const Document& document, NodeId node) const;
+  MachineLook look(const Theme& theme, const Session& session) const;
+
+  PanelTools tools_;
+  Canvas canvas_, grid_canvas_;
+  Prepared<std::shared_ptr<const Topology>, MachinePlaces> places_;
+  // Predictions are large: this keeps none alive.
+  struct LoadKey {
+    std::weak_ptr<const PlanPrediction> of;
+    bool operator==(const LoadKey& o) const { return !of.owner_before(o.of) && !o.of.owner_before(of); }
+  };
+  Prepared<LoadKey, MachineLoad> load_;
+  std::shared_ptr<const Topology> topology_;
+  bool mean_ = true;
+  double time_ = 0;  // fraction of the iteration
+  bool all_alike_ = true;
+  double grid_aspect_ = 1.3;
+  // The mapping that is being edited; it is applied when it fits.
+  NodeId edited_;
+  MachineMapping edit_, shown_;
+  std::string problem_;
+  std::map<std::string, double> factors_;  // of sliders that are being dragged
+  // What the drawing needs when it is exported.
+  struct Last {
+    std::vector<std::string> tasks;
+    DeviceId device;
+    LinkId link;
+    std::int64_t iteration = 0;
+  } last_;
+};
+
+}  // namespace unity::gui

@@ -1,0 +1,435 @@
+#include "gui/panels/pcg/panel.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/base/text.h"
+
+namespace unity::gui {
+namespace {
+
+constexpr std::size_t kMostOpen = 60;    // items that the first look at a graph may have
+constexpr float kMarker = 22;            // width of what expands and collapses at a click
+constexpr float kLegible = 0.85f;        // scale at which all texts can be read
+constexpr std::size_t kMostFound = 200;  // that the list shows
+
+// Labels count, too: panels show them.
+Hash graph_hash(const Pcg& pcg) {
+  Hash h = canonical_hash(pcg);
+  for (const Node& node : pcg.nodes()) h = combine(h, hash_text(node.name));
+  return h;
+}
+
+// What is expanded at first: nothing, or the only block there is.
+std::set<std::string> first_open(const BlockTree& tree) {
+  std::set<std::string> open;
+  int at = 0;
+  while (tree[at].children.size() == 1 && tree[at].children.size() < kMostOpen) {
+    at = tree[at].children[0];
+    if (tree[at].kind == Block::Kind::op) break;
+    open.insert(tree[at].key);
+  }
+  return open;
+}
+
+}  // namespace
+
+void PcgPanel::add_commands(Session& session) {
+  auto have = [&session] { return session.document() != nullptr; };
+  auto add = [&](const char* name, const char* label, const char* shortcut, auto run) {
+    session.commands.add({name, label, shortcut, have, [run](const Arguments&) { run(); }});
+  };
+  add("pcg.fit", "Graph: show all", "Ctrl+0", [this] { canvas_.fit(); });
+  add("pcg.expand_all", "Graph: expand all", "Ctrl+Shift+E", [this] { expand_all(true); });
+  add("pcg.collapse_all", "Graph: collapse all", "Ctrl+E", [this] { expand_all(false); });
+  add("pcg.search", "Graph: search", "Ctrl+F", [this] { focus_search_ = true; });
+  add("pcg.weights", "Graph: show or hide weights", "", [this] { options_.weights = !options_.weights; });
+  add("pcg.layouts", "Graph: show or hide parallelization", "", [this] { options_.layouts = !options_.layouts; });
+  add("pcg.zoom_in", "Graph: zoom in", "Ctrl+=", [this] { canvas_.zoom(1.25f); });
+  add("pcg.zoom_out", "Graph: zoom out", "Ctrl+-", [this] { canvas_.zoom(0.8f); });
+  add("pcg.pan_left", "Graph: pan left", "Ctrl+Left", [this] { canvas_.pan({80, 0}); });
+  add("pcg.pan_right", "Graph: pan right", "Ctrl+Right", [this] { canvas_.pan({-80, 0}); });
+  add("pcg.pan_up", "Graph: pan up", "Ctrl+Up", [this] { canvas_.pan({0, 80}); });
+  add("pcg.pan_down", "Graph: pan down", "Ctrl+Down", [this] { canvas_.pan({0, -80}); });
+  add("pcg.toggle", "Graph: expand the selected block, or collapse the one around", "Enter", [this, &session] {
+    const auto& shown = prepared_.data();
+    const std::vector<NodeId>& nodes = session.selection().nodes;
+    if (!shown || nodes.empty()) return;
+    for (std::size_t b = 1; b < shown->tree->blocks.size(); ++b) {
+      const Block& block = shown->tree->blocks[b];
+      if (block.parent < 0 || block.kind == Block::Kind::op || block.nodes != nodes) continue;
+      toggle(block.key);
+      return;
+    }
+    int around = (*shown->tree)[shown->tree->of_node[nodes[0].index()]].parent;
+    if (around > 0) toggle((*shown->tree)[around].key);
+  });
+  add("pcg.show_selected", "Graph: show the selection", "Ctrl+G", [this, &session] {
+    if (!session.selection().nodes.empty()) reveal(session.selection().nodes.front());
+  });
+  add("pcg.path", "Graph: paths from the selected operator to ..", "Ctrl+L", [this, &session] {
+    path_from_ = session.selection().node();
+    if (!path_from_.valid()) session.say("select an operator first; the next one that is clicked ends the path");
+  });
+  for (std::size_t i = 0; i < colorings().size(); ++i)
+    add(("pcg.color_" + colorings()[i]).c_str(), ("Graph: colour by " + colorings()[i]).c_str(),
+        fmt::format("Ctrl+{}", i + 1).c_str(), [this, i] { coloring_ = static_cast<PcgColoring>(i); });
+  session.commands.add({"pcg.expand", "Graph: expand a block", "", have,
+                        [this](const Arguments& a) {
+                          if (!a.contains("block")) throw_input_error("pcg.expand: needs the argument 'block'");
+                          const auto& shown = prepared_.data();
+                          if (!shown || shown->tree->find(a.at("block")) < 0)
+                            throw_input_error("pcg.expand: the graph has no block '{}'", a.at("block"));
+                          options_.open.insert(a.at("block"));
+                        },
+                        false});
+  session.commands.add({"pcg.find", "Graph: search for ..", "", have,
+                        [this](const Arguments& a) { query_ = a.contains("text") ? a.at("text") : ""; }, false});
+}
+
+std::string PcgPanel::save() const {
+  std::string text = fmt::format("{} {} {}", static_cast<int>(coloring_), options_.weights, options_.layouts);
+  for (const std::string& key : options_.open) text += "\n" + key;
+  return text;
+}
+
+void PcgPanel::load(const std::string& text) {
+  std::istringstream in(text);
+  int coloring = 0;
+  if (!(in >> coloring >> options_.weights >> options_.layouts)) return;
+  coloring_ = static_cast<PcgColoring>(std::clamp(coloring, 0, 4));
+  std::string key;
+  std::getline(in, key);
+  while (std::getline(in, key)) options_.open.insert(key);
+}
+
+void PcgPanel::expand_all(bool open) {
+  options_.open.clear();
+  const auto& shown = prepared_.data();
+  if (open && shown)
+    for (const Block& block : shown->tree->blocks)
+      if (block.kind != Block::Kind::op && block.parent >= 0) options_.open.insert(block.key);
+  fit_next_ = !open;
+  if (open) fit_all_next_ = true;
+}
+
+void PcgPanel::reveal(NodeId node) {
+  const auto& shown = prepared_.data();
+  if (!shown || node.index() >= shown->tree->of_node.size()) return;
+  for (const std::string& key : around(*shown->tree, node)) options_.open.insert(key);
+  show_next_ = node;
+}
+
+std::optional<Point> PcgPanel::corner(const std::string& key) const {
+  const auto& shown = prepared_.data();
+  if (!shown) return std::nullopt;
+  for (const PcgItem& item : shown->view.items)
+    if ((*shown->tree)[item.block].key == key) return Point{item.box.x, item.box.y};
+  for (const PcgBox& box : shown->view.boxes)
+    if ((*shown->tree)[box.block].key == key) return Point{box.box.x, box.box.y};
+  return std::nullopt;
+}
+
+void PcgPanel::toggle(const std::string& key) {
+  if (std::optional<Point> at = corner(key)) {
+    anchor_ = key;
+    anchor_at_ = *at;
+  }
+  if (options_.open.erase(key) == 0) options_.open.insert(key);
+}
+
+void PcgPanel::update(Session& session) {
+  Snapshot document = session.document();
+  if (document != document_) {
+    bool other = !document_ || &document_->graph() != &document->graph();
+    Hash graph = other ? graph_hash(document->graph()) : graph_;
+    if (graph != graph_) {
+      // A state that was restored says itself what is open.
+      if (graph_ != 0) options_.open.clear();
+      fit_next_ = true;
+      marked_.clear();
+      marked_text_.clear();
+      diff_ = {};
+      compare_with_ = 0;
+      path_from_ = {};
+      query_.clear();
+    }
+    graph_ = graph;
+    document_ = document;
+  }
+  prepared_.get(session, "layout", {document, options_, graph_}, [tools = tools_](const Prepare& key, JobState& job) {
+    Shown shown{key.document, std::make_shared<const BlockTree>(find_blocks(key.document->graph())), {}};
+    PcgOptions options = key.options;
+    options.open.merge(first_open(*shown.tree));
+    shown.view = select_items(key.document->graph(), *shown.tree, options, tools.metrics);
+    place_items(shown.view, *shown.tree, tools.metrics, tools.program, job.stop());
+    return shown;
+  });
+  const auto& shown = prepared_.data();
+  if (!shown || shown->document->graph().size() != document->graph().size()) return;
+  if (prepared_.current() && fit_next_) {
+    canvas_.fit_legibly(kLegible);
+    fit_next_ = false;
+  }
+  if (prepared_.current() && fit_all_next_) {
+    canvas_.fit();
+    fit_all_next_ = false;
+  }
+  if (prepared_.current() && !anchor_.empty()) {
+    if (std::optional<Point> now = corner(anchor_)) {
+      float scale = canvas_.view().scale;
+      canvas_.pan({(anchor_at_.x - now->x) * scale, (anchor_at_.y - now->y) * scale});
+    }
+    anchor_.clear();
+  }
+  if (prepared_.current() && show_next_.valid()) {
+    int item = shown->view.item_of_node[show_next_.index()];
+    if (item >= 0) canvas_.show(shown->view.items[static_cast<std::size_t>(item)].box);
+    show_next_ = {};
+  }
+  PredictionPtr prediction = session.prediction();
+  if (colored_version_ != prepared_.version() || colored_prediction_ != prediction.get() || colored_by_ != coloring_) {
+    colors_ = color_items(document->graph(), shown->view, coloring_, prediction.get(), document->plan.get());
+    colored_version_ = prepared_.version();
+    colored_prediction_ = prediction.get();
+    colored_by_ = coloring_;
+  }
+  const Selection& selection = session.selection();
+  int hovered = flags_.hovered;
+  const std::vector<NodeId>* only = only_found_ && !query_.empty() ? &found_ : nullptr;
+  if (selection.kind == Selection::Kind::device && document->plan) {
+    if (on_device_of_ != std::pair(document->plan, selection.device)) {
+      on_device_of_ = {document->plan, selection.device};
+      on_device_ = nodes_on_device(*document->plan, selection.device);
+    }
+    only = &on_device_;
+  }
+  flags_ = flag_items(shown->view, selection.nodes, marked_, only);
+  flags_.hovered = hovered;
+  if (selection.kind == Selection::Kind::value) flags_.value = selection.value;
+  if (compare_with_ > 0) {
+    flags_.added = flag_items(shown->view, diff_.added, {}, nullptr).selected;
+    flags_.changed = flag_items(shown->view, diff_.changed, {}, nullptr).selected;
+  }
+}
+
+PcgLook PcgPanel::look(const Theme& theme) const { return {theme, tools_.metrics, &colors_, flags_}; }
+
+std::optional<Drawing> PcgPanel::drawing(const Theme& theme) const {
+  std::shared_ptr<const Shown> shown = prepared_.data();
+  if (!shown) return std::nullopt;
+  return Drawing{shown->view.bounds.grown(16), [this, shown, &theme](Painter& painter) {
+                   paint_pcg(painter, shown->view, *shown->tree, shown->document->graph(), look(theme));
+                 }};
+}
+
+void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
+  if (ui.input("search", query_, "search operators", 170, focus_search_))
+    found_ = search_nodes(document_->graph(), query_);
+  focus_search_ = false;
+  ui.same_line();
+  ui.text("colour", ui.theme().dim);
+  ui.same_line(6);
+  int coloring = static_cast<int>(coloring_);
+  if (ui.choose("coloring", colorings(), coloring, 124, "What the colours of operators show (Ctrl+1 to Ctrl+5)"))
+    coloring_ = static_cast<PcgColoring>(coloring);
+  ui.same_line();
+  if (ui.button("expand all", icon::kExpand, "Expand all blocks (Ctrl+Shift+E)")) expand_all(true);
+  ui.same_line(4);
+  if (ui.button("collapse all", icon::kCollapse, "Collapse all blocks (Ctrl+E)")) expand_all(false);
+  ui.same_line(4);
+  if (ui.button("fit", icon::kFit, "Show the whole graph (Ctrl+0)")) canvas_.fit();
+  ui.same_line(4);
+  if (ui.button("path", icon::kPath,
+                "Mark all paths from the selected operator to the one that is clicked next (Ctrl+L)",
+                session.selection().node().valid(), path_from_.valid()))
+    path_from_ = session.selection().node();
+  ui.same_line();
+  ui.checkbox("weights", "weights", options_.weights, "Show weights as nodes of their own, else below their operator");
+  ui.same_line();
+  ui.checkbox("layouts", "layouts", options_.layouts,
+              "Show partition, combine, replicate and reduce, which say how data lie on devices");
+  if (session.files().size() > 1) {
+    std::vector<std::string> names = {"compare with .."};
+    for (const auto& file : session.files()) names.push_back(file->history.now()->title);
+    ui.same_line();
+    if (ui.choose("compare", names, compare_with_, 150,
+                  "Mark what was added (green) and changed (orange) since another graph")) {
+      diff_ = {};
+      marked_text_.clear();
+      if (compare_with_ > 0) {
+        const auto& other = session.files()[static_cast<std::size_t>(compare_with_ - 1)]->history.now();
+        diff_ = diff_graphs(other->graph(), document_->graph());
+        marked_text_ = fmt::format("{} added, {} changed, {} removed since {}", diff_.added.size(),
+                                   diff_.changed.size(), diff_.removed.size(), other->title);
+      }
+    }
+  }
+}
+
+void PcgPanel::draw_search(Ui& ui, Session& session) {
+  if (query_.empty()) return;
+  found_ = search_nodes(document_->graph(), query_);
+  ui.text(fmt::format("{} found", found_.size()), ui.theme().dim);
+  ui.same_line();
+  ui.checkbox("only found", "fade the others", only_found_);
+  if (found_.empty()) return;
+  float height = std::min(static_cast<float>(found_.size()), 6.0f) * ImGui::GetTextLineHeightWithSpacing();
+  ImGui::BeginChild("found", {0, height});
+  for (std::size_t i = 0; i < std::min(found_.size(), kMostFound); ++i) {
+    const Node& node = document_->graph()[found_[i]];
+    std::string label = node.name.empty() ? fmt::format("#{}", found_[i].value) : node.name;
+    if (ui.selectable(fmt::format("found {}", found_[i].value), label, session.selection().holds(found_[i]),
+                      node.op->name())) {
+      session.select(Selection::of(found_[i]));
+      reveal(found_[i]);
+    }
+  }
+  ImGui::EndChild();
+}
+
+void PcgPanel::draw_legend(Ui& ui, float width) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const Theme& theme = ui.theme();
+  float size = ImGui::GetTextLineHeight() * 0.7f;
+  if (!colors_.high.empty()) {
+    ui.text(colors_.low, theme.dim, Face::mono, 12);
+    ui.same_line(6);
+    ImVec2 at = ImGui::GetCursorScreenPos();
+    constexpr int kSteps = 40;
+    float step = ui.unit(160) / kSteps;
+    for (int i = 0; i < kSteps; ++i)
+      list.AddRectFilled({at.x + step * static_cast<float>(i), at.y + 2},
+                         {at.x + step * static_cast<float>(i + 1) + 0.5f, at.y + size},
+                         packed(theme.ramp(i / (kSteps - 1.0))));
+    ImGui::Dummy({step * kSteps, size});
+    ui.same_line(6);
+    ui.text(colors_.high, theme.dim, Face::mono, 12);
+    return;
+  }
+  float used = 0;
+  for (const auto& [category, name] : colors_.legend) {
+    float needs = size + ImGui::CalcTextSize(name.c_str()).x + ui.unit(24);
+    if (used > 0 && used + needs < width) ui.same_line(14);
+    used = used > 0 && used + needs < width ? used + needs : needs;
+    ImVec2 at = ImGui::GetCursorScreenPos();
+    list.AddRectFilled({at.x, at.y + 3}, {at.x + size, at.y + 3 + size}, packed(theme.category(category)), 2);
+    ImGui::Dummy({size, size});
+    ui.same_line(5);
+    ui.text(name, theme.dim, Face::text, 12);
+  }
+}
+
+void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) {
+  const Shown& shown = *prepared_.data();
+  if (hit.item >= 0) {
+    const PcgItem& item = shown.view.items[static_cast<std::size_t>(hit.item)];
+    const Block& block = (*shown.tree)[item.block];
+    if (block.kind != Block::Kind::op) {
+      session.select(Selection::of(block.nodes));
+      if (twice || at.x > item.box.right() - kMarker) toggle(block.key);
+      return;
+    }
+    NodeId node = block.nodes[0];
+    if (path_from_.valid() && path_from_ != node) {
+      marked_ = nodes_between(document_->graph(), path_from_, node);
+      marked_text_ =
+          marked_.empty() ? "there is no path between them" : fmt::format("{} nodes on the paths", marked_.size());
+      path_from_ = {};
+    }
+    session.select(Selection::of(node));
+  } else if (hit.edge >= 0) {
+    session.select(Selection::of(shown.view.edges[static_cast<std::size_t>(hit.edge)].values[0]));
+  } else if (hit.box >= 0) {
+    const Block& block = (*shown.tree)[shown.view.boxes[static_cast<std::size_t>(hit.box)].block];
+    if (twice || at.x < shown.view.boxes[static_cast<std::size_t>(hit.box)].box.x + kMarker) {
+      toggle(block.key);
+    } else {
+      session.select(Selection::of(block.nodes));
+    }
+  } else {
+    session.select({});
+    marked_.clear();
+    if (compare_with_ == 0) marked_text_.clear();
+  }
+}
+
+void PcgPanel::draw_canvas(Ui& ui, Session& session) {
+  const std::shared_ptr<const Shown> shown = prepared_.data();
+  ImVec2 room = ImGui::GetContentRegionAvail();
+  if (!shown || shown->document->graph().size() != document_->graph().size()) {
+    ui.text("laying out ..", ui.theme().dim);
+    return;
+  }
+  const Pcg& pcg = document_->graph();
+  PcgLook now = look(ui.theme());
+  Canvas::Input input = canvas_.draw(
+      ui, "pcg", {room.x, room.y}, shown->view.bounds,
+      [&](Painter& painter) { paint_pcg(painter, shown->view, *shown->tree, pcg, now); },
+      [&](Painter& painter) {
+        for (std::size_t i = 0; i < shown->view.items.size(); ++i) {
+          int category = colors_.category[i];
+          Color color = flags_.selected[i] ? ui.theme().selected
+                        : category >= 0    ? ui.theme().category(category)
+                                           : ui.theme().ramp(colors_.amount[i]);
+          // Seen, however far away.
+          Rect box = shown->view.items[i].box;
+          float least = 2.5f / painter.scale();
+          painter.rect({box.x, box.y, std::max(box.w, least), std::max(box.h, least)}, color, 0);
+        }
+      });
+  flags_.hovered = -1;
+  if (input.hovered) {
+    PcgHit under = hit(shown->view, *input.hovered, 5 / canvas_.view().scale);
+    flags_.hovered = under.item;
+    if (input.double_clicked)
+      click(session, under, *input.hovered, true);
+    else if (input.clicked)
+      click(session, under, *input.hovered, false);
+    std::string tip;
+    if (under.item >= 0) {
+      const PcgItem& item = shown->view.items[static_cast<std::size_t>(under.item)];
+      const Block& block = (*shown->tree)[item.block];
+      const Node& node = pcg[block.nodes[0]];
+      tip = block.kind == Block::Kind::op
+                ? fmt::format("{}  {}\n{}", node.op->name(), node.name, to_string(node.outputs[0]))
+                : fmt::format("{}\n{}\ndouble click expands", item.title, item.detail);
+      if (!colors_.text[static_cast<std::size_t>(under.item)].empty())
+        tip += "\n" + colors_.text[static_cast<std::size_t>(under.item)];
+    } else if (under.edge >= 0) {
+      std::vector<std::string> lines;
+      for (ValueRef v : shown->view.edges[static_cast<std::size_t>(under.edge)].values) {
+        if (lines.size() == 8) {
+          lines.emplace_back("..");
+          break;
+        }
+        lines.push_back(fmt::format("{}: {}", pcg[v.node].name, to_string(pcg.shape(v))));
+      }
+      tip = join(lines, "\n");
+    } else if (under.box >= 0) {
+      tip = "double click collapses";
+    }
+    if (!tip.empty()) ui.tooltip(tip);
+  }
+}
+
+void PcgPanel::draw(Ui& ui, Session& session) {
+  if (!session.document()) {
+    ui.text("no document is open", ui.theme().dim);
+    return;
+  }
+  update(session);
+  draw_toolbar(ui, session);
+  draw_search(ui, session);
+  draw_legend(ui, ImGui::GetContentRegionAvail().x);
+  const auto& shown = prepared_.data();
+  if (shown && !shown->view.note.empty()) {
+    ui.same_line(16);
+    ui.text("layout by ranks: " + shown->view.note, ui.theme().warning, Face::text, 12);
+  }
+  if (path_from_.valid()) ui.text("click the operator where the paths end", ui.theme().accent);
+  if (!marked_text_.empty()) ui.text(marked_text_, ui.theme().accent);
+  draw_canvas(ui, session);
+}
+
+}  // namespace unity::gui

@@ -1,0 +1,48 @@
+// What a file or model is in the GUI: an immutable snapshot. An edit makes a new one, which shares with the old one all
+// that it did not change, so that undo is a pointer.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/machine/scale.h"
+#include "core/plan/plan.h"
+
+namespace unity::gui {
+
+// Enough to open a document again.
+struct OpenRequest {
+  std::string source;                      // a model's name, a model file (YAML, ONNX), a plan file
+  std::string topology = {};               // of a model: makes a plan of it; empty: the graph alone
+  int nodes = 0, devices = 0;              // 0: as the topology says, all
+  std::string strategy = "data-parallel";  // that finds the plan
+  bool operator==(const OpenRequest&) const = default;
+};
+
+struct Document {
+  std::string title;
+  OpenRequest request;
+  std::shared_ptr<const Pcg> model;          // a model that has no plan; else null
+  std::shared_ptr<const Plan> plan;          // else null
+  std::shared_ptr<const Topology> topology;  // the plan's machine, as its file says
+  std::vector<Scale> scales;                 // what the user asks: what if the machine were so much faster
+
+  const Pcg& graph() const { return plan ? plan->pcg : *model; }
+};
+using Snapshot = std::shared_ptr<const Document>;
+
+// All that an edit can change, as text: equal texts are equal documents.
+std::string to_text(const Document& document);
+
+// A plan is checked against its machine. InputError says what is wrong with the file or name. `progress` gets a
+// fraction and what is being done; `stop`, once set, ends a search early.
+Snapshot open_document(const OpenRequest& request, const std::function<void(double, const std::string&)>& progress = {},
+                       const std::atomic<bool>* stop = nullptr);
+
+// What the first start shows.
+OpenRequest sample_request();
+
+}  // namespace unity::gui

@@ -1,0 +1,194 @@
+#include "gui/session/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/text.h"
+
+namespace unity::gui {
+namespace {
+
+constexpr std::size_t kPredictionsKept = 64, kWholeKept = 2;
+
+using RunCommand = void (*)(Session&, const Arguments&);
+
+void run_cancel(Session& session, const Arguments&) {
+  for (const Job& job : session.jobs.running()) job->cancel();
+  session.say("cancelled");
+}
+void run_clear_selection(Session& session, const Arguments&) { session.select({}); }
+void run_close(Session& session, const Arguments&) { session.close(session.active()); }
+void run_next_document(Session& session, const Arguments&) {
+  session.activate((session.active() + 1) % session.files().size());
+}
+void run_undo(Session& session, const Arguments&) { session.file()->history.undo(); }
+void run_redo(Session& session, const Arguments&) { session.file()->history.redo(); }
+void run_reload(Session& session, const Arguments&) {
+  OpenRequest request = session.document()->request;
+  session.close(session.active());
+  session.open(request);
+}
+void run_sample(Session& session, const Arguments&) { session.open(sample_request()); }
+void run_toggle_theme(Session& session, const Arguments&) { session.dark = !session.dark; }
+
+// "bert-large on summit" -> "bert-large-on-summit.edited.json"
+std::string file_name(std::string title) {
+  if (title.ends_with(".json")) title.resize(title.size() - 5);
+  std::replace(title.begin(), title.end(), ' ', '-');
+  return title + ".edited.json";
+}
+
+void run_save_plan(Session& session, const Arguments& arguments) {
+  auto path = arguments.find("file");
+  std::string file = path == arguments.end() ? file_name(session.document()->title) : path->second;
+  Plan plan = *session.document()->plan;
+  if (PredictionPtr known = session.prediction(); known && session.document()->scales.empty()) {
+    plan.prediction.iteration = known->iteration;
+    plan.prediction.peak_memory = known->peak();
+    if (known->whole) plan.prediction.communicated = known->communicated;
+  }
+  save_plan(plan, file);
+  session.say(fmt::format("plan written to {}", file));
+}
+
+}  // namespace
+
+PredictionPtr OpenFile::prediction(const Snapshot& snapshot) const {
+  for (const auto& [known, prediction] : predictions_)
+    if (known == snapshot) return prediction;
+  return nullptr;
+}
+
+void OpenFile::keep(const Snapshot& snapshot, PredictionPtr prediction) {
+  std::erase_if(predictions_, [&](const auto& entry) { return entry.first == snapshot; });
+  predictions_.emplace_back(snapshot, std::move(prediction));
+  if (predictions_.size() > kPredictionsKept) predictions_.erase(predictions_.begin());
+  std::size_t whole = 0;
+  for (auto entry = predictions_.rbegin(); entry != predictions_.rend(); ++entry) {
+    if (!entry->second->whole || ++whole <= kWholeKept) continue;
+    PlanPrediction light;
+    light.iteration = entry->second->iteration;
+    light.peak_memory = entry->second->peak_memory;
+    light.communicated = entry->second->communicated;
+    light.samples_per_second = entry->second->samples_per_second;
+    light.error = entry->second->error;
+    entry->second = std::make_shared<const PlanPrediction>(std::move(light));
+  }
+}
+
+Session::Session() {
+  Session& session = *this;
+#define UNITY_COMMAND(name, label, shortcut, possible)                                      \
+  commands.add({#name, label, shortcut, [&session] { return static_cast<bool>(possible); }, \
+                [&session](const Arguments& arguments) { run_##name(session, arguments); }});
+#include "gui/session/commands.def"
+#undef UNITY_COMMAND
+  for (const EditInfo& info : edits())
+    commands.add({std::string(info.name), std::string(info.label), "",
+                  [&session] { return session.document() && session.document()->plan; },
+                  [&session, name = std::string(info.name)](const Arguments& arguments) {
+                    session.apply({name, arguments}).value();
+                  },
+                  info.name == "reset_scales"});
+  commands.add({"open", "Open ..", "", [] { return true; },
+                [&session](const Arguments& a) {
+                  auto value = [&](const char* key) { return a.contains(key) ? a.at(key) : std::string(); };
+                  auto number = [&](const char* key) { return a.contains(key) ? std::atoi(a.at(key).c_str()) : 0; };
+                  OpenRequest request{value("file"), value("topology"), number("nodes"), number("devices")};
+                  if (a.contains("strategy")) request.strategy = value("strategy");
+                  if (request.source.empty()) throw_input_error("open: needs the argument 'file'");
+                  session.open(request);
+                },
+                false});
+}
+
+void Session::open(const OpenRequest& request) {
+  auto work = [this, request](JobState& job) -> Jobs::Completion {
+    Snapshot document = open_document(
+        request, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop());
+    return [this, document] {
+      files_.push_back(std::make_unique<OpenFile>(document));
+      activate(files_.size() - 1);
+    };
+  };
+  jobs.submit("open " + request.source, work, [this](const std::string& error) { complain(error); });
+}
+
+void Session::close(std::size_t index) {
+  if (index >= files_.size()) return;
+  files_.erase(files_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (active_ > index || active_ == files_.size()) active_ -= active_ > 0 ? 1 : 0;
+  selection_ = {};
+}
+
+void Session::activate(std::size_t index) {
+  if (index != active_) selection_ = {};
+  active_ = std::min(index, files_.empty() ? 0 : files_.size() - 1);
+}
+
+PredictionPtr Session::prediction_before() const {
+  const Snapshot* before = file() ? file()->history.before() : nullptr;
+  return before ? file()->prediction(*before) : nullptr;
+}
+
+Result<void> Session::apply(const Edit& edit) {
+  if (!file()) return fail("{}: no document is open", edit.name);
+  Document next = UNITY_TRY(gui::apply(*document(), edit));
+  file()->history.push(std::make_shared<const Document>(std::move(next)), edit);
+  edited_at_ = std::chrono::steady_clock::now();
+  edit_pending_ = true;
+  return {};
+}
+
+void Session::predict() {
+  Snapshot now = document();
+  if (!now || !now->plan) return;
+  PredictionPtr known = file()->prediction(now);
+  OpenFile* owner = file();
+  auto keep = [this, owner, now](PlanPrediction prediction) {
+    auto still = std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == owner; });
+    if (!still) return;
+    // A quick one that comes late must not replace the whole one.
+    if (PredictionPtr old = owner->prediction(now); old && old->whole && !prediction.whole) return;
+    owner->keep(now, std::make_shared<const PlanPrediction>(std::move(prediction)));
+    if (edit_pending_ && document() == now) {
+      last_edit_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - edited_at_).count();
+      edit_pending_ = false;
+    }
+  };
+  auto failed = [this](const std::string& text) { complain(text); };
+  if (!known && predicting_ != now) {
+    if (quick_job_) quick_job_->cancel();
+    predicting_ = now;
+    auto work = [this, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
+      return [keep, prediction = predictor->quick(*now)] { keep(prediction); };
+    };
+    quick_job_ = jobs.submit("predict " + now->title, work, failed, true);
+  }
+  if ((!known || !known->whole) && predicting_whole_ != now && (known || file()->history.position() == 0)) {
+    if (whole_job_) whole_job_->cancel();
+    predicting_whole_ = now;
+    auto work = [this, now, keep, predictor = predictor_](JobState& job) -> Jobs::Completion {
+      job.progress(0, "lowering and simulating every device");
+      auto whole = std::make_shared<PlanPrediction>(predictor->whole(*now));
+      return [keep, whole] { keep(std::move(*whole)); };
+    };
+    whole_job_ = jobs.submit("simulate " + now->title, work, failed);
+  }
+}
+
+bool Session::poll() {
+  bool changed = jobs.poll();
+  predict();
+  return changed;
+}
+
+bool Session::settled() const {
+  if (!jobs.idle()) return false;
+  Snapshot now = document();
+  if (!now || !now->plan) return true;
+  PredictionPtr known = file()->prediction(now);
+  return (known && known->whole) || predicting_whole_ == now;
+}
+
+}  // namespace unity::gui

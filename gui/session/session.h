@@ -1,0 +1,93 @@
+// The state of the program but for its window: open documents, what is selected, what runs in the background. Panels
+// read it and change it through commands.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gui/session/commands.h"
+#include "gui/session/edits.h"
+#include "gui/session/jobs.h"
+#include "gui/session/prediction.h"
+#include "gui/session/selection.h"
+
+namespace unity::gui {
+
+struct Message {
+  std::string text;
+  bool error = false;
+};
+
+// An open document with its past, and what was predicted of its snapshots.
+struct OpenFile {
+  explicit OpenFile(Snapshot first) : history(std::move(first)) {}
+  History history;
+
+  PredictionPtr prediction(const Snapshot& snapshot) const;  // null: not known yet
+  void keep(const Snapshot& snapshot, PredictionPtr prediction);
+
+ private:
+  // The newest last. Whole predictions are large, so that few are kept whole.
+  std::vector<std::pair<Snapshot, PredictionPtr>> predictions_;
+};
+
+class Session {
+ public:
+  Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Jobs jobs;
+  Commands commands;
+  bool dark = false;
+  bool quit = false;
+
+  // In the background; a failure is a message.
+  void open(const OpenRequest& request);
+  void close(std::size_t index);
+  const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
+  std::size_t active() const { return active_; }
+  void activate(std::size_t index);
+  OpenFile* file() const { return files_.empty() ? nullptr : files_[active_].get(); }
+  Snapshot document() const { return file() ? file()->history.now() : nullptr; }
+  PredictionPtr prediction() const { return file() ? file()->prediction(document()) : nullptr; }
+  // Of the snapshot before the last edit, to compare with; null where there is none.
+  PredictionPtr prediction_before() const;
+
+  // To the active document. An edit that does not fit is a message.
+  Result<void> apply(const Edit& edit);
+
+  const Selection& selection() const { return selection_; }
+  void select(Selection selection) { selection_ = std::move(selection); }
+
+  void say(std::string text) { messages_.push_back({std::move(text), false}); }
+  void complain(std::string text) { messages_.push_back({std::move(text), true}); }
+  std::deque<Message>& messages() { return messages_; }
+
+  // Once a frame: takes what the background has done and starts what is missing. Whether anything changed.
+  bool poll();
+  // Nothing is under way: what is shown is what will be.
+  bool settled() const;
+  // From the last edit until the time of an iteration under it was known, in seconds; 0: no edit yet.
+  double last_edit_seconds() const { return last_edit_seconds_; }
+
+ private:
+  void predict();
+
+  std::vector<std::unique_ptr<OpenFile>> files_;
+  std::size_t active_ = 0;
+  Selection selection_;
+  std::deque<Message> messages_;
+  std::shared_ptr<Predictor> predictor_ = std::make_shared<Predictor>();
+  Snapshot predicting_, predicting_whole_;
+  Job quick_job_, whole_job_;
+  std::chrono::steady_clock::time_point edited_at_;
+  bool edit_pending_ = false;
+  double last_edit_seconds_ = 0;
+};
+
+}  // namespace unity::gui

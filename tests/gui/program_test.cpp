@@ -1,0 +1,213 @@
+// unity-gui as a user starts it, without a window. Skipped, saying so, where EGL has nothing to draw in.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "gui/app/window.h"
+#include "tests/gui/support.h"
+
+using namespace unity;
+using namespace unity::gui;
+
+namespace {
+
+std::string temporary(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / fmt::format("unity-gui-{}-{}", getpid(), name)).string();
+}
+
+std::vector<Widget> widgets_of(const std::string& json) {
+  std::vector<Widget> widgets;
+  auto rect = [](const nlohmann::json& r) { return Rect{r[0], r[1], r[2], r[3]}; };
+  for (const auto& w : nlohmann::json::parse(json))
+    widgets.push_back({w["name"], w["panel"], w["label"], rect(w["rect"]), rect(w["text"]), w["cut"], w["layer"]});
+  return widgets;
+}
+
+std::string first_faults(const std::vector<Widget>& widgets) {
+  std::string text;
+  for (const std::string& fault : find_faults(widgets)) text += fault + "\n";
+  return text;
+}
+
+// The widgets after a script.
+std::vector<Widget> after(const std::string& script, const std::string& options = {}) {
+  std::string file = temporary("script.yaml"), dump = temporary("widgets.json");
+  write_file_atomically(file, script + "- wait\n- dump-widgets: " + dump + "\n");
+  GuiRun run = run_gui(fmt::format("--no-state --script {} {}", file, options));
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  auto widgets = widgets_of(read_file(dump));
+  std::filesystem::remove(file);
+  std::filesystem::remove(dump);
+  return widgets;
+}
+
+const Widget* find(const std::vector<Widget>& widgets, const std::string& name) {
+  for (const Widget& w : widgets)
+    if (w.name == name) return &w;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("faults are texts that overlap or are cut off") {
+  Widget a{"a", "p", "abc", {0, 0, 30, 10}, {0, 0, 30, 10}, false, 0}, b = a, c = a;
+  b.name = "b", b.text.x = 20;
+  CHECK(find_faults({a, b}).size() == 1);
+  b.text.x = 40;
+  CHECK(find_faults({a, b}).empty());
+  c.name = "c", c.layer = 1;  // a menu covers what is below
+  CHECK(find_faults({a, c}).empty());
+  c.cut = true;
+  CHECK(find_faults({a, c}) == std::vector<std::string>{"'c' of panel 'p' is cut off: 'abc'"});
+}
+
+TEST_CASE("wrong usage and files end with 2 and one line that says why") {
+  CHECK(run_gui("--no-such-option").code == 2);
+  CHECK(run_gui("--size 3 --screenshot x.png").err ==
+        "unity-gui: error: --size: found '3', expected WIDTHxHEIGHT of 64 to 16384 pixels\n");
+  CHECK(run_gui("--script /nowhere.yaml").code == 2);
+  CHECK(run_gui("--help").code == 0);
+}
+
+TEST_CASE("without a display a window cannot be opened, which is said") {
+  GuiRun run = run_gui("--no-state");
+  if (std::getenv("DISPLAY") || std::getenv("WAYLAND_DISPLAY")) return;  // there is one
+  CHECK(run.code == 2);
+  CHECK(run.err.starts_with("unity-gui: error: no display"));
+}
+
+TEST_CASE("bert-large on 192 GPUs shows no text that overlaps another one or is cut off") {
+  if (no_opengl()) return;
+  const std::string open = "- open: {file: bert-large, topology: summit, nodes: 32, strategy: expert}\n- wait\n";
+  for (const std::string& options :
+       {std::string("--theme light"), std::string("--theme dark --scale 1.5 --size 2400x1500")}) {
+    auto widgets = after(open, options);
+    CHECK(first_faults(widgets) == "");
+    CHECK(find(widgets, "tab Machine"));
+    CHECK(find(widgets, "node encoder.0*24"));
+    widgets = after(open +
+                        "- command: {name: pcg.expand, block: encoder.0*24}\n- select: encoder.3.ffn.in.matmul\n"
+                        "- command: pcg.show_selected\n- command: pcg.color_time\n",
+                    options);
+    CHECK(first_faults(widgets) == "");
+    CHECK(find(widgets, "node encoder.3.ffn.in.matmul"));
+    CHECK(find(widgets, "level 0"));
+  }
+}
+
+TEST_CASE("a script clicks, types and edits") {
+  if (no_opengl()) return;
+  const std::string open =
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n";
+  SECTION("a click selects, a double click expands") {
+    auto widgets = after(open + "- double-click: node encoder.0*2\n");
+    CHECK(find(widgets, "box encoder.0*2"));
+    CHECK(find(widgets, "text 2 x encoder"));
+  }
+  SECTION("the palette runs commands") {
+    CHECK(!find(after(open), "machine/canvas machine"));
+    auto widgets = after(open + "- key: Ctrl+P\n- type: hide panel machine\n- key: Enter\n");
+    CHECK(!find(widgets, "tab Machine"));
+  }
+  SECTION("the palette lists commands above the panels") {
+    auto widgets = after(open + "- key: Ctrl+P\n");
+    CHECK(find(widgets, "command undo"));
+    CHECK(find(widgets, "command undo")->layer == 1);
+    CHECK(first_faults(widgets) == "");
+  }
+  SECTION("a search finds operators in collapsed blocks and shows the chosen one") {
+    auto widgets = after(open + "- click: search\n- type: softmax\n");
+    CHECK(find(widgets, "text 2 found"));
+  }
+  SECTION("an edit shows the time before and after, and undo takes it back") {
+    std::string edit = "- command: {name: set_scale, what: device, factor: 2}\n- wait\n";
+    auto changed = after(open + edit);
+    CHECK(std::any_of(changed.begin(), changed.end(),
+                      [](const Widget& w) { return w.label.find(" before)") != std::string::npos; }));
+    auto back = after(open + edit + "- key: Ctrl+Z\n");
+    CHECK(std::none_of(back.begin(), back.end(),
+                       [](const Widget& w) { return w.label.find(" before)") != std::string::npos; }));
+  }
+  SECTION("a broken file is a message in the window") {
+    auto widgets = after(open + "- open: /nowhere/plan.json\n");
+    CHECK(std::any_of(widgets.begin(), widgets.end(),
+                      [](const Widget& w) { return w.layer == 2 && w.label.starts_with("/nowhere/plan.json"); }));
+    CHECK(find(widgets, "tab Machine"));
+  }
+}
+
+TEST_CASE("a step that cannot be done ends the script with its place") {
+  if (no_opengl()) return;
+  std::string file = temporary("wrong.yaml");
+  write_file_atomically(file, "- open: mlp-tiny\n- wait\n- click: tab Grph\n");
+  GuiRun run = run_gui("--no-state --script " + file);
+  CHECK(run.code == 2);
+  CHECK(run.err.find(file + ":3: there is no widget 'tab Grph' (did you mean 'tab Graph'?)") != std::string::npos);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("the state is restored at the next start") {
+  if (no_opengl()) return;
+  std::string state = temporary("state.json"), file = temporary("state.yaml"), dump = temporary("restored.json");
+  write_file_atomically(file,
+                        "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n"
+                        "- select: encoder.0.ffn.gelu\n- command: toggle_theme\n- command: hide_machine\n");
+  GuiRun run = run_gui(fmt::format("--state {} --script {}", state, file));
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  run = run_gui(fmt::format("--state {} --dump-widgets", state));
+  REQUIRE(run.code == 0);
+  auto widgets = widgets_of(run.out);
+  CHECK(!find(widgets, "tab Machine"));
+  CHECK(find(widgets, "text encoder.0.ffn.gelu"));
+  for (const std::string& f : {state, file, dump}) std::filesystem::remove(f);
+}
+
+TEST_CASE("a screenshot is a PNG of the size asked for") {
+  if (no_opengl()) return;
+  std::string file = temporary("shot.png");
+  REQUIRE(run_gui("mlp-tiny --screenshot " + file + " --size 640x480").code == 0);
+  std::string png = read_file(file);
+  CHECK(png.substr(1, 3) == "PNG");
+  CHECK(static_cast<unsigned char>(png[18]) * 256 + static_cast<unsigned char>(png[19]) == 640);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("views export as SVG and PNG") {
+  if (no_opengl()) return;
+  std::string file = temporary("export.yaml"), svg = temporary("graph.svg"), png = temporary("machine.png");
+  write_file_atomically(
+      file, fmt::format("- open: {{file: bert-tiny, topology: summit, nodes: 1, strategy: expert}}\n- wait\n"
+                        "- command: {{name: export_svg, file: {}}}\n- command: show_machine\n"
+                        "- command: {{name: export_png, file: {}}}\n- wait\n",
+                        svg, png));
+  GuiRun run = run_gui("--no-state --script " + file);
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(read_file(svg).find("2 x encoder") != std::string::npos);
+  CHECK(read_file(png).substr(1, 3) == "PNG");
+  for (const std::string& f : {file, svg, png}) std::filesystem::remove(f);
+}
+
+TEST_CASE("a window opens on a display and does what a script says") {
+  if (no_opengl()) return;
+  if (std::system("command -v Xvfb >/dev/null") != 0) {
+    std::printf("skipped: no Xvfb\n");
+    return;
+  }
+  std::string steps = temporary("window.yaml"), runs = temporary("window.sh");
+  write_file_atomically(steps, "- open: mlp-tiny\n- wait\n- click: tab Graph\n- command: quit\n");
+  // Xvfb chooses a free display and says which.
+  write_file_atomically(
+      runs, fmt::format("coproc Xvfb -displayfd 1 -screen 0 1280x800x24 2>/dev/null\nread -r n <&${{COPROC[0]}}\n"
+                        "DISPLAY=:$n timeout 60 {}/bin/unity-gui --no-state --window --script {}\n"
+                        "code=$?\nkill $COPROC_PID\nexit $code\n",
+                        UNITY_BINARY_DIR, steps));
+  CHECK(std::system(fmt::format("bash {} >/dev/null 2>&1", runs).c_str()) == 0);
+  for (const std::string& f : {steps, runs}) std::filesystem::remove(f);
+}
+
+TEST_CASE("letters in their order find commands") {
+  CHECK(fuzzy_match("Graph: show all", "gsa"));
+  CHECK(!fuzzy_match("Undo", "ou"));
+}
