@@ -322,7 +322,7 @@ void Lowering::lower_compute(NodeId id) {
     }
     return;
   }
-  int micros = micro_count(sharding);
+  int micros = micro_batches(sharding);
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
   std::vector<std::vector<int>> coordinates;
@@ -378,7 +378,7 @@ void Lowering::lower_compute(NodeId id) {
           if (movements_.here(block.device)) continue;
           int partial = output_partial(table, grid, block.first, o), copy = output_copy(grid, block.first);
           std::map<Integers, int> counts;  // of a place: as add_up_micro_batches() numbers them
-          for (int m = 0; m < micro_count(sharding); ++m) {
+          for (int m = 0; m < micro_batches(sharding); ++m) {
             Box box = operand_box(table, table.outputs[o], block_ranges(table, sharding, grid, block, m));
             int nth = counts[box.offset]++;
             held.push_back({block.device, std::move(box), summed > 1 ? partial * summed + nth : partial, copy});
@@ -462,6 +462,8 @@ Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mapping
     return Lowering(pcg, mappings, topology, options).run();
   } catch (const Movements::Unclear&) {
     return fail("a few devices do not tell what all {} do", topology.device_count());
+  } catch (const Movements::TooMany& e) {
+    return fail("{}: at least {} transfers from where it is to where it is wanted", e.value, e.transfers);
   }
 }
 

@@ -14,9 +14,11 @@ struct LowerOptions {
   OptimizerSpec optimizer;
   Schedule schedule;  // of training
   // Only what these devices do, which stand for all, and what communications join them with; participants elsewhere
-  // have no buffers. For scores, not to be run. Error when what they do cannot be told from them alone (micro-batches,
-  // sends from block to block).
+  // have no buffers. For scores, not to be run. Error when what they do cannot be told from them alone.
   LoweredBlocks blocks;
+  // Only the first so many micro-batches, where none of their results are put together to a batch (`batch`); 0: all.
+  // For scores, not to be run.
+  int micro_batches = 0;
 };
 
 // Error when a mapping does not fit, or an operator on the gradient's way is not differentiable, or

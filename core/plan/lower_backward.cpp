@@ -101,7 +101,7 @@ void Lowering::backward_compute(NodeId id) {
     bool shared = false;
   };
   // Micro-batches in their order, so that the gradient of a weight is added up as they come.
-  auto micros = static_cast<std::size_t>(micro_count(node_sharding(pcg_, id)));
+  auto micros = static_cast<std::size_t>(micro_batches(node_sharding(pcg_, id)));
   for (std::size_t i = tasks.size(); i-- > 0;) {
     const TaskPieces& task = tasks[i / micros * micros + (micros - 1 - i % micros)];
     std::vector<Local> dy(task.outputs.size());

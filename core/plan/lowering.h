@@ -2,6 +2,7 @@
 // backward pass and the update.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -46,6 +47,10 @@ class Lowering {
     std::size_t movement = 0;  // else a movement
   };
 
+  int micro_batches(const Sharding& sharding) const {
+    int all = micro_count(sharding);
+    return options_.micro_batches > 0 ? std::min(all, options_.micro_batches) : all;
+  }
   void find_needs();
   Result<void> check_mappings() const;
   Result<void> check_outputs() const;

@@ -10,6 +10,9 @@
 
 namespace unity {
 
+constexpr std::size_t kMostTransfers = 8'000'000;       // of one value, some 200 bytes each
+constexpr std::size_t kMostTransfersOfFew = 1'000'000;  // for a score from few devices
+
 std::size_t Movements::KeyHash::operator()(const Key& key) const {
   return combine(static_cast<Hash>(key.device) << 32 | static_cast<std::uint32_t>(key.partial), BoxHash()(key.box));
 }
@@ -371,6 +374,8 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
       covered += part.elements();
       transfers.push_back({choice, i, part});
     }
+    if (transfers.size() > (blocks_.all() ? kMostTransfers : kMostTransfersOfFew))
+      throw TooMany{placement(value).name, transfers.size()};
     UNITY_CHECK(covered == r.box.elements(), "{}: {} of {} required elements of {} are held", placement(value).name,
                 covered, r.box.elements(), to_string(r.box));
   }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -127,6 +128,11 @@ class Movements {
   void check_natural_order(const TaskGrid& parts, const Dims& dims) const;
   // Thrown when what the lowered devices do cannot be told from them alone.
   struct Unclear {};
+  // Thrown when a value would take more than some millions of transfers from where it is to where it is wanted.
+  struct TooMany {
+    std::string value;
+    std::size_t transfers;
+  };
 
   // The movements in the order in which they were emitted; the caller interleaves them with its own tape.
   std::size_t movement_count() const { return movements_.size(); }

@@ -10,12 +10,8 @@
 #include "core/plan/task_pool.h"
 
 namespace unity {
-namespace {
 
-constexpr int kNone = -1;
-
-// "encoder.3.ffn.gelu" -> "encoder.3"; empty when no part is a number.
-std::string block_of(const std::string& label) {
+std::string repeated_block(const std::string& label) {
   for (std::size_t begin = 0; begin < label.size();) {
     std::size_t end = std::min(label.find('.', begin), label.size());
     bool number = end > begin && std::all_of(label.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -26,6 +22,10 @@ std::string block_of(const std::string& label) {
   }
   return {};
 }
+
+namespace {
+
+constexpr int kNone = -1;
 
 bool is_under(const std::string& label, const std::string& name) {
   return label == name || (label.size() > name.size() && label.starts_with(name) && label[name.size()] == '.');
@@ -50,7 +50,7 @@ Result<std::vector<int>> segments_of(const Program& program, const std::vector<s
   if (names[0] == "blocks") {
     std::map<std::string, int> blocks;
     for (std::size_t op : forward) {
-      std::string block = block_of(program.ops[op].name);
+      std::string block = repeated_block(program.ops[op].name);
       if (block.empty()) continue;
       segment[op] = blocks.try_emplace(block, static_cast<int>(blocks.size())).first->second;
     }

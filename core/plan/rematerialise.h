@@ -19,6 +19,9 @@
 
 namespace unity {
 
+// The repeated block that an operator's label names: "encoder.3" of "encoder.3.ffn.gelu"; empty when there is none.
+std::string repeated_block(const std::string& label);
+
 // Error when a label names no operator, or "blocks" finds none.
 Result<void> rematerialise(Program& program, const std::vector<std::string>& segments);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace unity {
 Bytes Score::peak() const {
@@ -9,6 +10,8 @@ Bytes Score::peak() const {
 }
 
 namespace {
+
+constexpr int kMicroBatchesMore = 4;
 
 // From the score of a few blocks of devices to that of all.
 void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
@@ -101,12 +104,12 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
       blocks_(cost.topology()),
       record_(options.stop, options.time_limit) {}
 
-Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_); }
+Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_, Limits{}); }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, const Schedule& schedule) {
   LowerOptions lower = lower_;
   lower.schedule = schedule;
-  return evaluate(std::move(pcg), lower);
+  return evaluate(std::move(pcg), lower, Limits{});
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
@@ -122,11 +125,20 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
 Result<Candidate> Evaluator::evaluate_part(Pcg pcg) {
   LowerOptions lower = lower_;
   bool many = static_cast<int>(cost_.topology().device_count()) > kManyDevices;
-  return evaluate(std::move(pcg), lower, many && options_.blocks && lower.schedule == Schedule());
+  return evaluate(std::move(pcg), lower, {.few_must_tell = many && options_.blocks && lower.schedule == Schedule()});
 }
 
-Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, double most_tasks) {
-  return evaluate(std::move(pcg), std::move(mappings), lower_, {.most_tasks = most_tasks});
+Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,
+                                             double most_tasks) {
+  LowerOptions lower = lower_;
+  lower.schedule = schedule;
+  return evaluate(std::move(pcg), std::move(mappings), lower, {.most_tasks = most_tasks});
+}
+
+Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, const Schedule& schedule, double most_tasks) {
+  LowerOptions lower = lower_;
+  lower.schedule = schedule;
+  return evaluate(std::move(pcg), lower, {.most_tasks = most_tasks});
 }
 
 Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double most_tasks) {
@@ -135,10 +147,10 @@ Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double mos
   return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true});
 }
 
-Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, bool few_must_tell) {
+Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits) {
   if (!options_.mapping_dp) {
     std::vector<MachineMapping> natural = natural_mappings(pcg);
-    return evaluate(std::move(pcg), std::move(natural), lower, {.few_must_tell = few_must_tell});
+    return evaluate(std::move(pcg), std::move(natural), lower, limits);
   }
   if (stopping()) return evaluate(std::move(pcg), {}, lower, {});
   Result<MappingResult> mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
@@ -146,7 +158,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, bool f
     record_.left_out(LeftOut::not_runnable);
     return mapping.error();
   }
-  return evaluate(std::move(pcg), std::move(mapping->mappings), lower, {.few_must_tell = few_must_tell});
+  return evaluate(std::move(pcg), std::move(mapping->mappings), lower, limits);
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,
@@ -156,9 +168,9 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
     return fail("the search was stopped before this candidate");
   }
   LowerOptions options = lower_options;
-  Schedule but_for_the_order = options.schedule;
-  but_for_the_order.order = Schedule().order;
-  if (options_.blocks && !limits.all && but_for_the_order == Schedule())
+  Schedule rest = options.schedule;  // but for what each device does by itself
+  rest.order = Schedule().order, rest.remat.clear();
+  if (options_.blocks && !limits.all && rest == Schedule())
     options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
   auto not_told = [&] {
     record_.left_out(LeftOut::not_told);
@@ -166,32 +178,96 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   };
   if (limits.few_must_tell && options.blocks.all()) return not_told();
   auto too_many = [&] {
-    if (std::isinf(limits.most_tasks) || about_tasks(pcg, mappings, options.blocks) <= limits.most_tasks) return false;
-    record_.left_out(LeftOut::over_budget);
-    return true;
+    return !std::isinf(limits.most_tasks) && about_tasks(pcg, mappings, options.blocks) > limits.most_tasks;
   };
-  if (too_many()) return fail("more than {:g} tasks", limits.most_tasks);
-  auto lowered = [&] {
-    return record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); });
-  };
-  Result<Program> program = lowered();
-  if (!program.ok() && !options.blocks.all()) {
+  if (too_many()) {
+    Result<Scored> result = score_from_first(pcg, mappings, options, limits.most_tasks);
+    if (!result.ok()) {
+      record_.left_out(LeftOut::over_budget);
+      return result.error();
+    }
+    ++scored_;
+    return Candidate{std::move(pcg),
+                     std::move(mappings),
+                     lower_options.schedule,
+                     std::move(result->score),
+                     result->memory,
+                     result->tasks,
+                     false};
+  }
+  Result<Scored> result = score(pcg, mappings, options);
+  bool exact = options.blocks.exact;
+  if (!result.ok() && !options.blocks.all()) {
     if (limits.few_must_tell) return not_told();
     options.blocks = {};
-    if (too_many()) return fail("more than {:g} tasks", limits.most_tasks);
-    program = lowered();
+    if (too_many()) {
+      record_.left_out(LeftOut::over_budget);
+      return fail("more than {:g} tasks", limits.most_tasks);
+    }
+    result = score(pcg, mappings, options);
+    exact = true;
   }
-  if (!program.ok()) {
+  if (!result.ok()) {
     record_.left_out(LeftOut::not_runnable);
-    return program.error();
+    return result.error();
   }
   ++scored_;
+  return Candidate{std::move(pcg),
+                   std::move(mappings),
+                   lower_options.schedule,
+                   std::move(result->score),
+                   result->memory,
+                   result->tasks,
+                   exact};
+}
+
+Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
+                                           const LowerOptions& options) {
+  Program program =
+      UNITY_TRY(record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); }));
   auto timer = record_.time(SearchLevel::simulation);
-  Score score = cost_.score(*program);
-  if (!options.blocks.all()) unfold(score, *program, options.blocks);
-  return Candidate{std::move(pcg),      std::move(mappings),  lower_options.schedule,
-                   std::move(score),    memory_use(*program), static_cast<std::int64_t>(program->tasks.size()),
-                   options.blocks.exact};
+  Scored scored{cost_.score(program), memory_use(program), static_cast<std::int64_t>(program.tasks.size())};
+  if (!options.blocks.all()) unfold(scored.score, program, options.blocks);
+  return scored;
+}
+
+// Two numbers of micro-batches tell how long one more takes, and what it needs, once all stages have two: so long as
+// the slowest stage. Where that is too much, as many as there are stages have to do: 1F1B, which has begun to wait only
+// then, looks some percent faster than it is.
+Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
+                                                      const LowerOptions& options, double most_tasks) {
+  int all = 1;
+  std::set<int> stages;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    if (pcg[id].op->name() == "batch") return fail("micro-batches are put together");
+    if (!pcg[id].is_compute()) continue;
+    all = std::max(all, micro_count(node_sharding(pcg, id)));
+    stages.insert(mappings[i].start);
+  }
+  if (getenv("DBG"))
+    fprintf(stderr, "about %g tasks of %d micro-batches\n", about_tasks(pcg, mappings, options.blocks), all);
+  double tasks = about_tasks(pcg, mappings, options.blocks) / all;
+  int some = 2 * static_cast<int>(stages.size());
+  if (tasks * (some + kMicroBatchesMore) > most_tasks) some /= 2;
+  int more = some + kMicroBatchesMore;
+  if (more >= all || tasks * more > most_tasks) return fail("more than {:g} tasks", most_tasks);
+  LowerOptions first = options;
+  first.micro_batches = some;
+  Scored few = UNITY_TRY(score(pcg, mappings, first));
+  first.micro_batches = more;
+  Scored scored = UNITY_TRY(score(pcg, mappings, first));
+  auto extend = [&](std::int64_t& to, std::int64_t from) {
+    to += static_cast<std::int64_t>(static_cast<double>(to - from) * (all - more) / (more - some));
+  };
+  extend(scored.score.iteration.count, few.score.iteration.count);
+  extend(scored.score.communicated.count, few.score.communicated.count);
+  for (std::size_t d = 0; d < scored.score.peak_memory.size(); ++d)
+    extend(scored.score.peak_memory[d].count, few.score.peak_memory[d].count);
+  extend(scored.memory.persistent.count, few.memory.persistent.count);
+  extend(scored.memory.transient.count, few.memory.transient.count);
+  scored.tasks += few.tasks;
+  return scored;
 }
 
 void Evaluator::found(const Score& score, std::int64_t candidates) {

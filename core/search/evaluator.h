@@ -55,10 +55,14 @@ class Evaluator {
   // Of a part of a graph, of which there are many candidates: on many devices, an error where a few do not tell what
   // all do (device_blocks.h).
   Result<Candidate> evaluate_part(Pcg pcg);
-  // Of stages, where that takes no more than some `most_tasks`. In a few devices that tell what all do, what all
-  // devices of a stage do together is delayed less by what stages send to one another than it is in all: by some 1e-4
-  // of the iteration.
-  Result<Candidate> evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, double most_tasks);
+  // Of stages, where that takes no more than some `most_tasks`: if need be of the first micro-batches only, from where
+  // on each takes as long as the one before it (of very many tasks, nearly). In a few devices that tell what all do,
+  // what all devices of a stage do together is delayed less by what stages send to one another than it is in all: by
+  // some 1e-4 of the iteration.
+  Result<Candidate> evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,
+                                    double most_tasks);
+  // Of one stage, which is mapped here.
+  Result<Candidate> evaluate_stages(Pcg pcg, const Schedule& schedule, double most_tasks);
   // The same plan, scored from all devices, where that takes no more than some `most_tasks`.
   Result<Candidate> evaluate_all(const Candidate& candidate,
                                  double most_tasks = std::numeric_limits<double>::infinity());
@@ -77,12 +81,20 @@ class Evaluator {
   bool stopping() { return record_.stopping(); }
 
  private:
-  Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, bool few_must_tell = false);
   struct Limits {
     bool few_must_tell = false;
     double most_tasks = std::numeric_limits<double>::infinity();
     bool all = false;  // devices are lowered
   };
+  struct Scored {
+    Score score;
+    MemoryUse memory;
+    std::int64_t tasks = 0;
+  };
+  Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options);
+  Result<Scored> score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
+                                  const LowerOptions& options, double most_tasks);
+  Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits);
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower,
                              const Limits& limits);
 

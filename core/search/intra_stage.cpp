@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/plan/rematerialise.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
@@ -40,8 +41,8 @@ Result<State> fill(const State& state, const IntraPlan& plan) {
 std::string to_string(const IntraPlan& plan) {
   if (plan.tensor == 1) return fmt::format("data {}", plan.data);
   std::string tensor = fmt::format("tensor {}", plan.tensor);
-  if (plan.rest != IntraPlan::Rest::few)
-    tensor += plan.rest == IntraPlan::Rest::batch ? " (rest by batch)" : " (rest by sequence)";
+  static constexpr std::string_view kRest[] = {"", " (rest by all)", " (rest by batch)", " (rest by sequence)"};
+  tensor += kRest[static_cast<std::size_t>(plan.rest)];
   return plan.data == 1 ? tensor : fmt::format("data {} x {}", plan.data, tensor);
 }
 
@@ -60,22 +61,33 @@ IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
       if (model_[v.node].is_compute()) last_use[v] = place[i];
     }
   }
+  in_block_.assign(operators_.size(), false), leaves_block_.assign(operators_.size(), false);
+  for (std::size_t k = 0; k < operators_.size(); ++k) {
+    std::string block = repeated_block(model_[operators_[k]].name);
+    in_block_[k] = !block.empty();
+    for (ValueRef v : model_[operators_[k]].inputs)
+      if (model_[v.node].is_compute() && repeated_block(model_[v.node].name) != block)
+        leaves_block_[place[v.node.index()]] = true;
+  }
   crossing_.assign(operators_.size() + 1, 0);
   for (const auto& [value, last] : last_use)
     for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k) crossing_[k] += bytes_of(model_.shape(value));
 }
 
 Result<Pcg> IntraPlans::shard(const IntraPlan& plan) {
-  auto found = columns_then_rows_.find({plan.data, plan.tensor});
+  bool copies = plan.rest == IntraPlan::Rest::copies;
+  auto found = columns_then_rows_.find({plan.data, plan.tensor, copies});
   if (found == columns_then_rows_.end()) {
     auto split = [&]() -> Result<State> {
       State state = UNITY_TRY(shard_batch({model_, {}, {}}, plan.data));
-      return plan.tensor == 1 ? std::move(state) : column_then_row(state, plan.tensor, plan.width(), true);
+      if (plan.tensor == 1) return state;
+      if (copies) state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, plan.tensor}));
+      return column_then_row(state, plan.tensor, plan.width(), true);
     };
-    found = columns_then_rows_.emplace(std::pair(plan.data, plan.tensor), split()).first;
+    found = columns_then_rows_.emplace(std::tuple(plan.data, plan.tensor, copies), split()).first;
   }
   const State& state = UNITY_TRY(found->second);
-  if (plan.rest == IntraPlan::Rest::few) return state.pcg;
+  if (plan.rest == IntraPlan::Rest::few || copies) return state.pcg;
   return UNITY_TRY(fill(state, plan)).pcg;
 }
 
@@ -108,7 +120,8 @@ const std::vector<IntraPlan>& IntraPlans::of_width(int width) {
     if (tensor > 1) kinds = {"model", "reduction", "head"};
     if (tensor < width) kinds.insert("data");
     if (!is_allowed(kinds, allowed)) continue;
-    for (IntraPlan::Rest rest : {IntraPlan::Rest::few, IntraPlan::Rest::batch, IntraPlan::Rest::sequence}) {
+    for (IntraPlan::Rest rest :
+         {IntraPlan::Rest::few, IntraPlan::Rest::copies, IntraPlan::Rest::batch, IntraPlan::Rest::sequence}) {
       IntraPlan plan{width / tensor, tensor, rest};
       if (rest == IntraPlan::Rest::sequence && !is_allowed({"spatial"}, allowed)) continue;
       if ((tensor > 1 || rest == IntraPlan::Rest::few) && sharded(plan)) it->second.push_back(plan);
@@ -198,8 +211,10 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
   };
   int states = in_.options.optimizer.states();
   std::set<NodeId> stored;
-  for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight})
+  for (std::vector<double>* v :
+       {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight, &sums.again, &sums.kept})
     v->assign(1, 0);
+  std::set<std::pair<ValueRef, int>> brought;  // values, by the degree of what they are read in
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     const Node& n = pcg[nodes[k]];
     const AxisTable& table = *n.table;
@@ -208,19 +223,25 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       sharding.micro[static_cast<std::size_t>(axis->second)] = micro_batches;
     TaskGrid grid = task_grid(table, sharding);
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
-    double work = flops(table, ranges), read = 0, made = 0, time = 0, sync = 0, update = 0, persistent = 0;
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, sync = 0, update = 0, persistent = 0, kept = 0;
     for (const OperandAxes& in : table.inputs)
       if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
     time += task_time(work, read + made);
+    double again = in_block_[k] ? task_time(work, read + made) : 0;
     for (std::size_t j = 0; j < n.inputs.size(); ++j) {
       ValueRef source = source_of(pcg, n.inputs[j]);
       const Node& producer = pcg[source.node];
       const ParallelShape& shape = pcg.shape(n.inputs[j]);
       NodeId in_model = model_[operators_[k]].inputs[j].node;
       if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only) time += task_time(work, read + made);
-      if (producer.is_compute()) time += move_time(pcg.shape(source), shape, micro_batches, devices);
+      if (producer.is_compute()) {
+        double move = move_time(pcg.shape(source), shape, micro_batches, devices);
+        time += move;
+        if (move > 0 && brought.emplace(source, shape.shards()).second)
+          kept += bytes_of(shape) / shape.shards() / micro_batches;
+      }
       if (!producer.is_leaf() || !producer.op->stored()) continue;
       double shard = bytes_of(shape) / shape.shards();
       if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
@@ -233,6 +254,9 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
     auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
     push(sums.time, time), push(sums.sync, sync), push(sums.update, update), push(sums.persistent, persistent);
     push(sums.in_flight, needs_gradient_[operators_[k].index()] ? made : 0);
+    bool needed = needs_gradient_[operators_[k].index()];
+    push(sums.again, needed ? again : 0);
+    push(sums.kept, needed ? kept + (in_block_[k] && !leaves_block_[k] ? 0 : made) : 0);
   }
   return sums;
 }

@@ -20,10 +20,11 @@
 namespace unity {
 
 // The batch over `data` devices, then matmuls by columns and rows over `tensor`. What is neither has `tensor` times as
-// many devices as it needs: it is computed by some of them, or split further along the batch, or along another
-// dimension where it has one (sequence parallelism; Korthikanti et al., 2022).
+// many devices as it needs: it is computed by some of them, or by all of them (Megatron-LM; Shoeybi et al., 2019), or
+// split further along the batch, or along another dimension where it has one (sequence parallelism; Korthikanti et al.,
+// 2022).
 struct IntraPlan {
-  enum class Rest : std::uint8_t { few, batch, sequence };
+  enum class Rest : std::uint8_t { few, copies, batch, sequence };
   int data = 1, tensor = 1;
   Rest rest = Rest::few;
   int width() const { return data * tensor; }
@@ -48,9 +49,11 @@ class IntraPlans {
   // The micro-batches must divide what each device has of the batch.
   bool has_micro_batches(const IntraPlan& plan, int micro_batches) const;
 
-  // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device.
+  // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
+  // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
+  // `in_flight`.
   struct Sums {
-    std::vector<double> time, sync, update, persistent, in_flight;
+    std::vector<double> time, sync, update, persistent, in_flight, again, kept;
   };
   const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices);
 
@@ -73,9 +76,11 @@ class IntraPlans {
   std::int64_t batch_ = 1;
   std::vector<NodeId> operators_;
   std::map<NodeId, int> batch_axis_;
-  std::vector<bool> needs_gradient_;                                // by node
-  std::vector<double> crossing_;                                    // by operator
-  std::map<std::pair<int, int>, Result<State>> columns_then_rows_;  // by data, tensor
+  std::vector<bool> needs_gradient_;           // by node
+  std::vector<double> crossing_;               // by operator
+  std::vector<bool> in_block_, leaves_block_;  // by operator: it is in a repeated block; what it makes is read outside
+  std::map<std::tuple<int, int, bool>, Result<State>>
+      columns_then_rows_;  // by data, tensor, whether the rest has copies
   std::map<IntraPlan, Sharded> models_;
   std::map<int, std::vector<IntraPlan>> of_width_;
   std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;

@@ -533,6 +533,16 @@ Result<Outcome> JointSearch::run() {
   std::optional<Result<Outcome>> data;
   if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
+  bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
+  auto compare = [&](Result<Outcome> plan) {
+    if (!plan.ok()) return;
+    in_.evaluator.found(plan->candidate.score);
+    keep(*plan);
+    take(std::move(plan));
+  };
+  // Where a model is too large for each device, a pipeline is what fits.
+  bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
+  if (too_large) compare(pipelines());
   std::string why;
   if (parts_.size() == 1) {
     whole_graph();
@@ -546,17 +556,10 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) keep(**data);
   if (data) take(std::move(*data));
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
-  bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
-  auto compare = [&](Result<Outcome> plan) {
-    if (!plan.ok()) return;
-    in_.evaluator.found(plan->candidate.score);
-    keep(*plan);
-    take(std::move(plan));
-  };
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     if (in_.options.seeds) compare(expert(in_));
     store_parts();
-    compare(pipelines());
+    if (!too_large) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (in_.options.seeds && compute_operators() <= kFewOperators) compare(algebra_then_parallel(in_));
   }

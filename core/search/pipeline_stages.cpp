@@ -14,19 +14,24 @@ namespace {
 
 NodeId id_of(std::size_t i) { return NodeId(static_cast<std::int64_t>(i)); }
 
-// Where a stored leaf goes: of the orders of its grid's dimensions, the one with most elements where they are read.
-MachineMapping map_leaf(const Pcg& pcg, NodeId leaf, const TaskGrid& grid, int start,
+// Where a stored leaf goes: of the orders of its grid's dimensions, on the first devices of its stage or spread over
+// all of them, the one with most elements where they are read.
+MachineMapping map_leaf(const Pcg& pcg, NodeId leaf, const TaskGrid& grid, const Resources& stage,
                         const std::vector<std::pair<NodeId, std::size_t>>& users,
                         const std::vector<MachineMapping>& mappings) {
-  MachineMapping best = natural_mapping(grid, start);
-  if (grid.size() < 2) return best;
+  MachineMapping best = natural_mapping(grid, stage.first);
+  if (grid.empty()) return best;
+  std::vector<int> units = {1};
+  if (int tasks = task_count(grid); stage.count % tasks == 0 && tasks < stage.count)
+    units.push_back(stage.count / tasks);
+  if (grid.size() < 2 && units.size() < 2) return best;
   ParallelShape storage = storage_shape(pcg, leaf);
   std::vector<std::size_t> order(grid.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::int64_t most = -1;
-  do {
-    MachineMapping choice{start, std::vector<int>(grid.size())};
-    int stride = 1;
+  auto try_unit = [&](int unit) {
+    MachineMapping choice{stage.first, std::vector<int>(grid.size())};
+    int stride = unit;
     for (std::size_t k = order.size(); k-- > 0;) choice.strides[order[k]] = stride, stride *= grid[order[k]].degree;
     std::map<DeviceId, Box> stored;
     for (int t = 0; t < task_count(grid); ++t) {
@@ -48,7 +53,10 @@ MachineMapping map_leaf(const Pcg& pcg, NodeId leaf, const TaskGrid& grid, int s
       }
     }
     if (local > most) most = local, best = choice;
-  } while (std::next_permutation(order.begin(), order.end()));
+  };
+  do
+    for (int unit : units) try_unit(unit);
+  while (std::next_permutation(order.begin(), order.end()));
   return best;
 }
 
@@ -170,14 +178,28 @@ std::vector<Resources> even_devices(int stages, int groups, int width) {
 Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages,
                                                const std::vector<Resources>& devices) {
   std::vector<MachineMapping> mappings(pcg.size());
+  auto stage_of = [&](std::size_t i) { return static_cast<std::size_t>(std::max(stages[i], 0)); };
+  // By stage, the outermost degree of operators that are on all of its devices: what is cut so, too, but no further,
+  // has its tasks among those that they exchange with, not on the first devices.
+  std::vector<int> outer(devices.size(), 0);
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    if (!pcg.nodes()[i].is_compute()) continue;
+    TaskGrid grid = node_grid(pcg, id_of(i));
+    int& degree = outer[stage_of(i)];
+    if (degree == 0 && grid.size() > 1 && task_count(grid) == devices[stage_of(i)].count) degree = grid[0].degree;
+  }
   auto place = [&](NodeId id, bool leaf) -> Result<void> {
     const Node& n = pcg[id];
-    const Resources& stage = devices[static_cast<std::size_t>(std::max(stages[id.index()], 0))];
+    const Resources& stage = devices[stage_of(id.index())];
     TaskGrid grid = node_grid(pcg, id);
     if (task_count(grid) > stage.count)
       return fail("{} ({}): {} tasks, expected at most the {} devices of a stage", n.name, n.op->name(),
                   task_count(grid), stage.count);
-    if (!leaf) mappings[id.index()] = natural_mapping(grid, stage.first);
+    if (leaf) return {};
+    MachineMapping& mapping = mappings[id.index()] = natural_mapping(grid, stage.first);
+    int tasks = task_count(grid);
+    if (!grid.empty() && grid[0].degree == outer[stage_of(id.index())] && stage.count % tasks == 0)
+      for (int& stride : mapping.strides) stride *= stage.count / tasks;
     return {};
   };
   for (std::size_t i = 0; i < pcg.size(); ++i)
@@ -185,11 +207,11 @@ Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector
   auto uses = pcg.uses();
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     if (!pcg.nodes()[i].is_leaf()) continue;
-    int start = devices[static_cast<std::size_t>(std::max(stages[i], 0))].first;
+    const Resources& stage = devices[stage_of(i)];
     TaskGrid grid = node_grid(pcg, id_of(i));
     bool stored = pcg.nodes()[i].op->stored();
-    mappings[i] = stored ? map_leaf(pcg, id_of(i), grid, start, readers(pcg, uses, id_of(i)), mappings)
-                         : natural_mapping(grid, start);
+    mappings[i] = stored ? map_leaf(pcg, id_of(i), grid, stage, readers(pcg, uses, id_of(i)), mappings)
+                         : natural_mapping(grid, stage.first);
   }
   return mappings;
 }

@@ -25,9 +25,9 @@ std::map<NodeId, int> batch_axes(const Pcg& pcg);
 // beyond that begin again with the first group.
 std::vector<Resources> even_devices(int stages, int groups, int width);
 
-// Every node of a stage (stages[node]) on the stage's devices, the last grid dimension innermost; a weight or table so
-// that most of what the operators of its stage read of it is where they are. Error when a node has more tasks than its
-// stage devices.
+// Every node of a stage (stages[node]) on the stage's devices, the last grid dimension innermost, spread over them
+// where it is cut as all others are, but less; a weight or table so that most of what the operators of its stage read
+// of it is where they are. Error when a node has more tasks than its stage devices.
 Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages,
                                                const std::vector<Resources>& devices);
 

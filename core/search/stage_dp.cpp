@@ -20,6 +20,10 @@ class StageDp {
         for (std::size_t w = 0; w < p_.submeshes.size(); ++w)
           options_[place(first, last, w)] =
               p_.options(static_cast<int>(first), static_cast<int>(last), static_cast<int>(w));
+    behind_.resize(p_.submeshes.size());
+    for (std::size_t w = 0; w < p_.submeshes.size(); ++w)
+      for (std::size_t behind = 0, width = index(p_.submeshes[w].width); behind + width <= devices_; ++behind)
+        if (p_.submeshes[w].starts[devices_ - behind - width]) behind_[w].push_back(behind);
     handover_.assign((layers_ + 1) * (devices_ + 1), 0);
     for (std::size_t cut = 1; cut < layers_; ++cut)
       for (std::size_t d = 1; d < devices_; ++d)
@@ -101,11 +105,10 @@ class StageDp {
           for (std::size_t w = 0; w < p_.submeshes.size(); ++w) {
             std::int64_t time = time_of(stages, place(first, last, w));
             if (time > bound) continue;
-            const Submesh& submesh = p_.submeshes[w];
-            std::size_t width = index(submesh.width);
-            for (std::size_t behind = 0; behind + width <= devices_; ++behind) {
+            std::size_t width = index(p_.submeshes[w].width);
+            for (std::size_t behind : behind_[w]) {
               const Cell& rest = cell(stages - 1, last, behind);
-              if (rest.sum == kNever || !submesh.starts[devices_ - behind - width]) continue;
+              if (rest.sum == kNever) continue;
               std::int64_t sum = rest.sum + time + handover_[last * (devices_ + 1) + devices_ - behind];
               Cell& here = cell(stages, first, behind + width);
               if (sum < here.sum) here = {sum, static_cast<std::int16_t>(last), static_cast<std::int16_t>(w)};
@@ -136,6 +139,7 @@ class StageDp {
   const StageProblem& p_;
   std::size_t layers_, devices_, most_;
   std::vector<std::vector<StageOption>> options_;  // by range and width
+  std::vector<std::vector<std::size_t>> behind_;   // by submesh: how many devices may follow one
   std::vector<std::vector<int>> fitting_;
   std::vector<std::int64_t> handover_;
   std::vector<Cell> cells_;

@@ -17,14 +17,19 @@ namespace unity {
 namespace {
 
 constexpr double kHidden = 0.6;         // of a micro-batch's time can hide the sums of gradients
-constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much
+constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much, to begin with
+constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
-constexpr double kMostTasksOfOne = 1.5e6;
+constexpr double kMostTasksOfOne = 2.5e6;
+constexpr int kVeryManyDevices = 512;
+constexpr double kMostTasksOfVeryMany = 12e6;
+constexpr std::size_t kManyOperators = 2000;  // which call for more layers
+constexpr int kManyLayers = 24;
 constexpr std::size_t kAtOnce = 2;  // plans that are simulated before it is known which others are worth it
 
 // One of the kind.
@@ -32,6 +37,17 @@ Resources example(const Submesh& submesh) {
   auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
   return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
 }
+
+// How a pipeline may save memory.
+struct Saving {
+  bool fits = true;  // the estimates of memory say so; else weights are stored in parts
+  bool one_f_one_b = false;
+  bool remat = false;
+};
+
+// What all of a tensor-parallel group compute goes only to groups as large: values keep their copies. So either no
+// operator has a plan of that kind, or all have, with one size of groups: 0 says none.
+int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
 
 // What a device does and holds in a range of layers.
 struct Totals {
@@ -58,8 +74,9 @@ class StageSearch {
         plans_(input.model, input),
         meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
     if (input.devices <= kManyDevices) return;
-    tasks_left_ = kMostTasks;
+    tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
+    if (plans_.operators().size() > kManyOperators) options_.layers = {kManyLayers};
     options_.plans /= 3;
     options_.improvements /= 8;
   }
@@ -78,13 +95,16 @@ class StageSearch {
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
   double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches);
-  std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches);
-  std::vector<Proposal> propose(int micro_batches, bool memory);
+  std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat,
+                                         int copies);
+  std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies);
   std::vector<StagedPlan> best_proposals();
   std::vector<std::vector<StagedPlan>> even_plans();
   void simulate(std::vector<StagedPlan> plans);
   void take(const StagedPlan& plan, Result<Outcome> outcome);
-  void store_parts();
+  bool correct_margin();
+  double excess(const Score& score) const;
+  void vary_best();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   std::vector<StagedPlan> neighbours(const StagedPlan& plan);
   void improve();
@@ -94,6 +114,10 @@ class StageSearch {
   IntraPlans plans_;
   std::vector<Submesh> meshes_;
   std::vector<int> micro_batches_;
+  double margin_ = kMemoryMargin;
+  double least_excess_ = std::numeric_limits<double>::infinity();
+  std::size_t saving_ = 0;               // the first that proposed anything
+  std::vector<int> copies_ = {0};        // that plans may have
   std::vector<std::size_t> layer_ends_;  // by layer: one past its last operator
   std::set<StagedPlan> simulated_;
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
@@ -132,9 +156,11 @@ double StageSearch::border_time(const IntraPlan& plan, std::size_t cut, const Re
 }
 
 // By the number of layers after the first: the fastest, and the one that needs the least memory.
-std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& devices, int micro_batches) {
+std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& devices, int micro_batches, bool remat,
+                                                    int copies) {
   std::vector<IntraPlan> plans = plans_.of_width(devices.count);
-  std::erase_if(plans, [&](const IntraPlan& p) { return !plans_.has_micro_batches(p, micro_batches); });
+  std::erase_if(
+      plans, [&](const IntraPlan& p) { return copies_of(p) != copies || !plans_.has_micro_batches(p, micro_batches); });
   std::size_t layers = layer_ends_.size() - static_cast<std::size_t>(first);
   std::vector<std::vector<Chain>> result(layers);
   if (plans.empty()) return result;
@@ -147,7 +173,8 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
     t.sync += s.sync[end] - s.sync[begin];
     t.update += s.update[end] - s.update[begin];
     t.persistent += s.persistent[end] - s.persistent[begin];
-    t.in_flight += s.in_flight[end] - s.in_flight[begin];
+    t.in_flight += remat ? s.kept[end] - s.kept[begin] : s.in_flight[end] - s.in_flight[begin];
+    if (remat) t.time += s.again[end] - s.again[begin];
     return t;
   };
   auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
@@ -188,8 +215,8 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
   return result;
 }
 
-// The DP's, for each number of stages one. `memory`: it matters.
-std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, bool memory) {
+// The DP's, for each number of stages one; where `copies` is not 0, of plans with as many.
+std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const Saving& saving, int copies) {
   const Evaluator& evaluator = in_.evaluator;
   const Topology& topology = evaluator.cost().topology();
   StageProblem problem;
@@ -200,15 +227,17 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, bool 
   if (micro_batches == 1)  // nothing to gain from stages that wait for one another
     std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in_.devices; });
   problem.memory = std::numeric_limits<std::int64_t>::max();
-  for (int d = 0; memory && d < in_.devices; ++d)
-    problem.memory = std::min(
-        problem.memory,
-        static_cast<std::int64_t>(kMemoryMargin * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
-  problem.all_in_flight = in_.options.schedule.order == PipelineOrder::gpipe;
+  for (int d = 0; saving.fits && d < in_.devices; ++d)
+    problem.memory =
+        std::min(problem.memory,
+                 static_cast<std::int64_t>(margin_ * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
+  problem.all_in_flight = in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b;
   std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
   auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
     auto [it, fresh] = by_start.try_emplace({first, submesh});
-    if (fresh) it->second = chains(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
+    if (fresh)
+      it->second = chains(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches,
+                          saving.remat, copies);
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {
@@ -223,7 +252,7 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, bool 
   };
   std::vector<Proposal> proposals;
   for (const ChosenStages& chosen : choose_stages(problem)) {
-    Proposal p{chosen.time, {micro_batches, {}, {}, {}, false}};
+    Proposal p{chosen.time, {micro_batches, {}, {}, {}, !saving.fits, saving.one_f_one_b, saving.remat}};
     for (const ChosenStage& s : chosen.stages) {
       const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];
       for (int layer = s.first; layer < s.last; ++layer)
@@ -236,17 +265,24 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, bool 
   return proposals;
 }
 
-// Over all numbers of micro-batches; few of those that are alike. Where none fits, weights stored in parts may help.
+// Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
+// activations again, then what stores weights in parts.
 std::vector<StagedPlan> StageSearch::best_proposals() {
+  std::vector<Saving> savings = {{}, {false}};
+  if (in_.options.schedule == Schedule())
+    savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
   std::vector<Proposal> proposals;
-  for (bool memory : {true, false}) {
-    if (!proposals.empty()) break;
+  for (std::size_t i = saving_; i < savings.size(); ++i) {
+    const Saving& saving = savings[i];
+    if (!proposals.empty() && (saving.fits || !proposals[0].plan.stored_parts)) break;
+    if (proposals.empty()) saving_ = i;
     for (int m : micro_batches_) {
       if (in_.evaluator.stopping()) break;
-      std::vector<Proposal> more =
-          in_.evaluator.record().timed(SearchLevel::mapping, [&] { return propose(m, memory); });
-      for (Proposal& p : more) p.plan.stored_parts = !memory;
-      proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+      for (int copies : copies_) {
+        std::vector<Proposal> more =
+            in_.evaluator.record().timed(SearchLevel::mapping, [&] { return propose(m, saving, copies); });
+        proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+      }
     }
   }
   std::stable_sort(proposals.begin(), proposals.end(),
@@ -305,6 +341,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
   if (outcome.ok()) {
     const Score& score = outcome->candidate.score;
     tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
+    if (!plan.stored_parts) least_excess_ = std::min(least_excess_, excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
     if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
     if (plan.ends.size() > 1) open_.insert(std::move(scored));
@@ -329,7 +366,7 @@ std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
   std::vector<StagedPlan> all;
   auto add = [&](StagedPlan next) {
     for (const IntraPlan& p : next.plans)
-      if (!plans_.has_micro_batches(p, next.micro_batches)) return;
+      if (!plans_.has_micro_batches(p, next.micro_batches) || copies_of(p) != copies_of(next.plans[0])) return;
     all.push_back(std::move(next));
   };
   auto set = [](StagedPlan& p, std::size_t begin, std::size_t end, const IntraPlan& inside) {
@@ -347,6 +384,11 @@ std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
   StagedPlan stored = plan;
   stored.stored_parts = !plan.stored_parts;
   add(std::move(stored));
+  if (in_.options.schedule == Schedule()) {
+    StagedPlan other = plan, again = plan;
+    other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
+    add(std::move(other)), add(std::move(again));
+  }
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {
     std::size_t begin = s == 0 ? 0 : plan.ends[s - 1], end = plan.ends[s];
     // Another plan inside.
@@ -427,30 +469,55 @@ void StageSearch::improve() {
   }
 }
 
-// Of the best plan's weights.
-void StageSearch::store_parts() {
+// Where what was proposed takes more memory than there is, whatever the estimate said.
+bool StageSearch::correct_margin() {
+  if (!best_.ok() || in_.evaluator.fits(best_->candidate.score) || in_.evaluator.stopping()) return false;
+  margin_ /= 1.02 * least_excess_;
+  return least_excess_ < std::numeric_limits<double>::infinity();
+}
+
+// Of the memory that a plan needs over what its devices have, the most.
+double StageSearch::excess(const Score& score) const {
+  double most = 0;
+  for (std::size_t d = 0; d < score.peak_memory.size(); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    most = std::max(most, static_cast<double>(score.peak_memory[d].count) /
+                              static_cast<double>(in_.evaluator.memory_of(device).count));
+  }
+  return most;
+}
+
+// The best plan with its weights stored in parts, and in the other order: 1F1B holds fewer activations, and may be
+// faster.
+void StageSearch::vary_best() {
   if (!best_.ok()) return;
-  StagedPlan stored = std::get<2>(best_plan_);
-  stored.stored_parts = true;
-  simulate({stored});
+  StagedPlan stored = std::get<2>(best_plan_), alternating = stored;
+  stored.stored_parts = true, alternating.one_f_one_b = true;
+  std::vector<StagedPlan> plans = {stored};
+  if (in_.options.schedule == Schedule() && stored.ends.size() > 1) plans.push_back(alternating);
+  simulate(plans);
 }
 
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
+  for (const Submesh& mesh : meshes_)
+    for (const IntraPlan& p : plans_.of_width(mesh.width))
+      if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
   std::vector<std::vector<StagedPlan>> even;
   if (options_.even) even = even_plans();
   for (int layers : options_.layers) {
     cluster(layers);
     simulate(best_proposals());
+    for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
-  store_parts();
+  vary_best();
   for (std::vector<StagedPlan>& plans : even) {
     std::vector<StagedPlan> tried = plans;
     simulate(std::move(plans));
     if (far_slower(tried)) break;  // more stages even more so
   }
-  store_parts();
+  vary_best();
   improve();
   if (best_.ok()) best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
   return std::move(best_);
@@ -459,15 +526,7 @@ Result<Outcome> StageSearch::run() {
 }  // namespace
 
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options) {
-  Result<Outcome> best = StageSearch(input, options).run();
-  if (!best.ok() || !(input.options.schedule == Schedule())) return best;
-  // The order of micro-batches is the search's to choose, too: 1F1B holds fewer activations, and may be faster.
-  Schedule alternating;
-  alternating.order = PipelineOrder::one_f_one_b;
-  auto candidate = input.evaluator.evaluate(best->candidate.pcg, best->candidate.mappings, alternating);
-  if (candidate.ok())
-    take_better(best, Outcome{std::move(*candidate), best->derivation, best->stopped_because, {}}, input.evaluator);
-  return best;
+  return StageSearch(input, options).run();
 }
 
 }  // namespace unity

@@ -65,8 +65,9 @@ std::string to_string(const StagedPlan& plan) {
     stages += fmt::format("{}{}", s > 0 ? "; " : "", fmt::join(inside, ", "));
     begin = plan.ends[s];
   }
-  return fmt::format("{} stage{} ({}){}, {} micro-batches", plan.ends.size(), plan.ends.size() == 1 ? "" : "s", stages,
-                     plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches);
+  return fmt::format("{} stage{} ({}){}, {} micro-batches{}{}", plan.ends.size(), plan.ends.size() == 1 ? "" : "s",
+                     stages, plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
+                     plan.one_f_one_b ? ", 1f1b" : "", plan.remat ? ", blocks computed again" : "");
 }
 
 Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input,
@@ -83,13 +84,17 @@ Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, co
         UNITY_TRY(record.timed(SearchLevel::substitution, [&] { return with_micro_batches(pcg, plan.micro_batches); }));
     steps.push_back({"micro_batches", "the whole model", plan.micro_batches, 0});
   }
+  Schedule schedule = input.options.schedule;
+  if (plan.one_f_one_b) schedule.order = PipelineOrder::one_f_one_b;
+  if (plan.remat) schedule.remat = {"blocks"};
   if (plan.ends.size() == 1) {
-    Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg)));
+    Candidate candidate = UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), schedule, most_tasks));
     return Outcome{std::move(candidate), std::move(steps), to_string(plan), {}};
   }
   auto mappings = UNITY_TRY(
       record.timed(SearchLevel::mapping, [&] { return map_stages(pcg, stages_of_nodes(pcg, plan), plan.devices); }));
-  Candidate candidate = UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), std::move(mappings), most_tasks));
+  Candidate candidate =
+      UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), std::move(mappings), schedule, most_tasks));
   return Outcome{std::move(candidate), std::move(steps), to_string(plan), {}};
 }
 

@@ -65,12 +65,13 @@ State sharded(const Pcg& model, int devices, Dice& dice) {
 }
 
 // What is scored from few devices is the score of all, or near to it where it says so. Returns whether it does not.
-bool check_scores(const SimulatedCostModel& cost, const Pcg& pcg, const std::vector<MachineMapping>& mappings) {
+bool check_scores(const SimulatedCostModel& cost, const Pcg& pcg, const std::vector<MachineMapping>& mappings,
+                  const Schedule& schedule = {}) {
   Evaluator evaluator(cost, {}, {});
-  auto few = evaluator.evaluate(pcg, mappings);
+  auto few = evaluator.evaluate(pcg, mappings, schedule);
   EvaluatorOptions options;
   options.blocks = false;
-  auto all = Evaluator(cost, {}, {}, options).evaluate(pcg, mappings);
+  auto all = Evaluator(cost, {}, {}, options).evaluate(pcg, mappings, schedule);
   REQUIRE(few.ok() == all.ok());
   if (!few.ok()) return true;
   const double apart = few->exact ? 0 : 1e-3;
@@ -136,6 +137,7 @@ TEST_CASE("scores of pipelines are those of a few blocks of devices") {
   const int micros[] = {2, 4, 8};
   plan.micro_batches = micros[dice.below(3)];
   plan.stored_parts = dice.below(3) == 0;
+  plan.one_f_one_b = dice.below(2) == 0, plan.remat = c.model.name != "mlp" && dice.below(3) == 0;
   const std::vector<int>& nodes = widths[dice.below(widths.size())];
   int first = 0;
   for (std::size_t s = 0; s < nodes.size(); ++s) {
@@ -151,7 +153,37 @@ TEST_CASE("scores of pipelines are those of a few blocks of devices") {
   CAPTURE(c.model.name, to_string(plan));
   auto outcome = build_staged(plans, plan, input);
   if (!outcome.ok()) return;
-  check_scores(cost, outcome->candidate.pcg, outcome->candidate.mappings);
+  check_scores(cost, outcome->candidate.pcg, outcome->candidate.mappings, outcome->candidate.schedule);
+}
+
+TEST_CASE("the first micro-batches of a pipeline tell how long all take") {
+  const bool one_f_one_b = GENERATE(false, true);
+  SimulatedCostModel cost(load_topology("summit", {.nodes = 6}));
+  Evaluator evaluator(cost, {}, {});
+  StrategyInput input{build_model({"bert-large", {{"layers", 6}, {"batch", 768}, {"seq-len", 64}}}), evaluator, {}, 36};
+  IntraPlans plans(input.model, input);
+  IntraPlan inside{12, 1, {}};
+  REQUIRE(plans.sharded(inside));
+  std::size_t operators = plans.operators().size();
+  StagedPlan plan{32,
+                  {operators / 3, 2 * operators / 3, operators},
+                  {{0, 12}, {12, 12}, {24, 12}},
+                  std::vector<IntraPlan>(operators, inside),
+                  false,
+                  one_f_one_b};
+  auto all = build_staged(plans, plan, input);
+  REQUIRE(all.ok());
+  auto first = build_staged(plans, plan, input, static_cast<double>(all->candidate.tasks) / 2);
+  REQUIRE(first.ok());
+  CHECK_FALSE(first->candidate.exact);
+  CHECK(first->candidate.tasks < all->candidate.tasks);
+  auto near = [](std::int64_t a, std::int64_t b, double apart) {
+    return static_cast<double>(a) == Approx(static_cast<double>(b)).epsilon(apart);
+  };
+  const Score &some = first->candidate.score, &whole = all->candidate.score;
+  CHECK(near(some.iteration.count, whole.iteration.count, 1e-3));
+  CHECK(near(some.peak().count, whole.peak().count, 1e-3));
+  CHECK(near(some.communicated.count, whole.communicated.count, 1e-6));
 }
 
 TEST_CASE("a device stands for all in data parallelism, wherever the machine looks the same from each") {
