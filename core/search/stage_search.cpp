@@ -512,10 +512,12 @@ Result<Outcome> StageSearch::run() {
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
   vary_best();
+  int slow = 0;  // numbers of stages in a row
   for (std::vector<StagedPlan>& plans : even) {
     std::vector<StagedPlan> tried = plans;
     simulate(std::move(plans));
-    if (far_slower(tried)) break;  // more stages even more so
+    slow = far_slower(tried) ? slow + 1 : 0;
+    if (slow == 2) break;  // more stages even more so
   }
   vary_best();
   improve();
