@@ -106,12 +106,16 @@ void Session::open(const OpenRequest& request) {
   auto work = [this, request](JobState& job) -> Jobs::Completion {
     Snapshot document = open_document(
         request, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop());
-    return [this, document] {
-      files_.push_back(std::make_unique<OpenFile>(document));
-      activate(files_.size() - 1);
-    };
+    return [this, document] { add(document); };
   };
   jobs.submit("open " + request.source, work, [this](const std::string& error) { complain(error); });
+}
+
+void Session::add(Snapshot document) {
+  bool behind = document->trace && this->document() && this->document()->plan;
+  files_.push_back(std::make_unique<OpenFile>(std::move(document)));
+  if (!behind) return activate(files_.size() - 1);
+  say(fmt::format("{} is in the timeline, beside {}", files_.back()->history.now()->title, this->document()->title));
 }
 
 void Session::close(std::size_t index) {

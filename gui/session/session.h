@@ -48,6 +48,8 @@ class Session {
 
   // In the background; a failure is a message.
   void open(const OpenRequest& request);
+  // One that is already there. A trace opens behind a plan, which it is laid under.
+  void add(Snapshot document);
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }

@@ -211,3 +211,28 @@ TEST_CASE("letters in their order find commands") {
   CHECK(fuzzy_match("Graph: show all", "gsa"));
   CHECK(!fuzzy_match("Undo", "ou"));
 }
+
+TEST_CASE("the timeline of bert-large shows no text that overlaps another one or is cut off") {
+  if (no_opengl()) return;
+  const std::string open =
+      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait\n"
+      "- command: show_timeline\n- command: taller\n- wait\n";
+  auto widgets = after(open);
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "lane node0.socket0.gpu0 compute"));
+  widgets = after(open + "- select: encoder.3.ffn.in.matmul\n- command: timeline.zoom_selection\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "span matmul encoder.3.ffn.in.matmul"));
+  widgets = after(open + "- command: {name: timeline.range, from: 0.3, to: 0.31}\n- command: timeline.zoom_selection\n",
+                  "--theme dark --scale 1.5 --size 2400x1500");
+  CHECK(first_faults(widgets) == "");
+}
+
+TEST_CASE("a click on a span selects its operator everywhere") {
+  if (no_opengl()) return;
+  auto widgets = after(
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n"
+      "- command: show_timeline\n- select: encoder.0.ffn.in.matmul\n- command: timeline.zoom_selection\n- wait\n"
+      "- select: encoder.1.ffn.in.matmul\n- click: span matmul encoder.0.ffn.in.matmul\n");
+  CHECK(find(widgets, "text Mapping of encoder.0.ffn.in.matmul"));
+}
