@@ -195,6 +195,20 @@ void bench_plan(App& app, const OpenRequest& request) {
   }
   if (!edits.empty()) line("an operator mapped anew, until its time is shown", median(edits), 0.1);
   edits.clear();
+  for (const char* name : {"merge_matmuls", "fuse_attention", "shard_gelu_d0", "shard_gelu_d1", "shard_gelu_d2"}) {
+    Arguments arguments = {{"rule", name}, {"match", "0"}};
+    if (std::string(name).starts_with("shard")) arguments["parameters"] = "d=2";
+    if (!app.session().commands.run("apply_rule", arguments).ok()) continue;
+    while (!app.session().prediction()) {
+      app.frame(&nothing);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    edits.push_back(app.session().last_edit_seconds());
+    run(app, "undo");
+    app.settle(kPatience);
+  }
+  if (!edits.empty()) line("a rule applied, until its time is shown", median(edits), 0.1);
+  edits.clear();
   for (const char* factor : {"2", "0.5", "4", "1"}) {
     run(app, "set_scale", {{"what", "link"}, {"factor", factor}});
     while (!app.session().prediction()) {

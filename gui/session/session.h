@@ -62,6 +62,8 @@ class Session {
 
   // To the active document. An edit that does not fit is a message.
   Result<void> apply(const Edit& edit);
+  void undo();
+  void redo();
 
   const Selection& selection() const { return selection_; }
   void select(Selection selection) { selection_ = std::move(selection); }
@@ -79,6 +81,8 @@ class Session {
 
  private:
   void predict();
+  // Another graph has other numbers of nodes: what is selected is found by its labels.
+  void keep_selection(const Document& before);
 
   std::vector<std::unique_ptr<OpenFile>> files_;
   std::size_t active_ = 0;

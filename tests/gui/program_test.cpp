@@ -236,3 +236,21 @@ TEST_CASE("a click on a span selects its operator everywhere") {
       "- select: encoder.1.ffn.in.matmul\n- click: span matmul encoder.0.ffn.in.matmul\n");
   CHECK(find(widgets, "text Mapping of encoder.0.ffn.in.matmul"));
 }
+
+TEST_CASE("the rules panel shows a rule, its matches and what applying it costs") {
+  if (no_opengl()) return;
+  const std::string open =
+      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait\n"
+      "- command: show_rules\n- command: {name: rules.show, rule: fuse_attention}\n- wait\n";
+  auto widgets = after(open);
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "text source"));
+  CHECK(find(widgets, "match 0"));
+  widgets = after(open + "- click: apply rule\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(std::any_of(widgets.begin(), widgets.end(),
+                    [](const Widget& w) { return w.label.find("% by the last rule") != std::string::npos; }));
+  widgets = after(open + "- click: derivation\n- wait\n- click: next step\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "step 0"));
+}

@@ -132,9 +132,18 @@ void RulesPanel::draw(Ui& ui, Session& session) {
   if (derivation_ && planned) return draw_derivation(ui, session);
   ui.same_line();
   ui.input("rule search", query_, "search rules", 170);
-  if (found_for_ != query_) {
+  ui.same_line();
+  ui.checkbox("only matching", "that apply", only_matching_, "Only rules that have a match in this plan");
+  bool filter = only_matching_ && planned;
+  if (filter)
+    matching_.get(session, "rules that apply", session.document()->plan,
+                  [](const std::shared_ptr<const Plan>& plan, JobState& job) {
+                    return rules_that_match(plan->pcg, rule_entries(), job.stop());
+                  });
+  if (std::pair wanted(query_, filter ? matching_.version() : -1); found_for_ != wanted) {
     found_ = search_rules(rule_entries(), query_);
-    found_for_ = query_;
+    if (filter && matching_.data()) std::erase_if(found_, [&](std::size_t i) { return !(*matching_.data())[i]; });
+    found_for_ = wanted;
   }
   ui.same_line();
   ui.text(fmt::format("{} rules", found_.size()), ui.theme().dim);
@@ -255,15 +264,17 @@ void RulesPanel::draw_outcome(Ui& ui, Session& session) {
 void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   Snapshot document = session.document();
   const Theme& theme = ui.theme();
-  if (lines_of_ != document->plan) {
-    lines_of_ = document->plan;
-    lines_ = derivation_lines(*document->plan);
+  if (lines_of_ != std::pair(document->plan, together_)) {
+    lines_of_ = {document->plan, together_};
+    lines_ = derivation_lines(*document->plan, together_);
     step_ = -1;
   }
   ui.same_line();
   if (ui.button("step before", "<", "Step before (F7)", step_ > 0)) walk(session, -1);
   ui.same_line(4);
   if (ui.button("next step", ">", "Next step (F8)", !lines_.empty())) walk(session, 1);
+  ui.same_line();
+  ui.checkbox("together", "together", together_, "Neighbouring steps that lay out operators the same way are one");
   ui.same_line();
   ImGui::AlignTextToFramePadding();
   ui.text(lines_.empty()
@@ -279,8 +290,7 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
     const DerivationLine& line = lines_[i];
     std::string text =
         fmt::format("{:>3}  {}{}", i + 1, line.rule, line.degree ? fmt::format(" in {}", line.degree) : "");
-    std::string at =
-        line.count > 1 ? fmt::format("at {} and {} like it", line.where, line.count - 1) : "at " + line.where;
+    std::string at = line.count > 1 ? fmt::format("at {} and {} more", line.where, line.count - 1) : "at " + line.where;
     std::string cost;
     if (line.after > 0)
       cost = line.before > 0

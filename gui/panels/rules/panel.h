@@ -36,17 +36,19 @@ class RulesPanel : public Panel {
   PanelTools tools_;
   std::string query_;
   std::vector<std::size_t> found_;
-  std::string found_for_ = "?";
-  int chosen_ = 0;  // of rule_entries()
+  std::optional<std::pair<std::string, int>> found_for_;  // the query, and the version of matching_
+  int chosen_ = 0;                                        // of rule_entries()
   bool derivation_ = false, scroll_to_ = false;
   int step_ = -1;  // line of the derivation
   Canvas canvas_;
   Prepared<const Rule*, RulePicture> picture_;
   Prepared<PlacesKey, RulePlaces> places_;
+  bool only_matching_ = false, together_ = true;
+  Prepared<std::shared_ptr<const Plan>, std::vector<bool>> matching_;  // by entry
   int pictured_ = -1;  // version of the picture that the canvas was fitted to
   int match_ = 0, choice_ = 0;
   std::string problem_;
-  std::shared_ptr<const Plan> lines_of_;
+  std::pair<std::shared_ptr<const Plan>, bool> lines_of_;  // and whether together
   std::vector<DerivationLine> lines_;
 };
 

@@ -6,7 +6,6 @@
 
 #include "core/base/text.h"
 #include "core/rewrite/library.h"
-#include "core/search/explain.h"
 #include "core/search/substitution.h"
 
 namespace unity::gui {
@@ -73,7 +72,27 @@ RulePlaces rule_places(const Plan& plan, const Rule& rule, int devices) {
   return places;
 }
 
-std::vector<DerivationLine> derivation_lines(const Plan& plan) {
+std::vector<bool> rules_that_match(const Pcg& pcg, const std::vector<RuleEntry>& entries,
+                                   const std::atomic<bool>* stop) {
+  MatchIndex index(pcg);
+  std::vector<bool> match(entries.size(), false);
+  for (std::size_t i = 0; i < entries.size() && !(stop && *stop); ++i)
+    match[i] = !find_matches(index, *entries[i].rule).empty();
+  return match;
+}
+
+namespace {
+
+// "shard" of shard_matmul_b0: what rules that follow from axis tables do. Other rules stand for themselves.
+std::string kind_of(const std::string& rule) {
+  for (const char* kind : {"shard", "spread", "replicate", "reduce"})
+    if (rule.starts_with(std::string(kind) + "_")) return kind;
+  return rule;
+}
+
+}  // namespace
+
+std::vector<DerivationLine> derivation_lines(const Plan& plan, bool together) {
   std::unordered_map<std::string, std::vector<NodeId>> by_label;
   for (std::size_t i = 0; i < plan.pcg.size(); ++i)
     if (!plan.pcg.nodes()[i].is_parallelization())
@@ -82,8 +101,8 @@ std::vector<DerivationLine> derivation_lines(const Plan& plan) {
   std::int64_t time = 0;
   for (std::size_t i = 0; i < plan.derivation.size(); ++i) {
     const DerivationStep& step = plan.derivation[i];
-    bool more = !lines.empty() && lines.back().rule == step.rule && lines.back().degree == step.degree &&
-                without_indices(lines.back().where) == without_indices(step.where);
+    bool more = together && !lines.empty() && lines.back().after == 0 && lines.back().degree == step.degree &&
+                kind_of(lines.back().rule) == kind_of(step.rule);
     if (more)
       ++lines.back().count;
     else

@@ -2,6 +2,7 @@
 // applied.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,7 +53,11 @@ struct RulePlaces {
 };
 RulePlaces rule_places(const Plan& plan, const Rule& rule, int devices);
 
-// Steps of a derivation, equal ones that follow one another together.
+// By entry: whether its rule has a match in the graph. Stops early when cancelled.
+std::vector<bool> rules_that_match(const Pcg& pcg, const std::vector<RuleEntry>& entries,
+                                   const std::atomic<bool>* stop = nullptr);
+
+// Steps of a derivation.
 struct DerivationLine {
   int first = 0, count = 1;  // steps
   std::string rule;
@@ -61,6 +66,7 @@ struct DerivationLine {
   std::int64_t before = 0, after = 0;  // picoseconds; 0: not scored
   std::vector<NodeId> nodes;           // of the plan's graph that carry the labels
 };
-std::vector<DerivationLine> derivation_lines(const Plan& plan);
+// `together`: neighbouring steps that lay out operators the same way (all that shard in 6) are one line.
+std::vector<DerivationLine> derivation_lines(const Plan& plan, bool together);
 
 }  // namespace unity::gui

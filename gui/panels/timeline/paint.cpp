@@ -65,7 +65,9 @@ void paint_bars(Painter& painter, const Timeline& timeline, const TimelineRow& r
     if (box.w < kLeastLabel) continue;
     const TimelineSpan& span = row.spans[static_cast<std::size_t>(bar.span)];
     std::string name = timeline.task_name(row.source, span.task);
-    Color fill = blend(theme.canvas, span_color(theme, bar.kind), fade ? 0.35f : 1.0f);
+    bool chosen = std::binary_search(view.selected.begin(), view.selected.end(), bar,
+                                     [](const TimelineBar& a, const TimelineBar& b) { return a.x0 < b.x0; });
+    Color fill = blend(theme.canvas, span_color(theme, bar.kind), fade && !chosen ? 0.35f : 1.0f);
     painter.text({box.x + 4, box.center().y}, elide(look.metrics, name, kLabel, Face::text, box.w - 8),
                  {kLabel, readable_on(fill)});
     painter.name(box, "span " + name, name);

@@ -281,7 +281,8 @@ void TimelinePanel::click(Session& session, Point at) {
   }
   std::int32_t task = row.spans[span.span].task;
   Selection selection;
-  if (NodeId node = shown_->node(row.source, task); node.valid())
+  // Of an older graph, nodes have other numbers.
+  if (NodeId node = shown_->node(row.source, task); node.valid() && timeline_.current())
     selection = Selection::of(node);
   else
     selection.kind = Selection::Kind::task;
@@ -481,11 +482,13 @@ void TimelinePanel::draw_facts(Ui& ui, Session& session) {
     ui.gap();
   }
   bool whole = range_to_ <= range_from_;
-  std::int64_t from = whole ? 0 : range_from_, to = whole ? shown_->end : range_to_;
+  std::int64_t from = whole ? 0 : range_from_, to = whole ? 0 : range_to_;  // 0: its iteration
   range_.get(session, "statistics", {shown_, from, to}, [](const RangeKey& of, JobState&) {
     std::vector<RangeStatistics> all;
     for (std::size_t s = 0; s < of.timeline->sources.size(); ++s)
-      all.push_back(range_statistics(*of.timeline, s, of.from, of.to));
+      all.push_back(
+          range_statistics(*of.timeline, s, of.from,
+                           of.to > of.from ? of.to : std::max<std::int64_t>(of.timeline->sources[s].iteration, 1)));
     return all;
   });
   if (!range_.data()) return;
@@ -506,6 +509,23 @@ void TimelinePanel::draw_facts(Ui& ui, Session& session) {
               theme.text, Face::mono, 11);
     ui.gap();
   }
+  if (options_.critical && paths_.data() && paths_.current())
+    for (std::size_t p = 0; p < std::min(paths_.data()->size(), shown_->sources.size()); ++p) {
+      const TimelinePath& path = (*paths_.data())[p];
+      if (path.steps.empty() || !shown_->sources[p].program) continue;
+      Picoseconds communicates, waits;
+      for (const CriticalStep& step : path.steps) {
+        waits.count += step.wait.count;
+        if (shown_->sources[p].program->tasks[step.task.index()].kind == TaskKind::communicate)
+          communicates.count += step.time.count - step.wait.count;
+      }
+      ui.text("Critical path, " + elide(tools_.metrics, shown_->sources[p].title, 15, Face::strong, width - 110),
+              theme.text, Face::strong, 15);
+      fact("tasks", fmt::format("{}", path.steps.size()));
+      fact("communicates", to_string(communicates));
+      fact("waits", to_string(waits));
+      ui.gap();
+    }
   if (whole)
     ui.wrapped("Drag along the ruler, or with Shift, for a range. Wheel zooms, Shift+wheel scrolls.", theme.dim);
 }

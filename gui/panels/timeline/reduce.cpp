@@ -128,7 +128,8 @@ RowView reduce_row(const Timeline& timeline, std::size_t l, std::size_t r, const
     view.selected = reduce_spans(row, window, &wanted[row.source]);
   if (lane.stream != static_cast<int>(Stream::compute) || !timeline.sources[row.source].program) return view;
   for (std::size_t b = 0; b < view.bars.size(); ++b) {
-    float before = b == 0 ? 0 : view.bars[b - 1].x1, x0 = view.bars[b].x0;
+    float before = b == 0 ? static_cast<float>(std::max(pixel(window, 0), 0.0)) : view.bars[b - 1].x1,
+          x0 = view.bars[b].x0;
     if (x0 - before < kGapSeen) continue;
     // What follows may be many spans in one bar: the first of them waited.
     std::size_t next = first_seen(row.spans, window.from + static_cast<std::int64_t>(window.step * (before + kSeen)));
