@@ -228,6 +228,24 @@ TEST_CASE("the timeline of bert-large shows no text that overlaps another one or
   CHECK(first_faults(widgets) == "");
 }
 
+TEST_CASE("a trace alone has a timeline, and a broken one is a message") {
+  if (no_opengl()) return;
+  std::string trace = temporary("trace.json"), broken = temporary("broken.json");
+  write_file_atomically(trace,
+                        R"({"format": "unity-trace", "version": 3, "source": "measured", "program": "1",
+                            "iteration_ps": 100000, "spans": [[0, 0, 0, 0, 60000], [1, 0, 0, 70000, 100000]], "memory": [],
+                            "links": [], "link_use": []})");
+  write_file_atomically(broken, R"({"format": "unity-trace", "version": 3, "spans": 7})");
+  auto widgets = after("- open: " + trace + "\n- wait\n- command: show_timeline\n- wait\n");
+  CHECK(find(widgets, "lane device 0 compute"));
+  CHECK(find(widgets, "span task 1"));
+  CHECK(first_faults(widgets) == "");
+  widgets = after("- open: mlp-tiny\n- wait\n- open: " + broken + "\n");
+  CHECK(std::any_of(widgets.begin(), widgets.end(),
+                    [&](const Widget& w) { return w.layer == 2 && w.label.starts_with(broken.substr(0, 20)); }));
+  for (const std::string& f : {trace, broken}) std::filesystem::remove(f);
+}
+
 TEST_CASE("a click on a span selects its operator everywhere") {
   if (no_opengl()) return;
   auto widgets = after(

@@ -498,6 +498,8 @@ void TimelinePanel::draw_facts(Ui& ui, Session& session) {
         whole ? shown_->sources[s].title
               : fmt::format("{}, range of {}", shown_->sources[s].title, to_string(Picoseconds{to - from}));
     ui.text(elide(tools_.metrics, title, 15, Face::strong, width), theme.text, Face::strong, 15);
+    if (!shown_->sources[s].program)
+      ui.wrapped("A trace of a program that is not open, or of another one: its tasks have numbers only.", theme.dim);
     if (whole) fact("iteration", to_string(Picoseconds{shown_->sources[s].iteration}));
     fact("computes", fmt::format("{:.1f}%", 100 * r.compute));
     fact("communicates", fmt::format("{:.1f}%, {:.1f}% hidden", 100 * r.communication, 100 * r.overlap));

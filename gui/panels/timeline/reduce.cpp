@@ -59,7 +59,8 @@ std::vector<TimelineBar> reduce_spans(const TimelineRow& row, const TimeWindow& 
     // A long span that begins in the bucket stands for itself.
     if (j > i + 1 && pixel(window, spans[j - 1].end) - pixel(window, spans[j - 1].start) >= kSeen) --j;
     std::int64_t busy = 0, longest = -1;
-    TimelineBar bar{static_cast<float>(bucket), static_cast<float>(bucket + kSeen), span.kind};
+    TimelineBar bar{static_cast<float>(std::max(bucket, pixel(window, 0))), static_cast<float>(bucket + kSeen),
+                    span.kind};
     bool any = !wanted;
     std::size_t stride = wanted ? 1 : std::max<std::size_t>(1, (j - i) / kSamples);
     for (std::size_t k = i; k < j; k += stride) {
