@@ -164,8 +164,8 @@ void TimelinePanel::update(Session& session) {
 }
 
 void TimelinePanel::zoom(double factor, double at) {
-  double step = std::clamp(now_.step * factor, kLeastStep,
-                           4 * static_cast<double>(shown_ ? shown_->end : 1) / std::max(now_.pixels, 1));
+  double most = 4 * static_cast<double>(shown_ ? shown_->end : 1) / std::max(now_.pixels, 1);
+  double step = std::clamp(now_.step * factor, kLeastStep, std::max(most, kLeastStep));
   now_.from += static_cast<std::int64_t>(at * (now_.step - step));
   now_.step = step;
 }
