@@ -64,6 +64,84 @@ void bench_graph(App& app) {
   run(app, "close");
 }
 
+// A trace of a million spans: 64 devices, each with a stream that computes and one that communicates, spans of 1 to 40
+// us with gaps between them.
+Snapshot long_trace() {
+  constexpr int kDevices = 64, kStreams = 2, kSpans = 1'000'000;
+  auto trace = std::make_shared<Trace>();
+  trace->source = "simulated";
+  std::uint64_t random = 1;
+  auto next = [&random](std::uint64_t most) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::int64_t>((random >> 33) % most);
+  };
+  for (int d = 0; d < kDevices; ++d)
+    for (int s = 0; s < kStreams; ++s) {
+      std::int64_t at = 0;
+      for (int i = 0; i < kSpans / kDevices / kStreams; ++i) {
+        std::int64_t start = at + next(10'000'000), end = start + 1'000'000 + next(39'000'000);
+        trace->spans.push_back({TaskId(static_cast<std::int64_t>(trace->spans.size())),
+                                DeviceId(d),
+                                static_cast<std::uint8_t>(s),
+                                {start},
+                                {end}});
+        at = end;
+      }
+      trace->iteration = std::max(trace->iteration, Picoseconds{at});
+    }
+  // 1,000,000 is no multiple of 128: the rest behind the last.
+  while (trace->spans.size() < kSpans) {
+    Span last = trace->spans.back();
+    last.task = TaskId(static_cast<std::int64_t>(trace->spans.size()));
+    std::swap(last.start, last.end);
+    last.end = {last.start.count + 1'000'000};
+    trace->spans.push_back(last);
+  }
+  std::sort(trace->spans.begin(), trace->spans.end(), starts_before);
+  auto document = std::make_shared<Document>();
+  document->title = "a million spans";
+  document->model = std::make_shared<const Pcg>();
+  document->trace = std::move(trace);
+  return document;
+}
+
+// The median and the longest time of frames while the timeline moves or is zoomed.
+std::pair<double, double> moving(App& app, const char* there, const char* back) {
+  std::vector<double> times;
+  FrameInput nothing;
+  for (int i = 0; i < kFrames; ++i) {
+    run(app, i / 10 % 2 == 0 ? there : back);
+    app.frame(&nothing, true);
+    times.push_back(app.last_frame_seconds());
+  }
+  return {median(times), *std::max_element(times.begin(), times.end())};
+}
+
+void bench_timeline(App& app) {
+  FrameInput nothing;
+  run(app, "show_timeline");
+  run(app, "taller");
+  app.session().add(long_trace());
+  Clock::time_point begin = Clock::now();
+  app.frame(&nothing);
+  if (!app.settle(kPatience)) throw_input_error("bench: the timeline was not ready in {} s", kPatience);
+  std::size_t spans = app.session().document()->trace->spans.size();
+  fmt::print("{:<58} {:>9.1f} ms\n", fmt::format("timeline of {} spans, off-thread", spans), 1000 * since(begin));
+  auto measure = [&](const char* what, const char* there, const char* back) {
+    auto [middle, longest] = moving(app, there, back);
+    line(fmt::format("frame while {} it ({:.1f} ms at most)", what, 1000 * longest), middle, 0.016);
+  };
+  measure("panning", "timeline.pan_right", "timeline.pan_left");
+  measure("zooming", "timeline.zoom_in", "timeline.zoom_out");
+  measure("scrolling", "timeline.down", "timeline.up");
+  for (int i = 0; i < 6; ++i) run(app, "timeline.zoom_in"), app.frame(&nothing);
+  app.settle(kPatience);
+  measure("panning (zoomed in)", "timeline.pan_right", "timeline.pan_left");
+  run(app, "taller");
+  run(app, "show_info");
+  run(app, "close");
+}
+
 void bench_plan(App& app, const OpenRequest& request) {
   Clock::time_point begin = Clock::now();
   app.session().open(request);
@@ -86,6 +164,12 @@ void bench_plan(App& app, const OpenRequest& request) {
   line("open " + title + ", until its time is predicted", predicted, 2);
   line("open " + title + ", until everything is simulated", since(begin), 2);
   line("frame while panning its graph, machine in view", panning(app), 0.016);
+  run(app, "show_timeline");
+  FrameInput still;
+  app.frame(&still);
+  app.settle(kPatience);
+  line("frame while panning its timeline", moving(app, "timeline.pan_right", "timeline.pan_left").first, 0.016);
+  run(app, "show_info");
   const Plan& plan = *app.session().document()->plan;
   std::vector<double> edits;
   for (std::size_t i = 0; i < plan.pcg.size() && edits.size() < kEdits; ++i) {
@@ -111,6 +195,20 @@ void bench_plan(App& app, const OpenRequest& request) {
   }
   if (!edits.empty()) line("an operator mapped anew, until its time is shown", median(edits), 0.1);
   edits.clear();
+  for (const char* name : {"merge_matmuls", "fuse_attention", "shard_gelu_d0", "shard_gelu_d1", "shard_gelu_d2"}) {
+    Arguments arguments = {{"rule", name}, {"match", "0"}};
+    if (std::string(name).starts_with("shard")) arguments["parameters"] = "d=2";
+    if (!app.session().commands.run("apply_rule", arguments).ok()) continue;
+    while (!app.session().prediction()) {
+      app.frame(&nothing);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    edits.push_back(app.session().last_edit_seconds());
+    run(app, "undo");
+    app.settle(kPatience);
+  }
+  if (!edits.empty()) line("a rule applied, until its time is shown", median(edits), 0.1);
+  edits.clear();
   for (const char* factor : {"2", "0.5", "4", "1"}) {
     run(app, "set_scale", {{"what", "link"}, {"factor", factor}});
     while (!app.session().prediction()) {
@@ -131,6 +229,7 @@ void run_bench(App& app, const std::vector<OpenRequest>& plans, double start) {
   app.settle(kPatience);
   while (!app.session().files().empty()) app.session().close(0);
   bench_graph(app);
+  bench_timeline(app);
   for (const OpenRequest& plan : plans) bench_plan(app, plan);
 }
 

@@ -45,6 +45,12 @@ void Window::add_commands() {
   session_.commands.add({"open_dialog", "Open a model, plan or file ..", "Ctrl+O", always,
                          [this](const Arguments&) { open_ = open_opened_ = true; }});
   session_.commands.add({"quit", "Quit", "Ctrl+Q", always, [this](const Arguments&) { session_.quit = true; }});
+  session_.commands.add({"taller", "Panels below: taller, or as before", "Ctrl+B", always, [this](const Arguments&) {
+                           constexpr double kTall = 0.32;
+                           double& at = splits_["horizontal"];
+                           at = std::exchange(other_split_, at);
+                           if (at == other_split_) at = at == kTall ? 0.72 : kTall;
+                         }});
   auto export_as = [this](const char* end) {
     return [this, end](const Arguments& a) { export_front(a.contains("file") ? a.at("file") : focused_ + end); };
   };

@@ -49,6 +49,7 @@ class Window {
   std::vector<PanelInfo> panels_;
   std::map<std::string, std::string> tabs_;  // by area: panel in front
   std::map<std::string, double> splits_ = {{"vertical", 0.52}, {"horizontal", 0.72}};
+  double other_split_ = 0.32;           // that Ctrl+B changes to
   std::map<std::string, Rect> places_;  // of panels, this frame
   std::string focused_ = "pcg";         // the panel last clicked, which is exported
   bool palette_ = false, palette_opened_ = false;

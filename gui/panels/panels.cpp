@@ -1,6 +1,8 @@
 #include "gui/panels/info/panel.h"
 #include "gui/panels/machine/panel.h"
 #include "gui/panels/pcg/panel.h"
+#include "gui/panels/rules/panel.h"
+#include "gui/panels/timeline/panel.h"
 
 namespace unity::gui {
 

@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/models/models.h"
 #include "core/search/search.h"
+#include "core/trace/trace_json.h"
 #include "simulator/cost_model.h"
 #ifdef UNITY_HAS_ONNX
 #include "core/models/onnx/import.h"
@@ -23,8 +24,8 @@ std::shared_ptr<const Pcg> onnx_graph(const std::string& path) {
 #endif
 }
 
-void open_plan(Document& document, const OpenRequest& request) {
-  Plan plan = load_plan(request.source);
+void open_plan(Document& document, const OpenRequest& request, const std::string& text) {
+  Plan plan = plan_from_json(text, request.source);
   TopologyOptions options{request.nodes ? request.nodes : plan.nodes, request.devices ? request.devices : plan.devices};
   Topology topology = load_topology(request.topology.empty() ? plan.topology : request.topology, options);
   Result<void> fits = check_plan(plan, topology);
@@ -32,6 +33,15 @@ void open_plan(Document& document, const OpenRequest& request) {
   document.title = std::filesystem::path(request.source).filename().string();
   document.plan = std::make_shared<const Plan>(std::move(plan));
   document.topology = std::make_shared<const Topology>(std::move(topology));
+}
+
+// Traces are large: the beginning of a file tells whether it is one.
+bool is_trace(const std::string& text) { return text.substr(0, 400).find("\"unity-trace\"") != std::string::npos; }
+
+void open_trace(Document& document, const std::string& text, const std::string& path) {
+  document.title = std::filesystem::path(path).filename().string();
+  document.trace = std::make_shared<const Trace>(trace_from_json(text, path));
+  document.model = std::make_shared<const Pcg>();
 }
 
 void search_plan(Document& document, const OpenRequest& request, const Progress& progress,
@@ -78,12 +88,17 @@ Snapshot open_document(const OpenRequest& request, const Progress& progress, con
   if (progress) progress(0, "reading");
   auto document = std::make_shared<Document>();
   document->request = request;
-  if (request.source.ends_with(".json"))
-    open_plan(*document, request);
-  else if (!request.topology.empty())
+  if (request.source.ends_with(".json")) {
+    std::string text = read_file(request.source);
+    if (is_trace(text))
+      open_trace(*document, text, request.source);
+    else
+      open_plan(*document, request, text);
+  } else if (!request.topology.empty()) {
     search_plan(*document, request, progress, stop);
-  else
+  } else {
     open_model(*document, request);
+  }
   return document;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/machine/scale.h"
 #include "core/plan/plan.h"
+#include "core/trace/trace.h"
 
 namespace unity::gui {
 
@@ -27,6 +28,7 @@ struct Document {
   OpenRequest request;
   std::shared_ptr<const Pcg> model;          // a model that has no plan; else null
   std::shared_ptr<const Plan> plan;          // else null
+  std::shared_ptr<const Trace> trace;        // of a document that is a trace alone; its graph is empty
   std::shared_ptr<const Topology> topology;  // the plan's machine, as its file says
   std::vector<Scale> scales;                 // what the user asks: what if the machine were so much faster
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "gui/session/rewriting.h"
 
 namespace unity::gui {
 namespace {
@@ -45,6 +46,25 @@ Result<NodeId> find_node(const Pcg& pcg, const std::string& word) {
   std::string near = nearest_name(word, labels);
   return fail("node '{}': the graph has no operator of that label{}", word,
               near.empty() ? std::string() : fmt::format(" (did you mean '{}'?)", near));
+}
+
+Result<Document> edit_apply_rule(const Document& document, const Edit& edit) {
+  if (!document.plan) return fail("apply_rule: {} is a model without a plan", document.title);
+  std::string name = UNITY_TRY(argument(edit, "rule"));
+  int number = UNITY_TRY(integer("match", UNITY_TRY(argument(edit, "match"))));
+  const Rule* rule = find_rule(name);
+  if (!rule) return fail("apply_rule: the library has no rule '{}'", name);
+  auto given = edit.arguments.find("parameters");
+  Parameters parameters;
+  if (given != edit.arguments.end()) parameters = UNITY_TRY(parse_parameters(given->second));
+  std::vector<Match> matches = find_matches(document.plan->pcg, *rule);
+  if (number < 0 || static_cast<std::size_t>(number) >= matches.size())
+    return fail("apply_rule: {} has {} matches, found match {}", name, matches.size(), number);
+  Plan plan = UNITY_TRY(
+      rewrite_plan(*document.plan, *document.topology, *rule, matches[static_cast<std::size_t>(number)], parameters));
+  Document next = document;
+  next.plan = std::make_shared<const Plan>(std::move(plan));
+  return next;
 }
 
 Result<Document> edit_set_mapping(const Document& document, const Edit& edit) {

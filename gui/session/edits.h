@@ -20,6 +20,7 @@ struct Edit {
 };
 
 // Error: the edit is unknown, an argument is missing or wrong, or it does not fit the document.
+//   apply_rule    rule: its name; match: number of the match (find_matches); parameters: "d=2", where it has some
 //   set_mapping   nodes: numbers or labels, separated by blanks, all with one grid; start; strides: numbers
 //   set_scale     what: as in core/machine/scale.h ("link:infiniband", "device"); factor: 1 takes it back
 //   reset_scales  nothing

@@ -153,24 +153,44 @@ PlanPrediction Predictor::whole(const Document& document) {
   return prediction;
 }
 
+namespace {
+
+// Layout operators share the origin of what they lay out; what runs is counted at the operator itself.
+class NodesByOrigin {
+ public:
+  explicit NodesByOrigin(const Pcg& pcg) {
+    for (std::size_t i = 0; i < pcg.size(); ++i)
+      if (!pcg.nodes()[i].is_parallelization())
+        nodes_.emplace(pcg.nodes()[i].origin.value, NodeId(static_cast<std::int64_t>(i)));
+  }
+  NodeId find(OriginId origin) const {
+    auto at = nodes_.find(origin.value);
+    return at == nodes_.end() ? NodeId() : at->second;
+  }
+
+ private:
+  std::unordered_map<std::int32_t, NodeId> nodes_;
+};
+
+}  // namespace
+
+std::vector<NodeId> nodes_of_tasks(const Pcg& pcg, const Program& program) {
+  NodesByOrigin nodes(pcg);
+  std::vector<NodeId> of_task(program.tasks.size());
+  for (std::size_t t = 0; t < of_task.size(); ++t) of_task[t] = nodes.find(origin_of(program, program.tasks[t]));
+  return of_task;
+}
+
 std::vector<NodeCost> node_costs(const Pcg& pcg, const Program& program, const Trace& trace) {
-  // Layout operators share the origin of what they lay out; what runs is counted at the operator itself.
-  std::unordered_map<std::int32_t, std::size_t> node_of;
-  for (std::size_t i = 0; i < pcg.size(); ++i)
-    if (!pcg.nodes()[i].is_parallelization()) node_of.emplace(pcg.nodes()[i].origin.value, i);
-  auto find = [&](OriginId origin) {
-    auto at = node_of.find(origin.value);
-    return at == node_of.end() ? pcg.size() : at->second;
-  };
-  std::vector<std::size_t> of_task(program.tasks.size());
-  for (std::size_t t = 0; t < of_task.size(); ++t) of_task[t] = find(origin_of(program, program.tasks[t]));
+  NodesByOrigin nodes(pcg);
+  std::vector<NodeId> of_task = nodes_of_tasks(pcg, program);
 
   auto devices = static_cast<std::size_t>(program.devices);
   std::vector<std::int64_t> compute(pcg.size() * devices, 0), communication(pcg.size() * devices, 0);
   std::vector<NodeCost> costs(pcg.size());
   for (const Span& span : trace.spans) {
-    std::size_t node = of_task[span.task.index()];
-    if (node == pcg.size()) continue;
+    if (!of_task[span.task.index()].valid()) continue;
+    std::size_t node = of_task[span.task.index()].index();
     ++costs[node].tasks;
     auto& sum = program.tasks[span.task.index()].kind == TaskKind::communicate ? communication : compute;
     sum[node * devices + span.device.index()] += (span.end - span.start).count;
@@ -178,9 +198,10 @@ std::vector<NodeCost> node_costs(const Pcg& pcg, const Program& program, const T
   std::vector<std::int64_t> memory(pcg.size() * devices, 0);
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
-    std::size_t node = find(program.tensors[static_cast<std::size_t>(buffer.tensor)].origin);
-    if (node != pcg.size() && !buffer.on_host)
-      memory[node * devices + buffer.device.index()] += program.bytes_of(BufferId(static_cast<std::int64_t>(b))).count;
+    NodeId node = nodes.find(program.tensors[static_cast<std::size_t>(buffer.tensor)].origin);
+    if (node.valid() && !buffer.on_host)
+      memory[node.index() * devices + buffer.device.index()] +=
+          program.bytes_of(BufferId(static_cast<std::int64_t>(b))).count;
   }
   for (std::size_t n = 0; n < pcg.size(); ++n) {
     auto most = [&](const std::vector<std::int64_t>& of) {

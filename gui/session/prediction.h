@@ -74,6 +74,9 @@ class Predictor {
   Piece piece_;
 };
 
+// By task: the operator that it is counted at, from which it stems; invalid where the graph has none.
+std::vector<NodeId> nodes_of_tasks(const Pcg& pcg, const Program& program);
+
 // By node of the plan's graph, from a trace of its program. Backward and update tasks count for the operator they stem
 // from.
 std::vector<NodeCost> node_costs(const Pcg& pcg, const Program& program, const Trace& trace);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "core/base/text.h"
 
@@ -21,8 +22,8 @@ void run_close(Session& session, const Arguments&) { session.close(session.activ
 void run_next_document(Session& session, const Arguments&) {
   session.activate((session.active() + 1) % session.files().size());
 }
-void run_undo(Session& session, const Arguments&) { session.file()->history.undo(); }
-void run_redo(Session& session, const Arguments&) { session.file()->history.redo(); }
+void run_undo(Session& session, const Arguments&) { session.undo(); }
+void run_redo(Session& session, const Arguments&) { session.redo(); }
 void run_reload(Session& session, const Arguments&) {
   OpenRequest request = session.document()->request;
   session.close(session.active());
@@ -106,12 +107,16 @@ void Session::open(const OpenRequest& request) {
   auto work = [this, request](JobState& job) -> Jobs::Completion {
     Snapshot document = open_document(
         request, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop());
-    return [this, document] {
-      files_.push_back(std::make_unique<OpenFile>(document));
-      activate(files_.size() - 1);
-    };
+    return [this, document] { add(document); };
   };
   jobs.submit("open " + request.source, work, [this](const std::string& error) { complain(error); });
+}
+
+void Session::add(Snapshot document) {
+  bool behind = document->trace && this->document() && this->document()->plan;
+  files_.push_back(std::make_unique<OpenFile>(std::move(document)));
+  if (!behind) return activate(files_.size() - 1);
+  say(fmt::format("{} is in the timeline, beside {}", files_.back()->history.now()->title, this->document()->title));
 }
 
 void Session::close(std::size_t index) {
@@ -133,11 +138,39 @@ PredictionPtr Session::prediction_before() const {
 
 Result<void> Session::apply(const Edit& edit) {
   if (!file()) return fail("{}: no document is open", edit.name);
-  Document next = UNITY_TRY(gui::apply(*document(), edit));
+  Snapshot before = document();
+  Document next = UNITY_TRY(gui::apply(*before, edit));
   file()->history.push(std::make_shared<const Document>(std::move(next)), edit);
+  keep_selection(*before);
   edited_at_ = std::chrono::steady_clock::now();
   edit_pending_ = true;
   return {};
+}
+
+void Session::undo() {
+  Snapshot before = document();
+  file()->history.undo();
+  keep_selection(*before);
+}
+
+void Session::redo() {
+  Snapshot before = document();
+  file()->history.redo();
+  keep_selection(*before);
+}
+
+void Session::keep_selection(const Document& before) {
+  const std::vector<Node>&old = before.graph().nodes(), &now = document()->graph().nodes();
+  if (std::equal(old.begin(), old.end(), now.begin(), now.end(),
+                 [](const Node& a, const Node& b) { return a.op == b.op && a.name == b.name; }))
+    return;
+  std::set<std::string> labels;
+  for (NodeId id : selection_.nodes) labels.insert(old[id.index()].name);
+  if (selection_.kind != Selection::Kind::nodes && selection_.kind != Selection::Kind::value) return;
+  std::vector<NodeId> kept;
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (!now[i].is_parallelization() && labels.contains(now[i].name)) kept.emplace_back(static_cast<std::int64_t>(i));
+  selection_ = Selection::of(std::move(kept));
 }
 
 void Session::predict() {

@@ -48,6 +48,8 @@ class Session {
 
   // In the background; a failure is a message.
   void open(const OpenRequest& request);
+  // One that is already there. A trace opens behind a plan, which it is laid under.
+  void add(Snapshot document);
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
@@ -60,6 +62,8 @@ class Session {
 
   // To the active document. An edit that does not fit is a message.
   Result<void> apply(const Edit& edit);
+  void undo();
+  void redo();
 
   const Selection& selection() const { return selection_; }
   void select(Selection selection) { selection_ = std::move(selection); }
@@ -77,6 +81,8 @@ class Session {
 
  private:
   void predict();
+  // Another graph has other numbers of nodes: what is selected is found by its labels.
+  void keep_selection(const Document& before);
 
   std::vector<std::unique_ptr<OpenFile>> files_;
   std::size_t active_ = 0;

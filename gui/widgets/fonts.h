@@ -28,6 +28,8 @@ inline constexpr const char* kWarning = "\xef\x81\xb1";
 inline constexpr const char* kFolder = "\xef\x81\xbc";
 inline constexpr const char* kKeyboard = "\xef\x84\x9c";
 inline constexpr const char* kPath = "\xef\x84\xa6";
+inline constexpr const char* kTimeline = "\xef\x82\xae";
+inline constexpr const char* kRules = "\xef\x83\xab";
 inline constexpr const char* kImage = "\xef\x80\xbe";
 }  // namespace icon
 

@@ -211,3 +211,64 @@ TEST_CASE("letters in their order find commands") {
   CHECK(fuzzy_match("Graph: show all", "gsa"));
   CHECK(!fuzzy_match("Undo", "ou"));
 }
+
+TEST_CASE("the timeline of bert-large shows no text that overlaps another one or is cut off") {
+  if (no_opengl()) return;
+  const std::string open =
+      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait\n"
+      "- command: show_timeline\n- command: taller\n- wait\n";
+  auto widgets = after(open);
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "lane node0.socket0.gpu0 compute"));
+  widgets = after(open + "- select: encoder.3.ffn.in.matmul\n- command: timeline.zoom_selection\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "span matmul encoder.3.ffn.in.matmul"));
+  widgets = after(open + "- command: {name: timeline.range, from: 0.3, to: 0.31}\n- command: timeline.zoom_selection\n",
+                  "--theme dark --scale 1.5 --size 2400x1500");
+  CHECK(first_faults(widgets) == "");
+}
+
+TEST_CASE("a trace alone has a timeline, and a broken one is a message") {
+  if (no_opengl()) return;
+  std::string trace = temporary("trace.json"), broken = temporary("broken.json");
+  write_file_atomically(trace,
+                        R"({"format": "unity-trace", "version": 3, "source": "measured", "program": "1",
+                            "iteration_ps": 100000, "spans": [[0, 0, 0, 0, 60000], [1, 0, 0, 70000, 100000]], "memory": [],
+                            "links": [], "link_use": []})");
+  write_file_atomically(broken, R"({"format": "unity-trace", "version": 3, "spans": 7})");
+  auto widgets = after("- open: " + trace + "\n- wait\n- command: show_timeline\n- wait\n");
+  CHECK(find(widgets, "lane device 0 compute"));
+  CHECK(find(widgets, "span task 1"));
+  CHECK(first_faults(widgets) == "");
+  widgets = after("- open: mlp-tiny\n- wait\n- open: " + broken + "\n");
+  CHECK(std::any_of(widgets.begin(), widgets.end(),
+                    [&](const Widget& w) { return w.layer == 2 && w.label.starts_with(broken.substr(0, 20)); }));
+  for (const std::string& f : {trace, broken}) std::filesystem::remove(f);
+}
+
+TEST_CASE("a click on a span selects its operator everywhere") {
+  if (no_opengl()) return;
+  auto widgets = after(
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n"
+      "- command: show_timeline\n- select: encoder.0.ffn.in.matmul\n- command: timeline.zoom_selection\n- wait\n"
+      "- select: encoder.1.ffn.in.matmul\n- click: span matmul encoder.0.ffn.in.matmul\n");
+  CHECK(find(widgets, "text Mapping of encoder.0.ffn.in.matmul"));
+}
+
+TEST_CASE("the rules panel shows a rule, its matches and what applying it costs") {
+  if (no_opengl()) return;
+  const std::string open =
+      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait\n"
+      "- command: show_rules\n- command: {name: rules.show, rule: fuse_attention}\n- wait\n";
+  auto widgets = after(open);
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "text source"));
+  CHECK(find(widgets, "match 0"));
+  widgets = after(open + "- click: apply rule\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(std::any_of(widgets.begin(), widgets.end(),
+                    [](const Widget& w) { return w.label.find("% by the last rule") != std::string::npos; }));
+  widgets = after(open + "- click: derivation\n- wait\n- click: next step\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "step 0"));
+}

@@ -36,6 +36,10 @@ Edit random_edit(const Document& document, std::mt19937_64& random) {
     return {"set_scale", {{"what", whats[below(5)]}, {"factor", factors[below(5)]}}};
   }
   const Plan& plan = *document.plan;
+  if (below(12) == 0) {  // fits at most once at each place
+    const char* rules[] = {"fuse_attention", "unfuse_attention"};
+    return {"apply_rule", {{"rule", rules[below(2)]}, {"match", std::to_string(below(2))}}};
+  }
   for (;;) {
     NodeId id(static_cast<std::int64_t>(below(plan.pcg.size())));
     if (plan.pcg[id].is_parallelization()) continue;

@@ -1,0 +1,310 @@
+#include "gui/panels/rules/panel.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "gui/session/rewriting.h"
+
+namespace unity::gui {
+namespace {
+
+constexpr float kList = 230, kRow = 20;
+
+// Only the lines of a list that are seen are drawn. `line` draws one.
+template <class Draw>
+void draw_lines(Ui& ui, std::size_t count, int show, Draw line) {
+  float height = ui.unit(kRow);
+  if (show >= 0) ImGui::SetScrollY(std::max(0.0f, static_cast<float>(show) * height - ImGui::GetWindowHeight() / 2));
+  float top = ImGui::GetCursorPosY();
+  auto first = static_cast<std::size_t>(std::max(0.0f, (ImGui::GetScrollY() - top) / height));
+  auto last = std::min(count, first + static_cast<std::size_t>(ImGui::GetWindowHeight() / height) + 2);
+  for (std::size_t i = first; i < last; ++i) {
+    ImGui::SetCursorPosY(top + static_cast<float>(i) * height);
+    line(i);
+  }
+  ImGui::SetCursorPosY(top + static_cast<float>(count) * height);
+}
+
+}  // namespace
+
+void RulesPanel::add_commands(Session& session) {
+  auto have = [&session] { return session.document() && session.document()->plan; };
+  session.commands.add({"rules.library", "Rules: the library", "Ctrl+Shift+R", [] { return true; },
+                        [this](const Arguments&) { derivation_ = false; }});
+  session.commands.add({"rules.derivation", "Rules: the derivation", "Ctrl+Shift+D", have,
+                        [this](const Arguments&) { derivation_ = true; }});
+  session.commands.add({"rules.next", "Rules: next step, or next match", "F8", have,
+                        [this, &session](const Arguments&) { walk(session, 1); }});
+  session.commands.add({"rules.previous", "Rules: step or match before", "F7", have,
+                        [this, &session](const Arguments&) { walk(session, -1); }});
+  session.commands.add({"rules.apply", "Rules: apply at the match that is shown", "F9", have,
+                        [this, &session](const Arguments&) { apply(session); }});
+  session.commands.add({"rules.show", "Rules: show rule ..", "", [] { return true; },
+                        [this](const Arguments& a) {
+                          std::string name = a.contains("rule") ? a.at("rule") : "";
+                          std::vector<std::string> names;
+                          for (std::size_t i = 0; i < rule_entries().size(); ++i) {
+                            names.push_back(rule_entries()[i].rule->name);
+                            if (names.back() == name) return choose(i);
+                          }
+                          throw_input_error("rules.show: the library has no rule '{}'{}", name,
+                                            suggestion(name, names));
+                        },
+                        false});
+  session.commands.add({"rules.find", "Rules: search for ..", "", [] { return true; },
+                        [this](const Arguments& a) { query_ = a.contains("text") ? a.at("text") : ""; }, false});
+}
+
+std::string RulesPanel::save() const {
+  return fmt::format("{} {}", derivation_, rule_entries()[static_cast<std::size_t>(chosen_)].rule->name);
+}
+
+void RulesPanel::load(const std::string& text) {
+  std::size_t blank = text.find(' ');
+  if (blank == std::string::npos) return;
+  derivation_ = text.starts_with("true");
+  for (std::size_t i = 0; i < rule_entries().size(); ++i)
+    if (rule_entries()[i].rule->name == text.substr(blank + 1)) choose(i);
+}
+
+std::optional<Drawing> RulesPanel::drawing(const Theme& theme) const {
+  auto picture = picture_.data();
+  if (!picture) return std::nullopt;
+  return Drawing{picture->bounds.grown(10),
+                 [picture, &theme](Painter& painter) { paint_rule(painter, *picture, theme); }};
+}
+
+void RulesPanel::choose(std::size_t entry) {
+  chosen_ = static_cast<int>(entry);
+  match_ = choice_ = 0;
+  scroll_to_ = true;
+  derivation_ = false;
+  problem_.clear();
+}
+
+void RulesPanel::choose_match(Session& session, int match) {
+  match_ = match;
+  choice_ = 0;
+  problem_.clear();
+  const auto& places = places_.data();
+  if (!places || static_cast<std::size_t>(match) >= places->matches.size()) return;
+  session.select(Selection::of(places->matches[static_cast<std::size_t>(match)].nodes));
+  session.commands.run("pcg.show_selected").value();
+}
+
+void RulesPanel::walk(Session& session, int by) {
+  if (!derivation_) {
+    if (places_.data() && !places_.data()->matches.empty())
+      choose_match(session, std::clamp(match_ + by, 0, static_cast<int>(places_.data()->matches.size()) - 1));
+    return;
+  }
+  if (lines_.empty()) return;
+  step_ = std::clamp(step_ + by, 0, static_cast<int>(lines_.size()) - 1);
+  scroll_to_ = true;
+  Selection selection = Selection::of(lines_[static_cast<std::size_t>(step_)].nodes);
+  selection.step = lines_[static_cast<std::size_t>(step_)].first;
+  session.select(selection);
+  if (!selection.nodes.empty()) session.commands.run("pcg.show_selected").value();
+}
+
+void RulesPanel::apply(Session& session) {
+  const auto& places = places_.data();
+  auto m = static_cast<std::size_t>(match_);
+  if (!places || !places_.current() || m >= places->matches.size()) return session.say("the rule has no match here");
+  Arguments arguments = {{"rule", rule_entries()[static_cast<std::size_t>(chosen_)].rule->name},
+                         {"match", std::to_string(match_)}};
+  if (m < places->choices.size()) {
+    const auto& choices = places->choices[m];
+    if (static_cast<std::size_t>(choice_) < choices.size())
+      arguments["parameters"] = to_text(choices[static_cast<std::size_t>(choice_)]);
+  }
+  Result<void> done = session.commands.run("apply_rule", arguments);
+  problem_ = done.ok() ? std::string() : done.error().message;
+}
+
+void RulesPanel::draw(Ui& ui, Session& session) {
+  if (ui.button("library", "Library", "All rules, and where they apply (Ctrl+Shift+R)", true, !derivation_))
+    derivation_ = false;
+  ui.same_line(4);
+  bool planned = session.document() && session.document()->plan;
+  if (ui.button("derivation", "Derivation", "How the plan came from its model (Ctrl+Shift+D)", planned, derivation_))
+    derivation_ = true;
+  if (derivation_ && planned) return draw_derivation(ui, session);
+  ui.same_line();
+  ui.input("rule search", query_, "search rules", 170);
+  ui.same_line();
+  ui.checkbox("only matching", "that apply", only_matching_, "Only rules that have a match in this plan");
+  bool filter = only_matching_ && planned;
+  if (filter)
+    matching_.get(session, "rules that apply", session.document()->plan,
+                  [](const std::shared_ptr<const Plan>& plan, JobState& job) {
+                    return rules_that_match(plan->pcg, rule_entries(), job.stop());
+                  });
+  if (std::pair wanted(query_, filter ? matching_.version() : -1); found_for_ != wanted) {
+    found_ = search_rules(rule_entries(), query_);
+    if (filter && matching_.data()) std::erase_if(found_, [&](std::size_t i) { return !(*matching_.data())[i]; });
+    found_for_ = wanted;
+  }
+  ui.same_line();
+  ui.text(fmt::format("{} rules", found_.size()), ui.theme().dim);
+  ImGui::BeginChild("rule list", {ui.unit(kList), 0});
+  draw_list(ui);
+  ImGui::EndChild();
+  ImGui::SameLine(0, ui.unit(12));
+  ImGui::BeginChild("rule", {0, 0});
+  draw_rule(ui, session);
+  ImGui::EndChild();
+}
+
+void RulesPanel::draw_list(Ui& ui) {
+  int show = -1;
+  if (scroll_to_)
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      if (found_[i] == static_cast<std::size_t>(chosen_)) show = static_cast<int>(i);
+  scroll_to_ = false;
+  draw_lines(ui, found_.size(), show, [&](std::size_t i) {
+    const RuleEntry& entry = rule_entries()[found_[i]];
+    std::string label = elide(tools_.metrics, entry.rule->name, 14, Face::text, kList - 20);
+    if (ui.selectable("rule " + entry.rule->name, label, static_cast<int>(found_[i]) == chosen_)) {
+      choose(found_[i]);
+      scroll_to_ = false;
+    }
+  });
+}
+
+void RulesPanel::draw_rule(Ui& ui, Session& session) {
+  const RuleEntry& entry = rule_entries()[static_cast<std::size_t>(chosen_)];
+  const Theme& theme = ui.theme();
+  float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
+  ui.text(elide(tools_.metrics, entry.rule->name, 15, Face::strong, width), theme.text, Face::strong, 15);
+  for (const auto& [label, value] : rule_facts(entry)) {
+    std::string shown = elide(tools_.metrics, value, 13, Face::mono, width - 90);
+    ui.fact(label, shown, 80);
+    if (shown != value) ui.tooltip(value);
+  }
+  const Rule* rule = entry.rule;
+  const RulePicture* picture = picture_.get(session, "rule", rule, [tools = tools_](const Rule* const& of, JobState&) {
+    return picture_of(*of, tools.metrics, tools.program);
+  });
+  if (picture_.version() != pictured_) {
+    pictured_ = picture_.version();
+    canvas_.fit();
+  }
+  ImVec2 room = ImGui::GetContentRegionAvail();
+  float height = std::max(room.y - ui.unit(190), ui.unit(60));
+  if (picture && picture_.current())
+    canvas_.draw(ui, "rule picture", {room.x, height}, picture->bounds,
+                 [&](Painter& painter) { paint_rule(painter, *picture, theme); });
+  else
+    ImGui::Dummy({room.x, height});
+  draw_places(ui, session);
+}
+
+void RulesPanel::draw_places(Ui& ui, Session& session) {
+  Snapshot document = session.document();
+  const Theme& theme = ui.theme();
+  if (!document || !document->plan) {
+    ui.wrapped("Open a plan to see where the rule applies.", theme.dim);
+    return;
+  }
+  PlacesKey key{document->plan, rule_entries()[static_cast<std::size_t>(chosen_)].rule};
+  auto devices = static_cast<int>(document->topology->device_count());
+  places_.get(session, "matches", key,
+              [devices](const PlacesKey& of, JobState&) { return rule_places(*of.plan, *of.rule, devices); });
+  const auto& places = places_.data();
+  if (!places || !places_.current()) {
+    ui.text("matching ..", theme.dim);
+    return;
+  }
+  std::size_t count = places->matches.size();
+  ImGui::AlignTextToFramePadding();
+  ui.text(count == 0   ? "applies nowhere in this plan"
+          : count == 1 ? "1 match"
+                       : fmt::format("{} matches", count),
+          theme.text, Face::strong);
+  if (count > 0) {
+    match_ = std::clamp(match_, 0, static_cast<int>(count) - 1);
+    auto m = static_cast<std::size_t>(match_);
+    if (m < places->choices.size() && !places->choices[m].empty() && !places->choices[m][0].empty()) {
+      std::vector<std::string> names;
+      for (const Parameters& p : places->choices[m]) names.push_back(to_text(p));
+      choice_ = std::clamp(choice_, 0, static_cast<int>(names.size()) - 1);
+      ui.same_line();
+      ui.choose("parameters", names, choice_, 120, "The rule leaves this to choose");
+    }
+    ui.same_line();
+    if (ui.button("apply rule", "Apply", "Rewrite the plan here (F9); Ctrl+Z takes it back")) apply(session);
+  }
+  draw_outcome(ui, session);
+  if (!problem_.empty()) ui.wrapped(problem_, theme.error);
+  ImGui::BeginChild("matches", {0, 0});
+  draw_lines(ui, count, -1, [&](std::size_t i) {
+    std::string label = elide(tools_.metrics, places->labels[i], 14, Face::text, 340);
+    if (ui.selectable(fmt::format("match {}", i), label, static_cast<int>(i) == match_))
+      choose_match(session, static_cast<int>(i));
+  });
+  ImGui::EndChild();
+}
+
+void RulesPanel::draw_outcome(Ui& ui, Session& session) {
+  const History& history = session.file()->history;
+  if (history.position() == 0 || history.edits()[history.position() - 1].name != "apply_rule") return;
+  PredictionPtr now = session.prediction(), before = session.prediction_before();
+  const Theme& theme = ui.theme();
+  if (!now) return ui.text("simulating ..", theme.dim);
+  if (!now->error.empty()) return ui.wrapped(now->error, theme.error);
+  std::string text = to_string(now->iteration);
+  if (!before || !before->error.empty()) return ui.text(text, theme.text, Face::mono, 13);
+  double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
+  ui.text(fmt::format("{} > {}", to_string(before->iteration), text), theme.text, Face::mono, 13);
+  ui.same_line();
+  ui.text(fmt::format("{:+.2f}% by {}", change, "the last rule"), change <= 0 ? theme.good : theme.error);
+}
+
+void RulesPanel::draw_derivation(Ui& ui, Session& session) {
+  Snapshot document = session.document();
+  const Theme& theme = ui.theme();
+  if (lines_of_ != std::pair(document->plan, together_)) {
+    lines_of_ = {document->plan, together_};
+    lines_ = derivation_lines(*document->plan, together_);
+    step_ = -1;
+  }
+  ui.same_line();
+  if (ui.button("step before", "<", "Step before (F7)", step_ > 0)) walk(session, -1);
+  ui.same_line(4);
+  if (ui.button("next step", ">", "Next step (F8)", !lines_.empty())) walk(session, 1);
+  ui.same_line();
+  ui.checkbox("together", "together", together_, "Neighbouring steps that lay out operators the same way are one");
+  ui.same_line();
+  ImGui::AlignTextToFramePadding();
+  ui.text(lines_.empty()
+              ? "none: the model as it is"
+              : fmt::format("{} rules applied, in {} steps", document->plan->derivation.size(), lines_.size()),
+          theme.dim);
+  draw_outcome(ui, session);
+  int show = scroll_to_ ? step_ : -1;
+  scroll_to_ = false;
+  float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
+  ImGui::BeginChild("steps", {0, 0});
+  draw_lines(ui, lines_.size(), show, [&](std::size_t i) {
+    const DerivationLine& line = lines_[i];
+    std::string text =
+        fmt::format("{:>3}  {}{}", i + 1, line.rule, line.degree ? fmt::format(" in {}", line.degree) : "");
+    std::string at = line.count > 1 ? fmt::format("at {} and {} more", line.where, line.count - 1) : "at " + line.where;
+    std::string cost;
+    if (line.after > 0)
+      cost = line.before > 0
+                 ? fmt::format("{} > {}", to_string(Picoseconds{line.before}), to_string(Picoseconds{line.after}))
+                 : to_string(Picoseconds{line.after});
+    float right = cost.empty() ? 0 : tools_.metrics.width(cost, 14) + 20;
+    std::string label = elide(tools_.metrics, text + "   " + at, 14, Face::text, width - right - 30);
+    if (ui.selectable(fmt::format("step {}", i), label, static_cast<int>(i) == step_, cost)) {
+      step_ = static_cast<int>(i);
+      walk(session, 0);
+      scroll_to_ = false;
+    }
+  });
+  ImGui::EndChild();
+}
+
+}  // namespace unity::gui
