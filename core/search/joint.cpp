@@ -87,6 +87,7 @@ class JointSearch {
   void parts();
   void take(Result<Outcome> other);
   void keep(Outcome plan);
+  bool copies_may_fit() const;
   void store_parts();
   void trade_memory();
   Result<Outcome> pipelines() const;
@@ -527,11 +528,23 @@ Result<Outcome> JointSearch::pipelines() const {
   return search_stages(in_, options);
 }
 
+// Whether each device could hold all weights, their gradients and optimizer states; on few devices it is not worth the
+// question.
+bool JointSearch::copies_may_fit() const {
+  if (in_.devices <= kManyDevices || serial_) return true;
+  std::int64_t bytes = 0;
+  for (const Node& n : in_.model.nodes())
+    if (n.op->name() == "weight") bytes += n.outputs[0].shape().bytes() * (2 + in_.options.optimizer.states());
+  for (int d = 0; d < in_.devices; ++d)
+    if (in_.evaluator.memory_of(DeviceId(d)).count < bytes) return false;
+  return true;
+}
+
 Result<Outcome> JointSearch::run() {
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on.
   std::optional<Result<Outcome>> data;
-  if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism)) data = data_parallel(in_);
+  if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
   auto compare = [&](Result<Outcome> plan) {

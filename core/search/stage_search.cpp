@@ -32,6 +32,20 @@ constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
 constexpr std::size_t kAtOnce = 2;  // plans that are simulated before it is known which others are worth it
 
+// Different slowest links on the ways from a node's devices to those of another.
+int ways_out_of_a_node(const Topology& topology, int devices) {
+  int node = devices / std::max(1, std::min(topology.nodes, devices));
+  std::set<LinkId> links;
+  for (int d = 0; d < node && d + node < devices; ++d) {
+    std::vector<LinkId> route = topology.route(DeviceId(d), DeviceId(d + node));
+    auto slowest = std::min_element(route.begin(), route.end(), [&](LinkId a, LinkId b) {
+      return topology.links[a.index()].bandwidth.rate < topology.links[b.index()].bandwidth.rate;
+    });
+    if (slowest != route.end()) links.insert(*slowest);
+  }
+  return std::max<int>(1, static_cast<int>(links.size()));
+}
+
 // One of the kind.
 Resources example(const Submesh& submesh) {
   auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
@@ -72,7 +86,8 @@ class StageSearch {
       : in_(input),
         options_(options),
         plans_(input.model, input),
-        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
+        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)),
+        ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
     if (input.devices <= kManyDevices) return;
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
@@ -95,6 +110,7 @@ class StageSearch {
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
   double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches);
+  std::int64_t entry_time(int layer, const Resources& devices, int micro_batches) const;
   std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat,
                                          int copies);
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies);
@@ -113,6 +129,7 @@ class StageSearch {
   StageSearchOptions options_;
   IntraPlans plans_;
   std::vector<Submesh> meshes_;
+  int ways_out_;  // of a node
   std::vector<int> micro_batches_;
   double margin_ = kMemoryMargin;
   double least_excess_ = std::numeric_limits<double>::infinity();
@@ -153,6 +170,18 @@ double StageSearch::border_time(const IntraPlan& plan, std::size_t cut, const Re
   int outside = devices.first > 0 ? inside - 1 : inside + 1;
   double rate = in_.evaluator.cost().topology().bandwidth(DeviceId(outside), DeviceId(inside)).rate;
   return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
+}
+
+// How long what comes into a stage with a micro-batch takes its links: all of them, which its devices may share.
+std::int64_t StageSearch::entry_time(int layer, const Resources& devices, int micro_batches) const {
+  if (layer == 0 || devices.count == in_.devices) return 0;
+  const Topology& topology = in_.evaluator.cost().topology();
+  int node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
+  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
+  int outside = devices.first > 0 ? inside - 1 : inside + 1;
+  int ways = devices.count < node ? devices.count : devices.count / node * ways_out_;
+  double rate = topology.bandwidth(DeviceId(outside), DeviceId(inside)).rate * std::max(1, ways);
+  return from_seconds(plans_.crossing()[begin_of(layer)] / micro_batches / rate).count;
 }
 
 // By the number of layers after the first: the fastest, and the one that needs the least memory.
@@ -242,7 +271,12 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   };
   problem.options = [&](int first, int last, int submesh) {
     std::vector<StageOption> options;
-    for (const Chain& c : chains_of(first, last, submesh)) options.push_back(c.totals.option(micro_batches));
+    std::int64_t border =
+        entry_time(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
+    for (const Chain& c : chains_of(first, last, submesh)) {
+      options.push_back(c.totals.option(micro_batches));
+      options.back().time = std::max(options.back().time, border);
+    }
     return options;
   };
   problem.handover = [&](int cut, int device) {
