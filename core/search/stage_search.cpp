@@ -92,7 +92,7 @@ class StageSearch {
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
     if (plans_.operators().size() > kManyOperators) options_.layers = {kManyLayers};
-    options_.plans /= 3;
+    if (input.devices <= kVeryManyDevices) options_.plans /= 3;  // else most are refused
     options_.improvements /= 8;
   }
 
