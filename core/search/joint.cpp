@@ -415,9 +415,8 @@ void JointSearch::store_parts() {
   }
 }
 
-// Weights stored in parts may even be faster. Beyond that, plans
-// that do not fit are made to fit where they are faster than the best one that does; with `pareto`, all plans are
-// varied.
+// Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
+// than the best one that does; with `pareto`, all plans are varied.
 void JointSearch::trade_memory() {
   bool pareto = in_.options.pareto;
   std::vector<Outcome> plans = front_;
