@@ -180,35 +180,22 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   auto too_many = [&] {
     return !std::isinf(limits.most_tasks) && about_tasks(pcg, mappings, options.blocks) > limits.most_tasks;
   };
-  if (too_many()) {
-    Result<Scored> result = score_from_first(pcg, mappings, options, limits.most_tasks);
-    if (!result.ok()) {
-      record_.left_out(LeftOut::over_budget);
-      return result.error();
-    }
-    ++scored_;
-    return Candidate{std::move(pcg),
-                     std::move(mappings),
-                     lower_options.schedule,
-                     std::move(result->score),
-                     result->memory,
-                     result->tasks,
-                     false};
-  }
-  Result<Scored> result = score(pcg, mappings, options);
-  bool exact = options.blocks.exact;
-  if (!result.ok() && !options.blocks.all()) {
-    if (limits.few_must_tell) return not_told();
-    options.blocks = {};
-    if (too_many()) {
-      record_.left_out(LeftOut::over_budget);
-      return fail("more than {:g} tasks", limits.most_tasks);
-    }
+  Result<Scored> result = fail("more than {:g} tasks", limits.most_tasks);
+  bool exact = false, over_budget = too_many();
+  if (!over_budget) {
     result = score(pcg, mappings, options);
-    exact = true;
+    exact = options.blocks.exact;
+    if (!result.ok() && !options.blocks.all()) {
+      if (limits.few_must_tell) return not_told();
+      options.blocks = {};
+      over_budget = too_many(), exact = true;
+      if (!over_budget) result = score(pcg, mappings, options);
+    }
+  } else if (!limits.all) {
+    result = score_from_first(pcg, mappings, options, limits.most_tasks);
   }
   if (!result.ok()) {
-    record_.left_out(LeftOut::not_runnable);
+    record_.left_out(over_budget ? LeftOut::over_budget : LeftOut::not_runnable);
     return result.error();
   }
   ++scored_;

@@ -99,6 +99,7 @@ Plan make_plan(const ModelSpec& spec, Evaluator& evaluator, const SearchOptions&
     log = record.log();
   }
   std::string why = log.interrupted ? stop_reason(options) : outcome.stopped_because;
+  if (!outcome.candidate.exact) why += "; the plan's time is told by a few devices, or its first micro-batches";
   plan.search = {options.strategy, std::move(why), evaluator.scored(), record.seconds(), bound, std::move(log)};
   plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
                      outcome.candidate.score.communicated};
@@ -109,7 +110,7 @@ Plan make_plan(const ModelSpec& spec, Evaluator& evaluator, const SearchOptions&
 void score_from_all(Outcome& outcome, Evaluator& evaluator) {
   if (outcome.candidate.exact) return;
   auto all = evaluator.evaluate_all(outcome.candidate, kMostTasksOfPlan);
-  if (all.ok()) outcome.candidate.score = std::move(all->score);
+  if (all.ok()) outcome.candidate = std::move(*all);
 }
 
 }  // namespace

@@ -506,8 +506,9 @@ void StageSearch::improve() {
 // Where what was proposed takes more memory than there is, whatever the estimate said.
 bool StageSearch::correct_margin() {
   if (!best_.ok() || in_.evaluator.fits(best_->candidate.score) || in_.evaluator.stopping()) return false;
+  if (std::isinf(least_excess_)) return false;  // nothing that was to fit was simulated
   margin_ /= 1.02 * least_excess_;
-  return least_excess_ < std::numeric_limits<double>::infinity();
+  return true;
 }
 
 // Of the memory that a plan needs over what its devices have, the most.

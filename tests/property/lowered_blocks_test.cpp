@@ -176,6 +176,8 @@ TEST_CASE("the first micro-batches of a pipeline tell how long all take") {
   auto first = build_staged(plans, plan, input, static_cast<double>(all->candidate.tasks) / 2);
   REQUIRE(first.ok());
   CHECK_FALSE(first->candidate.exact);
+  CHECK_FALSE(evaluator.evaluate_all(first->candidate, static_cast<double>(all->candidate.tasks) / 2).ok());
+  CHECK(evaluator.evaluate_all(first->candidate)->exact);
   CHECK(first->candidate.tasks < all->candidate.tasks);
   auto near = [](std::int64_t a, std::int64_t b, double apart) {
     return static_cast<double>(a) == Approx(static_cast<double>(b)).epsilon(apart);
