@@ -3,7 +3,7 @@ file(GLOB DEVICE_TESTS CONFIGURE_DEPENDS device/*.cpp)
 add_executable(test_device ${DEVICE_TESTS} support/ops_sharded.cpp support/training_run.cpp)
 target_include_directories(test_device PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(test_device PRIVATE ${UNITY_WARNINGS})
-target_link_libraries(test_device PRIVATE unity_runtime unity_search unity_models Catch2::Catch2WithMain)
+target_link_libraries(test_device PRIVATE unity_runtime unity_search unity_models unity_test_main)
 catch_discover_tests(test_device WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} TEST_PREFIX "test_device: "
   PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: no CUDA device")
 find_package(Python3 COMPONENTS Interpreter)

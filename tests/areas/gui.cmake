@@ -6,7 +6,7 @@ if(UNITY_GUI_FOUND)
   target_include_directories(test_gui PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(test_gui PRIVATE ${UNITY_WARNINGS})
   target_compile_definitions(test_gui PRIVATE UNITY_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  target_link_libraries(test_gui PRIVATE unity_gui_app nlohmann_json::nlohmann_json Catch2::Catch2WithMain)
+  target_link_libraries(test_gui PRIVATE unity_gui_app nlohmann_json::nlohmann_json unity_test_main)
   add_dependencies(test_gui unity-gui)
   catch_discover_tests(test_gui WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} TEST_PREFIX "test_gui: "
     PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
