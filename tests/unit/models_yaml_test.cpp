@@ -16,7 +16,7 @@ std::string error_with(const std::string& from, const std::string& to) {
   std::string text = read_file(kTwoTower);
   std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
-  std::string path = UNITY_BINARY_DIR "/models_yaml_test.yaml";
+  std::string path = (std::filesystem::temp_directory_path() / "models_yaml_test.yaml").string();
   write_file_atomically(path, text.replace(at, from.size(), to));
   std::string message = "no error";
   try {
@@ -59,7 +59,7 @@ TEST_CASE("errors in a model file say where and what, with the nearest name") {
 }
 
 TEST_CASE("a model file may have states, products of sizes and a file of initial values") {
-  std::string path = UNITY_BINARY_DIR "/models_yaml_states_test.yaml";
+  std::string path = (std::filesystem::temp_directory_path() / "models_yaml_states_test.yaml").string();
   std::string text =
       "format: unity-model\nversion: 1\nname: shifted\noptions: {batch: 4, h: 3}\nweights_file: values.safetensors\n"
       "inputs:\n  x: {shape: [batch, 2*h]}\n  t: {shape: [batch, 2*h]}\nstates:\n  s: {shape: [6], init: ones}\n"
@@ -70,7 +70,7 @@ TEST_CASE("a model file may have states, products of sizes and a file of initial
   Pcg pcg = build_model({path, {{"batch", 5}}});
   CHECK(to_string(pcg.shape(pcg.outputs()[1])) == "f32[30]");
   CHECK(pcg[NodeId(2)].op->name() == "state");
-  CHECK(model_info(path).weights_file == UNITY_BINARY_DIR "/values.safetensors");
+  CHECK(model_info(path).weights_file == (std::filesystem::temp_directory_path() / "values.safetensors").string());
   write_file_atomically(path, text.replace(text.find("h*2*batch"), 9, "h*2*bath "));
   CHECK_THROWS_WITH(build_model({path, {}}),
                     Catch::EndsWith("layer flat: shape: found 'bath', expected an integer or an "
