@@ -274,6 +274,8 @@ PieceIndex Lowering::piece_anywhere(NodeId leaf, const Requirement& r) {
 // A stored leaf enters the tape just before its first use, so that its gradient is synchronised as early as possible.
 void Lowering::note_use(const View& view) {
   if (auto leaf = untaped_.find(view.placement); leaf != untaped_.end()) {
+    movements_.emit_waiting();
+    record_movements();
     tape_.push_back({leaf->second, 0});
     untaped_.erase(leaf);
   }
@@ -334,6 +336,7 @@ void Lowering::lower_compute(NodeId id) {
       coordinates.push_back(block.first);
     }
   }
+  if (micros == 1) movements_.begin_rounds();
   for (std::size_t i = 0; i < n.inputs.size(); ++i) {
     bool partial = sharding.passing > 1 && pcg_.shape(n.inputs[i]).partials > 1;
     std::vector<Requirement> requirements;
@@ -353,6 +356,8 @@ void Lowering::lower_compute(NodeId id) {
         provide(views_[n.inputs[i].node.index()][static_cast<std::size_t>(n.inputs[i].output)], requirements, all);
     for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].inputs.push_back(pieces[t]);
   }
+  movements_.end_rounds();
+  record_movements();
   if (deliver) {
     views_[id.index()] = {views_[n.inputs[0].node.index()][static_cast<std::size_t>(n.inputs[0].output)]};
     if (needs_[id.index()]) tape_.push_back({id, 0});

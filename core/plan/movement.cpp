@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <set>
@@ -40,6 +42,7 @@ PieceIndex Movements::new_piece(PlacementIndex value, DeviceId device, const Box
 
 std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
                                            const std::vector<Requirement>& requirements) {
+  if (std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.value == value; })) emit_waiting();
   Met& known = met(value, sum);
   std::vector<PieceIndex> result(requirements.size(), -1);
   std::vector<Requirement> open;
@@ -295,7 +298,7 @@ bool Movements::send_and_gather(PlacementIndex value, const std::vector<PieceRef
     for (auto [from, source] : holders) {
       const Piece& p = piece(source);
       PieceIndex target = new_piece(value, next->first, p.box, wanted.partial, p.copy);
-      emit_collective(value, CollectiveKind::send, {source, -1}, {-1, target}, {p.box, p.box});
+      emit_send(value, source, target, p.box);
       parts.push_back({target, wanted.partial, p.copy});
       part_boxes.push_back(p.box);
       group.push_back(open[next->second]);
@@ -453,7 +456,7 @@ void Movements::emit_component(PlacementIndex value, const std::vector<Requireme
     if (piece(t.source).device == piece(target).device) {
       emit_local(value, t.source, target, t.box);
     } else {
-      emit_collective(value, CollectiveKind::send, {t.source, -1}, {-1, target}, {t.box, t.box});
+      emit_send(value, t.source, target, t.box);
     }
   }
 }
@@ -465,6 +468,50 @@ void Movements::emit_local(PlacementIndex value, PieceIndex source, PieceIndex t
   movements_.push_back({Movement::Kind::local, {}, {source}, {target}, {box}, {}, value});
 }
 
+void Movements::emit_send(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box) {
+  if (in_rounds_)
+    waiting_.push_back({value, source, target, box});
+  else
+    emit_collective(value, CollectiveKind::send, {source, -1}, {-1, target}, {box, box});
+}
+
+void Movements::end_rounds() {
+  emit_waiting();
+  in_rounds_ = false;
+}
+
+void Movements::emit_waiting() {
+  if (waiting_.empty()) return;
+  std::vector<Waiting> sends = std::exchange(waiting_, {});
+  bool of_one_value =
+      std::all_of(sends.begin(), sends.end(), [&](const Waiting& w) { return w.value == sends[0].value; });
+  std::vector<std::size_t> round(sends.size(), 0), order(sends.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!of_one_value) {
+    // The first round in which neither device is busy: of an edge colouring, at most twice as many as are needed.
+    std::unordered_map<std::int32_t, std::vector<std::uint64_t>> busy;  // by device: a bit for each round
+    for (std::size_t i = 0; i < sends.size(); ++i) {
+      auto& from = busy[piece(sends[i].source).device.value];
+      auto& to = busy[piece(sends[i].target).device.value];
+      for (std::size_t word = 0;; ++word) {
+        if (from.size() <= word) from.resize(word + 1, 0);
+        if (to.size() <= word) to.resize(word + 1, 0);
+        std::uint64_t both = from[word] | to[word];
+        if (~both == 0) continue;
+        int bit = std::countr_one(both);
+        from[word] |= std::uint64_t{1} << bit, to[word] |= std::uint64_t{1} << bit;
+        round[i] = word * 64 + static_cast<std::size_t>(bit);
+        break;
+      }
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return round[a] < round[b]; });
+  }
+  for (std::size_t i : order) {
+    const Waiting& w = sends[i];
+    emit_collective(w.value, CollectiveKind::send, {w.source, -1}, {-1, w.target}, {w.box, w.box});
+  }
+}
+
 void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
                                 std::vector<PieceIndex> targets, std::vector<Box> pieces,
                                 std::vector<Exchange> exchanges, Monoid monoid) {
@@ -473,6 +520,7 @@ void Movements::emit_collective(PlacementIndex value, CollectiveKind kind, std::
                   .exchanges = exchanges,
                   .dtype = placement(value).dtype,
                   .name = placement(value).name};
+  emit_waiting();
   if (!blocks_.all() && !takes_part(value, kind, sources, targets, pieces)) return;
   TaskList after;
   for (std::size_t i = 0; i < sources.size(); ++i) {

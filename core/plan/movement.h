@@ -109,6 +109,13 @@ class Movements {
   // Requirement::partial counts the results. Equal requirements of one value are met once.
   std::vector<PieceIndex> provide(PlacementIndex value, int sum, const std::vector<Requirement>& requirements);
 
+  // Between these, the sends of values that an operator's operands are made of wait for one another, and are emitted in
+  // rounds, in each of which a device sends or receives once: value by value, all would wait for those that receive
+  // much before they send. Anything else that is emitted ends the wait.
+  void begin_rounds() { in_rounds_ = true; }
+  void end_rounds();
+  void emit_waiting();
+
   // Where only some blocks of devices are lowered: whether a device is one of them; pieces elsewhere have no buffers.
   bool here(DeviceId device) const { return blocks_.contains(device); }
   bool here(PieceIndex i) { return here(piece(i).device); }
@@ -188,6 +195,7 @@ class Movements {
   void note_crossing(Hash what, std::int64_t elements, const std::vector<DeviceId>& devices);
   void check_links() const;
   void emit_local(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box);
+  void emit_send(PlacementIndex value, PieceIndex source, PieceIndex target, const Box& box);
   void emit_collective(PlacementIndex value, CollectiveKind kind, std::vector<PieceIndex> sources,
                        std::vector<PieceIndex> targets, std::vector<Box> pieces, std::vector<Exchange> exchanges = {},
                        Monoid monoid = Monoid::sum);
@@ -210,6 +218,13 @@ class Movements {
   std::deque<Movement> movements_;
   std::unordered_map<std::int64_t, Met> met_;
   std::int32_t maximum_ = -1;  // of Program::ops, once made
+  struct Waiting {
+    PlacementIndex value;
+    PieceIndex source, target;
+    Box box;
+  };
+  std::vector<Waiting> waiting_;  // sends to be emitted in rounds
+  bool in_rounds_ = false;
 };
 
 }  // namespace unity

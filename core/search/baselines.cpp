@@ -7,6 +7,7 @@
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
+#include "core/search/placed_tables.h"
 #include "core/search/split_vocabulary.h"
 
 namespace unity {
@@ -30,12 +31,14 @@ Result<Outcome> data_parallel(const StrategyInput& input) {
   return unequal;
 }
 
-Result<Outcome> expert(const StrategyInput& input) {
+namespace {
+
+// Megatron-LM's: by batch, by words, then pairs of matmuls by columns and rows.
+Result<Outcome> tensor_parallel(const StrategyInput& input) {
   int per_node = std::min(input.devices, common_node_size(input.evaluator.cost().topology()));
   if (per_node < 2)
     return fail("strategy expert: found {} device in a node, expected at least 2 to split a matmul over", per_node);
   Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");
-  // By batch, by words, then pairs of matmuls by columns and rows.
   auto split = [&](Result<State> state, int model, bool vocabulary) {
     if (state.ok()) state = shard_batch(*state, input.devices / model);
     if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
@@ -75,6 +78,14 @@ Result<Outcome> expert(const StrategyInput& input) {
       best = Error{"strategy expert: " + plans[i].error().message};
   }
   return best;
+}
+
+}  // namespace
+
+Result<Outcome> expert(const StrategyInput& input) {
+  // A model with tables has experts of its own, who beat Megatron's.
+  auto tables = placed_tables(input);
+  return tables.ok() ? tables : tensor_parallel(input);
 }
 
 }  // namespace unity

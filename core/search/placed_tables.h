@@ -1,0 +1,14 @@
+// What experts do with recommendation models: tables whole on devices, all else split by batch.
+#pragma once
+
+#include "core/search/strategy.h"
+
+namespace unity {
+
+// The tables of embedding bags by model (DLRM; Naumov et al., 2019, section 4), each on one device or by columns on
+// several, biggest first, where the fewest bytes of tables are; all other operators split by batch over all devices, in
+// front of them an exchange of all features. The fastest number of columns' parts, and of tables placed along nodes or
+// across them. Error when the model has fewer than two such tables.
+Result<Outcome> placed_tables(const StrategyInput& input);
+
+}  // namespace unity
