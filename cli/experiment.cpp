@@ -100,12 +100,10 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
   v.name = s.required("name");
   v.strategy = s.name("strategy", "unity", strategy_names());
   SearchOptions& o = v.settings.search;
-  const std::map<std::string, bool*> parts = {{"splitting", &o.splitting},
-                                              {"algebra", &o.algebra},
-                                              {"dp", &o.mapping_dp},
-                                              {"cache", &o.cache},
-                                              {"seeds", &o.seeds}};
-  for (const std::string& part : s.names("without", {}, {"splitting", "algebra", "dp", "cache", "seeds"}))
+  const std::map<std::string, bool*> parts = {{"splitting", &o.splitting}, {"algebra", &o.algebra},
+                                              {"dp", &o.mapping_dp},       {"cache", &o.cache},
+                                              {"buckets", &o.buckets},     {"seeds", &o.seeds}};
+  for (const std::string& part : s.names("without", {}, {"splitting", "algebra", "dp", "cache", "buckets", "seeds"}))
     *parts.at(part) = false;
   v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
   for (const auto& [key, value] :

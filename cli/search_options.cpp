@@ -69,6 +69,10 @@ void SearchSettings::add(CLI::App& command, bool with_budget, bool short_schedul
   command.add_flag("!--no-blocks", search.blocks,
                    "Lower candidates for all devices, though a block of them stands for all");
   command.add_flag("!--no-cache", search.cache, "Solve equal parts anew, and keep no costs from graph to graph");
+  command.add_flag(
+      "!--no-buckets", search.buckets,
+      "Strategy unity: each gradient in a collective of its own, or as --bucket says, though joined they be "
+      "faster");
   command.add_flag("!--no-seeds", search.seeds,
                    "Strategy unity: what it finds by itself, though data parallelism, the expert or a pipeline of even "
                    "stages be faster");
@@ -90,6 +94,7 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   if (!parallelism.empty()) o.parallelism = split_list("--parallelism", parallelism);
   o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
   schedule.apply(o.schedule);
+  o.buckets = o.buckets && schedule.bucket.empty();
   return o;
 }
 

@@ -168,8 +168,8 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
     return fail("the search was stopped before this candidate");
   }
   LowerOptions options = lower_options;
-  Schedule rest = options.schedule;  // but for what each device does by itself
-  rest.order = Schedule().order, rest.remat.clear();
+  Schedule rest = options.schedule;  // but for what devices that are alike do alike
+  rest.order = Schedule().order, rest.remat.clear(), rest.bucket = Schedule().bucket;
   if (options_.blocks && !limits.all && rest == Schedule())
     options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
   auto not_told = [&] {
@@ -232,8 +232,6 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
     all = std::max(all, micro_count(node_sharding(pcg, id)));
     stages.insert(mappings[i].start);
   }
-  if (getenv("DBG"))
-    fprintf(stderr, "about %g tasks of %d micro-batches\n", about_tasks(pcg, mappings, options.blocks), all);
   double tasks = about_tasks(pcg, mappings, options.blocks) / all;
   int some = 2 * static_cast<int>(stages.size());
   if (tasks * (some + kMicroBatchesMore) > most_tasks) some /= 2;

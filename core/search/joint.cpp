@@ -14,6 +14,7 @@
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
+#include "core/search/gradient_buckets.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
@@ -90,6 +91,7 @@ class JointSearch {
   bool copies_may_fit() const;
   void store_parts();
   void trade_memory();
+  void join_gradients();
   Result<Outcome> pipelines() const;
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
   Result<State> assemble(const Partial& plan) const;
@@ -108,7 +110,8 @@ class JointSearch {
   std::set<Hash> assembled_;
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
-  std::vector<Outcome> front_;  // complete plans by time and memory, whether they fit or not
+  std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
+  std::vector<Outcome> rivals_;  // complete plans of all kinds, each the fastest of its kind
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
@@ -315,7 +318,8 @@ Result<State> JointSearch::assemble(const Partial& plan) const {
 
 void JointSearch::whole_graph() {
   SubstitutionOptions options = level_2();
-  options.budget = std::max<int>(0, in_.options.budget - static_cast<int>(in_.evaluator.scored()));
+  const int budget = serial_ ? in_.options.budget : budget_of_parts();
+  options.budget = std::max<int>(0, budget - static_cast<int>(in_.evaluator.scored()));
   options.whole = !serial_;
   options.keep = 16;
   options.thorough = !serial_ && compute_operators() <= kSmall;
@@ -326,7 +330,7 @@ void JointSearch::whole_graph() {
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
-  if (in_.evaluator.scored() >= in_.options.budget)
+  if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
   if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
   for (Found& f : result.found) {
@@ -413,6 +417,15 @@ void JointSearch::store_parts() {
     keep(variant);
     take(std::move(variant));
   }
+}
+
+// Joined, many small gradients take less time, where they are many: which plan is the fastest may be another one then.
+void JointSearch::join_gradients() {
+  if (best_.ok()) rivals_.push_back(*best_);
+  std::vector<Outcome> scored;
+  std::optional<Outcome> joined = unity::join_gradients(rivals_, in_, scored);
+  for (Outcome& plan : scored) keep(std::move(plan));
+  if (joined) take(std::move(*joined));
 }
 
 // Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
@@ -550,8 +563,11 @@ Result<Outcome> JointSearch::run() {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);
     keep(*plan);
+    rivals_.push_back(*plan);
     take(std::move(plan));
   };
+  // So are the expert's plans, whose one rule for all layers is hard to find part by part.
+  if (all && in_.options.seeds) compare(expert(in_));
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
   if (too_large) compare(pipelines());
@@ -565,17 +581,17 @@ Result<Outcome> JointSearch::run() {
               ? fmt::format("budget of {} candidates", in_.options.budget)
               : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
   }
-  if (data && data->ok()) keep(**data);
+  if (best_.ok()) rivals_.push_back(*best_);
+  if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
-  // So are the expert's plans, whose one rule for all layers is hard to find part by part.
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
-    if (in_.options.seeds) compare(expert(in_));
     store_parts();
     if (!too_large) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (in_.options.seeds && compute_operators() <= kFewOperators) compare(algebra_then_parallel(in_));
   }
   if (!serial_) {
+    join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
   }

@@ -17,11 +17,11 @@ struct Variant {
 };
 
 // The plan itself comes first.
-std::vector<Variant> variants(const SearchOptions& options, Tradeoffs which) {
-  if (which == Tradeoffs::stored_parts) return {{false, 1, options.schedule}, {true, 1, options.schedule}};
-  std::vector<std::vector<std::string>> remats = {options.schedule.remat};
+std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which) {
+  if (which == Tradeoffs::stored_parts) return {{false, 1, schedule}, {true, 1, schedule}};
+  std::vector<std::vector<std::string>> remats = {schedule.remat};
   if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
-  std::vector<Offload> offloads = {options.schedule.offload};
+  std::vector<Offload> offloads = {schedule.offload};
   if (offloads[0] == Offload::none)
     offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});
   std::vector<Variant> all;
@@ -29,7 +29,7 @@ std::vector<Variant> variants(const SearchOptions& options, Tradeoffs which) {
     for (bool parts : {false, true})
       for (int micro_batches : {1, 2, 4, 8})
         for (const std::vector<std::string>& remat : remats) {
-          Variant v{parts, micro_batches, options.schedule};
+          Variant v{parts, micro_batches, schedule};
           v.schedule.remat = remat;
           v.schedule.offload = offload;
           all.push_back(std::move(v));
@@ -112,7 +112,7 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
 }
 
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
-  std::vector<Variant> tried = variants(input.options, which);
+  std::vector<Variant> tried = variants(plan.candidate.schedule, which);
   std::vector<std::optional<Outcome>> scored(tried.size());
   scored[0] = plan;
   parallel_for(tried.size() - 1, input.options.jobs, [&](std::size_t i) {

@@ -40,6 +40,7 @@ struct SearchOptions {
   bool mapping_dp = true;  // level 3; without it, every operator starts at device 0, the last grid dimension innermost
   bool blocks = true;      // where a block of devices stands for all, candidates are lowered for that alone
   bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
+  bool buckets = true;     // strategy unity: which gradients are joined, where the schedule does not say
   bool seeds = true;       // strategy unity: a look at data parallelism, the expert, even pipelines
   std::function<void(const SearchProgress&)> progress;
   const std::atomic<bool>* stop = nullptr;  // once set, by another thread or a signal's handler: as at the time limit

@@ -114,7 +114,11 @@ TEST_CASE("scores of plans are those of a few blocks of devices") {
   State state = sharded(build_model(c.model), devices, dice);
   auto mapping = MappingSearch(cost).run(state.pcg);
   REQUIRE(mapping.ok());
-  CHECK(check_scores(cost, state.pcg, mapping->mappings));
+  Schedule schedule;
+  const Bytes buckets[] = {{0}, {1'000'000}, {25'000'000}};
+  schedule.bucket = buckets[dice.below(3)];
+  CAPTURE(schedule.bucket.count);
+  CHECK(check_scores(cost, state.pcg, mapping->mappings, schedule));
 }
 
 TEST_CASE("scores of pipelines are those of a few blocks of devices") {

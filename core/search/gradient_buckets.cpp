@@ -1,0 +1,63 @@
+#include "core/search/gradient_buckets.h"
+
+#include <algorithm>
+
+#include "core/base/parallel.h"
+#include "core/search/pareto.h"
+
+namespace unity {
+namespace {
+
+// What PyTorch's data parallelism takes (Li et al., 2020), and what is far from it.
+constexpr Bytes kUsual{25'000'000};
+constexpr Bytes kOthers[] = {{1'000'000}, {5'000'000}, {100'000'000}, {400'000'000}};
+constexpr double kMayGain = 1.3;  // a plan this much slower than the fastest may be faster once gradients are joined
+constexpr std::size_t kMostPlans = 4;
+
+}  // namespace
+
+std::optional<Outcome> join_gradients(const std::vector<Outcome>& plans, const StrategyInput& input,
+                                      std::vector<Outcome>& scored) {
+  if (!input.options.buckets || input.options.schedule.bucket.count > 0) return std::nullopt;
+  auto time = [](const Outcome& o) { return static_cast<double>(o.candidate.score.iteration.count); };
+  auto fits = [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); };
+  std::vector<Outcome> from;
+  for (const Outcome& o : plans)
+    if (fits(o)) from.push_back(o);
+  if (from.empty()) return std::nullopt;
+  std::stable_sort(from.begin(), from.end(), [&](const Outcome& a, const Outcome& b) { return time(a) < time(b); });
+  const double fastest = time(from[0]);
+  std::erase_if(from, [&](const Outcome& o) { return time(o) > kMayGain * fastest; });
+  if (from.size() > kMostPlans) from.resize(kMostPlans);
+
+  std::optional<Outcome> best;
+  auto try_all = [&](const std::vector<std::pair<const Outcome*, Bytes>>& choices) {
+    std::vector<std::optional<Outcome>> found(choices.size());
+    parallel_for(choices.size(), input.options.jobs, [&](std::size_t i) {
+      const auto& [plan, bytes] = choices[i];
+      Schedule schedule = plan->candidate.schedule;
+      schedule.bucket = bytes;
+      const Candidate& c = plan->candidate;
+      auto candidate =
+          c.exact ? input.evaluator.evaluate(c.pcg, c.mappings, schedule)
+                  : input.evaluator.evaluate_stages(c.pcg, c.mappings, schedule, 2 * static_cast<double>(c.tasks));
+      if (candidate.ok()) found[i] = Outcome{std::move(*candidate), plan->derivation, plan->stopped_because, {}};
+    });
+    for (std::optional<Outcome>& f : found) {
+      if (!f) continue;
+      input.evaluator.found(f->candidate.score);
+      scored.push_back(*f);
+      if (fits(*f) && time(*f) < (best ? time(*best) : fastest)) best = std::move(f);
+    }
+  };
+  std::vector<std::pair<const Outcome*, Bytes>> usual, others;
+  for (const Outcome& o : from) usual.emplace_back(&o, kUsual);
+  try_all(usual);
+  if (!best) return std::nullopt;
+  const Outcome joined = *best;
+  for (Bytes bytes : kOthers) others.emplace_back(&joined, bytes);
+  try_all(others);
+  return best;
+}
+
+}  // namespace unity
