@@ -11,7 +11,7 @@ namespace {
 // What PyTorch's data parallelism takes (Li et al., 2020), and what is far from it.
 constexpr Bytes kUsual{25'000'000};
 constexpr Bytes kOthers[] = {{1'000'000}, {5'000'000}, {100'000'000}, {400'000'000}};
-constexpr double kMayGain = 1.3;  // a plan this much slower than the fastest may be faster once gradients are joined
+constexpr double kMayGain = 2;  // a plan this much slower than the fastest may be faster once gradients are joined
 constexpr std::size_t kMostPlans = 4;
 
 }  // namespace

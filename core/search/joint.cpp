@@ -18,6 +18,7 @@
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
+#include "core/search/placed_tables.h"
 #include "core/search/split.h"
 #include "core/search/stage_search.h"
 #include "core/search/strategy.h"
@@ -40,6 +41,7 @@ constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph t
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;    // of these, one in so many for rewritings, of which most change nothing
+constexpr Bytes kSmallTable{1'000'000};        // not worth an exchange of what is looked up in it
 constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
 constexpr int kPipelineBudget = 160;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
@@ -567,7 +569,10 @@ Result<Outcome> JointSearch::run() {
     take(std::move(plan));
   };
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
-  if (all && in_.options.seeds) compare(expert(in_));
+  if (all && in_.options.seeds) {
+    compare(expert(in_));
+    compare(placed_tables(in_, kSmallTable));
+  }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
   if (too_large) compare(pipelines());

@@ -326,12 +326,13 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
     std::vector<MachineMapping> choices =
         unity::mappings(grid, topology_, {0, static_cast<int>(topology_.device_count())});
     add_fresh(choices, of_users_families(grid, topology_));
-    for (const Item& item : items_) {  // one copy or shard may sit at its user's place
-      if (!grid.empty()) break;
-      choices.push_back({result[item.node.index()].start, {}});
-    }
     std::vector<std::pair<int, std::size_t>> users;
-    for (auto [user, operand] : readers(pcg_, uses, id)) users.emplace_back(item_of_[user.index()], operand);
+    for (auto [user, operand] : readers(pcg_, uses, id)) {
+      users.emplace_back(item_of_[user.index()], operand);
+      MachineMapping there = result[user.index()];  // where its parts sit at their user's places, wherever these are
+      if (grid.empty()) there = {there.start, {}};
+      if (there.strides.size() == grid.size()) add_fresh(choices, {std::move(there)});
+    }
     std::int64_t best = -1, most = 0;  // elements that need not move
     int best_spread = -1;              // devices from copy to copy
     for (auto [user, operand] : users)

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "core/search/mapping_problem.h"
 
@@ -105,6 +107,22 @@ bool Dp::fits(const Set& set, const Resources& r) const {
   return true;
 }
 
+// Ways to halve parts with such costs: by part, whether it goes left.
+std::vector<std::vector<bool>> halves(const std::vector<std::int64_t>& costs) {
+  std::vector<std::size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
+  std::vector<bool> heaviest(costs.size(), false), even(costs.size(), false);
+  heaviest[order[0]] = true;
+  std::int64_t left = 0, right = 0;
+  for (std::size_t p : order) {
+    even[p] = left <= right;
+    (even[p] ? left : right) += costs[p];
+  }
+  if (even == heaviest) return {heaviest};
+  return {heaviest, even};
+}
+
 // The best cost of the open items of `set`, leaving its choices in chosen_. Memoised on the choices of its neighbours.
 std::int64_t Dp::solve(const Set& set) {
   if (set.empty()) return 0;
@@ -133,28 +151,38 @@ std::int64_t Dp::solve(const Set& set) {
     best = 0;
     std::vector<std::int64_t> costs;
     for (const Set& part : parts) costs.push_back(solve(part)), best += costs.back();
-    std::vector<int> sequential;
-    for (int i : set) sequential.push_back(chosen_[static_cast<std::size_t>(i)]);
-    // Two halves of the machine at once: the heaviest part on one, the rest on the other.
-    Resources all = share_[static_cast<std::size_t>(set[0])];
-    Resources left{all.first, all.count / 2}, right{all.first + all.count / 2, all.count - all.count / 2};
-    auto heaviest = static_cast<std::size_t>(std::max_element(costs.begin(), costs.end()) - costs.begin());
-    bool possible = all.count >= 2 && fits(parts[heaviest], left);
-    Set rest;
+    // Of parts that need no more than half of the machine, some on one half and at once the others on the other half:
+    // the heaviest and the rest, or about as much on each.
+    const Resources all = share_[static_cast<std::size_t>(set[0])];
+    const Resources left{all.first, all.count / 2}, right{all.first + all.count / 2, all.count - all.count / 2};
+    std::vector<Set> narrow;
+    std::vector<std::int64_t> narrow_costs;
     for (std::size_t p = 0; p < parts.size(); ++p)
-      if (p != heaviest)
-        rest.insert(rest.end(), parts[p].begin(), parts[p].end()), possible = possible && fits(parts[p], right);
-    if (possible) {
-      std::sort(rest.begin(), rest.end());
-      for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
-      for (int i : parts[heaviest]) share_[static_cast<std::size_t>(i)] = left;
-      for (int i : rest) share_[static_cast<std::size_t>(i)] = right;
-      std::int64_t at_once = std::max(solve(parts[heaviest]), solve(rest));
-      for (int i : set) share_[static_cast<std::size_t>(i)] = all;
-      if (at_once < best)
-        best = at_once;
-      else
-        for (std::size_t k = 0; k < set.size(); ++k) chosen_[static_cast<std::size_t>(set[k])] = sequential[k];
+      if (all.count >= 2 && fits(parts[p], left)) narrow.push_back(parts[p]), narrow_costs.push_back(costs[p]);
+    if (narrow.size() > 1) {
+      std::int64_t one_by_one = std::accumulate(narrow_costs.begin(), narrow_costs.end(), std::int64_t{0});
+      const std::int64_t others = best - one_by_one;
+      for (const std::vector<bool>& on_left : halves(narrow_costs)) {
+        Set first, second, both;
+        for (std::size_t p = 0; p < narrow.size(); ++p) {
+          Set& to = on_left[p] ? first : second;
+          to.insert(to.end(), narrow[p].begin(), narrow[p].end());
+        }
+        std::sort(first.begin(), first.end());
+        std::sort(second.begin(), second.end());
+        both = first;
+        both.insert(both.end(), second.begin(), second.end());
+        std::vector<int> before;
+        for (int i : both) before.push_back(std::exchange(chosen_[static_cast<std::size_t>(i)], -1));
+        for (int i : first) share_[static_cast<std::size_t>(i)] = left;
+        for (int i : second) share_[static_cast<std::size_t>(i)] = right;
+        std::int64_t at_once = others + std::max(solve(first), solve(second));
+        for (int i : both) share_[static_cast<std::size_t>(i)] = all;
+        if (at_once < best)
+          best = at_once;
+        else
+          for (std::size_t k = 0; k < both.size(); ++k) chosen_[static_cast<std::size_t>(both[k])] = before[k];
+      }
     }
   }
   auto& entry = memo_[key];

@@ -7,6 +7,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
+#include "core/search/substitution.h"
 #include "core/search/through_layouts.h"
 
 namespace unity {
@@ -14,32 +15,37 @@ namespace {
 
 constexpr std::size_t kIds = 0, kTable = 1;  // operands of an embedding bag
 
-bool is_lookup(const Pcg& pcg, NodeId id) {
-  return pcg[id].op->name() == "embedding_bag" &&
-         pcg[source_of(pcg, pcg[id].inputs[kTable]).node].op->name() == "weight";
+Bytes table_bytes(const Pcg& pcg, NodeId lookup) {
+  return {pcg.shape(source_of(pcg, pcg[lookup].inputs[kTable])).shape().bytes()};
 }
 
-std::vector<NodeId> lookups(const Pcg& pcg) {
+// Those of tables of so many bytes at least.
+bool is_lookup(const Pcg& pcg, NodeId id, Bytes smallest) {
+  return pcg[id].op->name() == "embedding_bag" &&
+         pcg[source_of(pcg, pcg[id].inputs[kTable]).node].op->name() == "weight" && table_bytes(pcg, id) >= smallest;
+}
+
+std::vector<NodeId> lookups(const Pcg& pcg, Bytes smallest) {
   std::vector<NodeId> found;
   for (std::size_t i = 0; i < pcg.size(); ++i)
-    if (NodeId id(static_cast<std::int64_t>(i)); is_lookup(pcg, id)) found.push_back(id);
+    if (NodeId id(static_cast<std::int64_t>(i)); is_lookup(pcg, id, smallest)) found.push_back(id);
   return found;
 }
 
 // Lookups by columns, all else by batch.
-Result<State> split(const State& whole, int columns, int devices) {
+Result<State> split_around_tables(const State& whole, int columns, int devices, Bytes smallest) {
   ValueRef leaf = UNITY_TRY(batch_leaf(whole.pcg));
   std::vector<AxisClass> classes = axis_classes(whole.pcg);
   auto batch = class_of_dimension(whole.pcg, classes, leaf, 0);
   if (!batch) return fail("no operator can be split along the batch");
   AxisClass rest = classes[*batch];
-  std::erase_if(rest.members, [&](const AxisClassMember& m) { return is_lookup(whole.pcg, m.node); });
+  std::erase_if(rest.members, [&](const AxisClassMember& m) { return is_lookup(whole.pcg, m.node, smallest); });
   State state = whole;
   std::vector<DerivationEvent> log;
   if (devices > 1) state.pcg = UNITY_TRY(shard_class(whole.pcg, rest, devices, &log));
   for (const DerivationEvent& e : log) state.steps.push_back({e.rule, e.where, e.degree, 0});
-  for (std::size_t k = 0; columns > 1 && k < lookups(state.pcg).size(); ++k) {
-    NodeId id = lookups(state.pcg)[k];
+  for (std::size_t k = 0; columns > 1 && k < lookups(state.pcg, smallest).size(); ++k) {
+    NodeId id = lookups(state.pcg, smallest)[k];
     const AxisTable& table = *state.pcg[id].table;
     int axis = split_axis(table, table.outputs[0].dims.back());
     state = UNITY_TRY(
@@ -49,13 +55,10 @@ Result<State> split(const State& whole, int columns, int devices) {
 }
 
 // Biggest first on the devices with the fewest bytes; among equals in this order.
-std::vector<MachineMapping> place(const Pcg& pcg, const std::vector<int>& order) {
+std::vector<MachineMapping> place(const Pcg& pcg, const std::vector<int>& order, Bytes smallest) {
   std::vector<MachineMapping> mappings = natural_mappings(pcg);
-  std::vector<NodeId> tables = lookups(pcg);
-  auto bytes = [&](NodeId id) {
-    Shape s = pcg.shape(source_of(pcg, pcg[id].inputs[kTable])).shape();
-    return s.elements() * size_of(s.dtype);
-  };
+  std::vector<NodeId> tables = lookups(pcg, smallest);
+  auto bytes = [&](NodeId id) { return table_bytes(pcg, id).count; };
   std::stable_sort(tables.begin(), tables.end(), [&](NodeId a, NodeId b) { return bytes(a) > bytes(b); });
   std::vector<std::int64_t> held(order.size(), 0);
   for (NodeId id : tables) {
@@ -81,9 +84,9 @@ std::vector<MachineMapping> place(const Pcg& pcg, const std::vector<int>& order)
 
 }  // namespace
 
-Result<Outcome> placed_tables(const StrategyInput& input) {
+Result<Outcome> placed_tables(const StrategyInput& input, Bytes smallest) {
   const State whole{normalize(input.model), {}, {}};
-  std::size_t tables = lookups(whole.pcg).size();
+  std::size_t tables = lookups(whole.pcg, smallest).size();
   if (tables < 2) return fail("the model has no tables of embedding bags to place on devices");
   int per_node = common_node_size(input.evaluator.cost().topology());
   // The first devices of all nodes, then the second ones.
@@ -103,9 +106,10 @@ Result<Outcome> placed_tables(const StrategyInput& input) {
     auto [columns, nodes] = ways[i];
     SearchRecorder& record = input.evaluator.record();
     plans[i] = [&, columns = columns, nodes = nodes]() -> Result<Outcome> {
-      State state =
-          UNITY_TRY(record.timed(SearchLevel::substitution, [&] { return split(whole, columns, input.devices); }));
-      auto mappings = record.timed(SearchLevel::mapping, [&] { return place(state.pcg, nodes ? across : along); });
+      State state = UNITY_TRY(record.timed(
+          SearchLevel::substitution, [&] { return split_around_tables(whole, columns, input.devices, smallest); }));
+      auto mappings =
+          record.timed(SearchLevel::mapping, [&] { return place(state.pcg, nodes ? across : along, smallest); });
       Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg, std::move(mappings)));
       return Outcome{std::move(candidate),
                      std::move(state.steps),
