@@ -1,6 +1,7 @@
 #include "core/search/gradient_buckets.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/parallel.h"
 #include "core/search/pareto.h"
@@ -31,7 +32,9 @@ std::optional<Outcome> join_gradients(const std::vector<Outcome>& plans, const S
   if (from.size() > kMostPlans) from.resize(kMostPlans);
 
   std::optional<Outcome> best;
-  auto try_all = [&](const std::vector<std::pair<const Outcome*, Bytes>>& choices) {
+  auto try_all = [&](std::vector<std::pair<const Outcome*, Bytes>> choices) {
+    auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
+    if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
     std::vector<std::optional<Outcome>> found(choices.size());
     parallel_for(choices.size(), input.options.jobs, [&](std::size_t i) {
       const auto& [plan, bytes] = choices[i];
@@ -51,7 +54,8 @@ std::optional<Outcome> join_gradients(const std::vector<Outcome>& plans, const S
     }
   };
   std::vector<std::pair<const Outcome*, Bytes>> usual, others;
-  for (const Outcome& o : from) usual.emplace_back(&o, kUsual);
+  for (const Outcome& o : from)
+    if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsual);
   try_all(usual);
   if (!best) return std::nullopt;
   const Outcome joined = *best;

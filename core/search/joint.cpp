@@ -423,11 +423,11 @@ void JointSearch::store_parts() {
 
 // Joined, many small gradients take less time, where they are many: which plan is the fastest may be another one then.
 void JointSearch::join_gradients() {
-  if (best_.ok()) rivals_.push_back(*best_);
   std::vector<Outcome> scored;
   std::optional<Outcome> joined = unity::join_gradients(rivals_, in_, scored);
   for (Outcome& plan : scored) keep(std::move(plan));
   if (joined) take(std::move(*joined));
+  rivals_.clear();
 }
 
 // Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
@@ -535,11 +535,13 @@ void JointSearch::parts() {
 // are all alike.
 Result<Outcome> JointSearch::pipelines() const {
   if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
+  SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
+  if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
   StageSearchOptions options{.layers = {12, 24}, .plans = 12, .even = in_.options.seeds};
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   if (best_.ok()) options.incumbent = best_->candidate.score.iteration;
-  return search_stages(in_, options);
+  return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options);
 }
 
 // Whether each device could hold all weights, their gradients and optimizer states; on few devices it is not worth the
@@ -569,7 +571,7 @@ Result<Outcome> JointSearch::run() {
     take(std::move(plan));
   };
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
-  if (all && in_.options.seeds) {
+  if (all && in_.options.seeds && budget_of_parts() < in_.options.budget) {
     compare(expert(in_));
     compare(placed_tables(in_, kSmallTable));
   }
@@ -589,6 +591,7 @@ Result<Outcome> JointSearch::run() {
   if (best_.ok()) rivals_.push_back(*best_);
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
+  if (!serial_) join_gradients();
   if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
     if (!too_large) compare(pipelines());
@@ -596,6 +599,7 @@ Result<Outcome> JointSearch::run() {
     if (in_.options.seeds && compute_operators() <= kFewOperators) compare(algebra_then_parallel(in_));
   }
   if (!serial_) {
+    if (best_.ok()) rivals_.push_back(*best_);
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
