@@ -114,6 +114,7 @@ class StageSearch {
   std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat,
                                          int copies);
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies);
+  bool order_is_free() const;
   std::vector<StagedPlan> best_proposals();
   std::vector<std::vector<StagedPlan>> even_plans();
   void simulate(std::vector<StagedPlan> plans);
@@ -299,12 +300,18 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   return proposals;
 }
 
+// Whether the options leave open in which order micro-batches run, and what is computed again.
+bool StageSearch::order_is_free() const {
+  Schedule rest = in_.options.schedule;
+  rest.bucket = {};
+  return rest == Schedule();
+}
+
 // Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
 // activations again, then what stores weights in parts.
 std::vector<StagedPlan> StageSearch::best_proposals() {
   std::vector<Saving> savings = {{}, {false}};
-  if (in_.options.schedule == Schedule())
-    savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
+  if (order_is_free()) savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
   std::vector<Proposal> proposals;
   for (std::size_t i = saving_; i < savings.size(); ++i) {
     const Saving& saving = savings[i];
@@ -418,7 +425,7 @@ std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
   StagedPlan stored = plan;
   stored.stored_parts = !plan.stored_parts;
   add(std::move(stored));
-  if (in_.options.schedule == Schedule()) {
+  if (order_is_free()) {
     StagedPlan other = plan, again = plan;
     other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
     add(std::move(other)), add(std::move(again));
@@ -529,7 +536,7 @@ void StageSearch::vary_best() {
   StagedPlan stored = std::get<2>(best_plan_), alternating = stored;
   stored.stored_parts = true, alternating.one_f_one_b = true;
   std::vector<StagedPlan> plans = {stored};
-  if (in_.options.schedule == Schedule() && stored.ends.size() > 1) plans.push_back(alternating);
+  if (order_is_free() && stored.ends.size() > 1) plans.push_back(alternating);
   simulate(plans);
 }
 
