@@ -101,3 +101,25 @@ TEST_CASE("digits train alike under every plan of the front of time and memory")
   CHECK(offloaded > 0);
   CHECK(stored_parts > 0);
 }
+
+TEST_CASE("models with tables train alike where these are placed on devices") {
+  const std::string strategy = GENERATE("expert", "unity");
+  const auto spec = GENERATE(ModelSpec{"xdl", {{"batch", 48}, {"rows", 50}, {"width", 6}, {"hidden", 8}}},
+                             ModelSpec{"dlrm", {{"batch", 48}, {"rows", 50}, {"width", 4}, {"hidden", 16}}});
+  CAPTURE(strategy, spec.name);
+  auto losses = [&](const std::string& how, int devices) {
+    SimulatedCostModel cost(load_topology("summit", {2, devices}));
+    SearchOptions options;
+    options.strategy = how;
+    options.budget = 40;
+    options.optimizer = {.name = "adam", .learning_rate = 1e-3};
+    Plan plan = find_plan(spec, build_model(spec), cost, options).value();
+    LowerOptions lower_options{true, options.optimizer, plan.schedule};
+    TrainOptions train_options;
+    train_options.data = "synthetic";
+    train_options.executor.precision = Precision::f64;
+    train_options.steps = 5;
+    return train(lower(plan.pcg, plan.mappings, cost.topology(), lower_options).value(), nullptr, train_options).losses;
+  };
+  CHECK(largest_relative_difference(losses(strategy, 4), losses("data-parallel", 1)) <= 1e-9);
+}

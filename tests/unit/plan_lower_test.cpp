@@ -210,6 +210,55 @@ TEST_CASE("producers and consumers on different devices exchange by all-to-all a
   CHECK(difference(serial_mlp(), parallel, mappings, 4) < 1e-12);
 }
 
+TEST_CASE("sends of an operator's operands go in rounds, in which no device has two") {
+  constexpr int kDevices = 6;
+  auto branches = [](Builder& b, bool split) {
+    ValueRef x = b.input("x", {24, 4}), labels = b.input("labels", {24}, DType::i32);
+    std::vector<ValueRef> parts;
+    for (int i = 0; i < kDevices; ++i) {
+      std::string name = fmt::format("branch.{}", i);
+      ValueRef w = b.weight(name + ".w", {4, 3});
+      ValueRef h = b.apply("matmul", {}, {x, w}, name);
+      parts.push_back(split ? partition(b, 0, kDevices, h) : h);
+    }
+    ValueRef all = b.apply("concat", {std::int64_t{1}}, parts), w = b.weight("w", {3 * kDevices, 5});
+    if (split) w = replicate(b, kDevices, w), labels = partition(b, 0, kDevices, labels);
+    ValueRef loss = b.apply("cross_entropy", {}, {b.apply("matmul", {}, {all, w}), labels});
+    return split ? reduce(b, kDevices, loss) : loss;
+  };
+  Builder one("branches"), several("branches");
+  Pcg serial = [&] {
+    ValueRef loss = branches(one, false);
+    return std::move(one).finish({loss});
+  }();
+  Pcg parallel = [&] {
+    ValueRef loss = branches(several, true);
+    return std::move(several).finish({loss});
+  }();
+  std::vector<MachineMapping> mappings = natural_mappings(parallel);
+  for (std::size_t i = 0; i < parallel.size(); ++i)
+    if (const std::string& name = parallel.nodes()[i].name; name.starts_with("branch."))
+      mappings[i].start = name[7] - '0';
+  Program program;
+  CHECK(difference(serial, parallel, mappings, kDevices, &program) < 1e-12);
+  // By device, the first round in which it has nothing: each device has its communications in the order of the program.
+  for (Phase phase : {Phase::forward, Phase::backward}) {
+    std::map<DeviceId, int> next;
+    int rounds = 0, sends = 0;
+    for (const Task& t : program.tasks) {
+      if (t.kind != TaskKind::communicate || t.phase != phase) continue;
+      const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
+      if (c.kind != CollectiveKind::send) continue;
+      int &a = next[c.participants[0].device], &b = next[c.participants[1].device];
+      a = b = std::max(a, b) + 1;
+      rounds = std::max(rounds, a), ++sends;
+    }
+    CHECK(sends == kDevices * (kDevices - 1));
+    CHECK(rounds >= 2 * (kDevices - 1));      // that many are a device's own
+    CHECK(rounds <= 2 * (kDevices - 1) + 4);  // one branch after the other: 25 and more
+  }
+}
+
 TEST_CASE("a mapping that falls off the machine is refused by name") {
   Mlp m;
   Pcg g = std::move(m).finish(m.matmul(m.relu(m.matmul(m.x, m.w1)), m.w2));

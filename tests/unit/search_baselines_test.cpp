@@ -1,8 +1,12 @@
 // The strategies that the joint search is compared with, and the search with parts of it left out.
+#include <algorithm>
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/builder.h"
 #include "core/models/models.h"
+#include "core/plan/lower.h"
 #include "core/rewrite/library.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/column_then_row.h"
@@ -129,6 +133,55 @@ TEST_CASE("each level of the search can be left out, and what is remembered deci
   whole.splitting = false;
   whole.budget = 40;
   CHECK(planned(deep, 2, whole).search.stopped_because == "budget of 40 candidates");
+}
+
+TEST_CASE("the expert's plan of a model with tables has these on devices, and all else split by batch") {
+  const int tables = GENERATE(3, 4, 8);
+  ModelSpec spec{"xdl", {{"batch", 96}, {"tables", tables}, {"rows", 1000}, {"width", 16}, {"hidden", 32}}};
+  SimulatedCostModel cost(load_topology("summit", {2, 4}));
+  SearchOptions options;
+  options.strategy = "expert";
+  Plan plan = find_plan(spec, build_model(spec), cost, options).value();
+  std::map<int, int> held;  // parts of tables, by device
+  for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    const Node& n = plan.pcg[id];
+    if (!n.is_compute()) continue;
+    TaskGrid grid = node_grid(plan.pcg, id);
+    if (n.op->name() != "embedding_bag") {
+      CHECK(task_count(grid) == 4);
+      continue;
+    }
+    NodeId table = n.inputs[1].node;
+    while (plan.pcg[table].is_parallelization()) table = plan.pcg[table].inputs[0].node;
+    std::vector<DeviceId> devices = plan.mappings[i].devices(grid);
+    CHECK(plan.mappings[table.index()].devices(node_grid(plan.pcg, table)) == devices);
+    for (DeviceId d : devices) ++held[d.value];
+  }
+  auto [least, most] =
+      std::minmax_element(held.begin(), held.end(), [](auto a, auto b) { return a.second < b.second; });
+  CHECK(held.size() >= std::min<std::size_t>(4, static_cast<std::size_t>(tables)));
+  CHECK(most->second - least->second <= 1);
+  CHECK(plan.search.stopped_because.find("tables") != std::string::npos);
+}
+
+TEST_CASE("joined gradients are the search's to choose, where the options do not say") {
+  ModelSpec spec{"resnext-50", {{"batch", 96}, {"blocks", 1}}};
+  SimulatedCostModel cost(load_topology("summit", {4, 24}));
+  Pcg model = build_model(spec);
+  SearchOptions options;
+  options.budget = 60;
+  Plan joined = find_plan(spec, model, cost, options).value();
+  options.buckets = false;
+  Plan apart = find_plan(spec, model, cost, options).value();
+  CHECK(joined.schedule.bucket.count > 0);
+  CHECK(apart.schedule.bucket.count == 0);
+  CHECK(joined.prediction.iteration < apart.prediction.iteration);
+  auto program = lower(joined.pcg, joined.mappings, cost.topology(), {true, options.optimizer, joined.schedule});
+  CHECK(cost.score(program.value()).iteration == joined.prediction.iteration);
+  options.buckets = true;
+  options.schedule.bucket = {3'000'000};
+  CHECK(find_plan(spec, model, cost, options)->schedule.bucket == options.schedule.bucket);
 }
 
 }  // namespace
