@@ -1,3 +1,5 @@
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "core/search/mapping_search.h"
@@ -51,6 +53,29 @@ TEST_CASE("independent serial branches run on different halves of the machine wh
   StubCostModel cost(uniform_topology(2));
   MappingResult result = MappingSearch(cost).run(g).value();
   CHECK(result.mappings[find(g, "matmul", 0).index()].start != result.mappings[find(g, "matmul", 1).index()].start);
+}
+
+TEST_CASE("of independent branches, about half of the work runs on each half of the machine, beside one that is wide") {
+  const int devices = 4;
+  Builder b("branches");
+  ValueRef x = b.input("x", {256, 256});
+  std::vector<ValueRef> parts;
+  for (int i = 0; i < 6; ++i) {
+    ValueRef w = partition(b, 1, 2, b.weight(fmt::format("w.{}", i), {256, 256}));
+    ValueRef h = combine(b, 1, 2, b.apply("matmul", {}, {replicate(b, 2, x), w}, fmt::format("narrow.{}", i)));
+    parts.push_back(partition(b, 0, devices, h));
+  }
+  parts.push_back(b.apply("relu", {}, {partition(b, 0, devices, x)}, "wide"));
+  Pcg g = std::move(b).finish({combine(b, 0, devices, b.apply("concat", {std::int64_t{1}}, parts))});
+  StubCostModel cost(uniform_topology(devices));
+  MappingResult result = MappingSearch(cost).run(g).value();
+  std::map<int, int> on;
+  for (int i = 0; i < 6; ++i) {
+    const MachineMapping& mapping = result.mappings[find(g, "matmul", i).index()];
+    ++on[mapping.start];
+    CHECK(result.mappings[find(g, "weight", i).index()] == mapping);  // parts are stored where they are used
+  }
+  CHECK(on == std::map<int, int>{{0, 3}, {2, 3}});
 }
 
 TEST_CASE("a grid larger than the machine is refused by name") {
