@@ -1,4 +1,4 @@
-#include "cli/chart.h"
+#include "core/report/chart.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,35 +7,19 @@
 
 #include <fmt/format.h>
 
-#include "cli/svg.h"
+#include "core/report/svg.h"
 
-namespace unity::cli {
+namespace unity::report {
 namespace {
 
-constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18;
-constexpr std::size_t kPanelsInRow = 3;
-constexpr const char* kAxis = R"(stroke="#444444" stroke-width="1")";
-constexpr const char* kGrid = R"(stroke="#dddddd" stroke-width="1")";
+constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18, kTitle = 40;
+constexpr std::size_t kPanelsInRow = 3, kMostMarks = 60;
+constexpr Ink kAxis{Ink::Role::axis}, kGrid{Ink::Role::grid};
+using Anchor = Sheet::Anchor;
 
-// Okabe and Ito's colours, which are told apart by most people.
-std::string color(const ChartSeries& s) {
-  constexpr const char* kColors[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
-                                     "#CC79A7", "#56B4E9", "#8a6d00", "#444444"};
-  return kColors[static_cast<std::size_t>(s.color) % std::size(kColors)];
-}
+Ink ink_of(const ChartSeries& s) { return {Ink::Role::series, s.color, s.outside}; }
 
-std::string fill(const ChartSeries& s) {
-  return s.outside ? fmt::format(R"(fill="none" stroke="{}" stroke-dasharray="4 2")", color(s))
-                   : fmt::format(R"(fill="{}")", color(s));
-}
-
-std::string stroke(const ChartSeries& s) {
-  return fmt::format(R"(stroke="{}" stroke-width="2"{})", color(s), s.outside ? R"( stroke-dasharray="5 3")" : "");
-}
-
-struct Box {
-  double left, top, right, bottom;
-};
+using Box = ChartBox;
 
 // From values to pixels.
 struct Scale {
@@ -65,13 +49,19 @@ struct Scale {
 
 // Over the values that can be shown, with some room. From 0; of logarithms from below the least value, for bars from
 // the power of ten below it.
-Scale scale_of(const std::vector<double>& values, double from, double to, bool logarithmic, bool bars = false) {
+Scale scale_of(const std::vector<double>& values, double from, double to, bool logarithmic, bool bars = false,
+               bool close = false) {
   double low = logarithmic ? std::numeric_limits<double>::infinity() : 0, high = 0;
   for (double v : values) {
     if (!std::isfinite(v) || (logarithmic && v <= 0)) continue;
     low = std::min(low, v), high = std::max(high, v);
   }
   if (!(high > 0)) low = logarithmic ? 1 : low, high = 1;
+  if (close && !logarithmic && !values.empty()) {
+    low = *std::min_element(values.begin(), values.end());
+    double room = high > low ? 0.12 * (high - low) : 0.1 * high;
+    return {std::max(0.0, low - room), high + room, from, to, false};
+  }
   if (!logarithmic) return {low, high * 1.08, from, to, false};
   return {bars ? std::pow(10, std::ceil(std::log10(low)) - 1) : low / 1.3, high * 1.3, from, to, true};
 }
@@ -91,20 +81,20 @@ std::string tip_of(const ChartSeries& s, const std::string& where, const ChartPo
   return fmt::format("{}{}{}: {}", s.name, s.name.empty() ? "" : ", ", where, value);
 }
 
-void draw_y_axis(Svg& svg, const Box& box, const Scale& y, const std::string& label) {
+void draw_y_axis(Sheet& sheet, const Box& box, const Scale& y, const std::string& label) {
   for (double v : y.ticks()) {
-    svg.line(box.left, y.at(v), box.right, y.at(v), kGrid);
-    svg.text(box.left - 6, y.at(v) + 4, short_number(v), Svg::Anchor::end, 11);
+    sheet.line(box.left, y.at(v), box.right, y.at(v), kGrid);
+    sheet.text(box.left - 6, y.at(v) + 4, short_number(v), Anchor::end, 11);
   }
-  svg.line(box.left, box.top, box.left, box.bottom, kAxis);
-  svg.line(box.left, box.bottom, box.right, box.bottom, kAxis);
-  svg.text(box.left - 46, (box.top + box.bottom) / 2, label, Svg::Anchor::middle, 11, -90);
+  sheet.line(box.left, box.top, box.left, box.bottom, kAxis);
+  sheet.line(box.left, box.bottom, box.right, box.bottom, kAxis);
+  sheet.text(box.left - 46, (box.top + box.bottom) / 2, label, Anchor::middle, 11, -90);
 }
 
-void draw_lines(Svg& svg, const Box& box, const Chart& chart) {
-  Scale x = scale_of(values_of(chart, true), box.left, box.right, chart.log_x);
-  Scale y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y);
-  draw_y_axis(svg, box, y, chart.y_label);
+void draw_lines(Sheet& sheet, const Box& box, const Chart& chart) {
+  Scale x = scale_of(values_of(chart, true), box.left, box.right, chart.log_x, false, chart.close);
+  Scale y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y, false, chart.close);
+  draw_y_axis(sheet, box, y, chart.y_label);
   // A few different positions, such as numbers of devices, are named as they are.
   std::set<double> positions;
   for (double v : values_of(chart, true))
@@ -115,28 +105,29 @@ void draw_lines(Svg& svg, const Box& box, const Chart& chart) {
   for (double v : ticks) {
     if (x.at(v) - last < 26) continue;
     last = x.at(v);
-    svg.line(last, box.bottom, last, box.bottom + 4, kAxis);
-    svg.text(last, box.bottom + 17, short_number(v), Svg::Anchor::middle, 11);
+    sheet.line(last, box.bottom, last, box.bottom + 4, kAxis);
+    sheet.text(last, box.bottom + 17, short_number(v), Anchor::middle, 11);
   }
-  svg.text((box.left + box.right) / 2, box.bottom + 36, chart.x_label, Svg::Anchor::middle, 11);
+  sheet.text((box.left + box.right) / 2, box.bottom + 36, chart.x_label, Anchor::middle, 11);
   for (const ChartSeries& s : chart.series) {
     std::vector<std::pair<double, double>> path;
     for (const ChartPoint& p : s.points) {
       if (!x.shows(p.x) || !y.shows(p.y)) continue;
       if (chart.kind == Chart::Kind::steps && !path.empty()) path.emplace_back(x.at(p.x), path.back().second);
       path.emplace_back(x.at(p.x), y.at(p.y));
-      svg.circle(x.at(p.x), y.at(p.y), 3, fill(s),
-                 tip_of(s, fmt::format("{} {}", chart.x_label, short_number(p.x)), p));
-      if (p.high > p.y) svg.line(x.at(p.x), y.at(p.y), x.at(p.x), y.at(p.high), stroke(s));
+      if (s.points.size() <= kMostMarks)
+        sheet.circle(x.at(p.x), y.at(p.y), 3, ink_of(s),
+                     tip_of(s, fmt::format("{} {}", chart.x_label, short_number(p.x)), p));
+      if (p.high > p.y) sheet.line(x.at(p.x), y.at(p.y), x.at(p.x), y.at(p.high), ink_of(s));
     }
     if (chart.kind == Chart::Kind::steps && !path.empty()) path.emplace_back(box.right, path.back().second);
-    if (path.size() > 1) svg.polyline(path, stroke(s));
+    if (path.size() > 1) sheet.polyline(path, ink_of(s));
   }
 }
 
-void draw_bars(Svg& svg, const Box& box, const Chart& chart) {
+void draw_bars(Sheet& sheet, const Box& box, const Chart& chart) {
   Scale y = scale_of(values_of(chart, false), box.bottom, box.top, chart.log_y, true);
-  draw_y_axis(svg, box, y, chart.y_label);
+  draw_y_axis(sheet, box, y, chart.y_label);
   double slot = (box.right - box.left) / static_cast<double>(std::max<std::size_t>(1, chart.categories.size()));
   double bar = 0.8 * slot / static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
   bool fits = std::all_of(chart.categories.begin(), chart.categories.end(),
@@ -144,44 +135,43 @@ void draw_bars(Svg& svg, const Box& box, const Chart& chart) {
   for (std::size_t c = 0; c < chart.categories.size(); ++c) {
     double middle = box.left + (static_cast<double>(c) + 0.5) * slot;
     if (fits)
-      svg.text(middle, box.bottom + 16, chart.categories[c], Svg::Anchor::middle, 11);
+      sheet.text(middle, box.bottom + 16, chart.categories[c], Anchor::middle, 11);
     else
-      svg.text(middle, box.bottom + 14, chart.categories[c], Svg::Anchor::end, 11, -30);
+      sheet.text(middle, box.bottom + 14, chart.categories[c], Anchor::end, 11, -30);
   }
-  svg.text((box.left + box.right) / 2, box.bottom + 50, chart.x_label, Svg::Anchor::middle, 11);
+  sheet.text((box.left + box.right) / 2, box.bottom + 50, chart.x_label, Anchor::middle, 11);
   for (std::size_t i = 0; i < chart.series.size(); ++i)
     for (const ChartPoint& p : chart.series[i].points) {
       if (!y.shows(p.y) || !y.shows(p.high)) continue;
       double left = box.left + (p.x + 0.1) * slot + static_cast<double>(i) * bar, top = y.at(std::max(p.y, p.high));
       std::string tip = tip_of(chart.series[i], chart.categories.at(static_cast<std::size_t>(p.x)), p);
-      svg.rectangle(left, top, 0.92 * bar, box.bottom - top, fill(chart.series[i]), tip);
-      if (p.high > p.y) svg.line(left, y.at(p.y), left + 0.92 * bar, y.at(p.y), stroke(chart.series[i]));
-      if (bar >= 24) svg.text(left + bar / 2, top - 3, short_number(p.high), Svg::Anchor::middle, 9);
+      sheet.rectangle(left, top, 0.92 * bar, box.bottom - top, ink_of(chart.series[i]), tip);
+      if (p.high > p.y) sheet.line(left, y.at(p.y), left + 0.92 * bar, y.at(p.y), ink_of(chart.series[i]));
+      if (bar >= 24) sheet.text(left + bar / 2, top - 3, short_number(p.high), Anchor::middle, 9);
     }
 }
 
-void draw_rows(Svg& svg, Box box, const Chart& chart) {
+void draw_rows(Sheet& sheet, Box box, const Chart& chart) {
   box.left += 60;
   box.right -= 40;
   Scale x = scale_of(values_of(chart, false), box.left, box.right, chart.log_x, true);
   double slot = (box.bottom - box.top) / static_cast<double>(std::max<std::size_t>(1, chart.categories.size()));
   double bar = std::min(0.8 * slot, 22.0);
   for (std::size_t c = 0; c < chart.categories.size(); ++c)
-    svg.text(box.left - 6, box.top + (static_cast<double>(c) + 0.5) * slot + 4, chart.categories[c], Svg::Anchor::end,
-             11);
+    sheet.text(box.left - 6, box.top + (static_cast<double>(c) + 0.5) * slot + 4, chart.categories[c], Anchor::end, 11);
   for (const ChartSeries& s : chart.series)
     for (const ChartPoint& p : s.points) {
       double middle = box.top + (p.x + 0.5) * slot, end = x.shows(p.y) ? x.at(p.y) : box.left;
-      svg.rectangle(box.left, middle - bar / 2, std::max(0.0, end - box.left), bar, fill(s),
-                    tip_of(s, chart.categories.at(static_cast<std::size_t>(p.x)), p));
-      svg.text(end + 4, middle + 4, short_number(p.y), Svg::Anchor::start, 11);
+      sheet.rectangle(box.left, middle - bar / 2, std::max(0.0, end - box.left), bar, ink_of(s),
+                      tip_of(s, chart.categories.at(static_cast<std::size_t>(p.x)), p));
+      sheet.text(end + 4, middle + 4, short_number(p.y), Anchor::start, 11);
     }
-  svg.line(box.left, box.top, box.left, box.bottom, kAxis);
-  svg.text((box.left + box.right) / 2, box.bottom + 20, chart.x_label, Svg::Anchor::middle, 11);
+  sheet.line(box.left, box.top, box.left, box.bottom, kAxis);
+  sheet.text((box.left + box.right) / 2, box.bottom + 20, chart.x_label, Anchor::middle, 11);
 }
 
 // One entry for each name, in lines as wide as the drawing. Gives the height taken.
-double draw_legend(Svg* svg, const std::vector<Chart>& panels, double top, double width) {
+double draw_legend(Sheet* sheet, const std::vector<Chart>& panels, double top, double width) {
   std::set<std::string> named;
   double x = 16, y = top;
   for (const Chart& chart : panels)
@@ -189,9 +179,9 @@ double draw_legend(Svg* svg, const std::vector<Chart>& panels, double top, doubl
       if (s.name.empty() || !named.insert(s.name).second) continue;
       double needs = 34 + 6.6 * static_cast<double>(s.name.size());
       if (x + needs > width && x > 16) x = 16, y += kLegendLine;
-      if (svg) {
-        svg->rectangle(x, y, 12, 12, fill(s));
-        svg->text(x + 17, y + 10, s.name, Svg::Anchor::start, 11);
+      if (sheet) {
+        sheet->rectangle(x, y, 12, 12, ink_of(s));
+        sheet->text(x + 17, y + 10, s.name, Anchor::start, 11);
       }
       x += needs;
     }
@@ -208,30 +198,58 @@ std::string short_number(double value) {
   return size >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
-std::string draw_charts(const std::string& title, const std::vector<Chart>& panels) {
-  std::size_t columns = panels.size() == 4 ? 2 : std::clamp<std::size_t>(panels.size(), 1, kPanelsInRow),
-              rows = (panels.size() + columns - 1) / columns;
-  double panel = panels.size() == 1 ? kOnlyPanelWidth : kPanelWidth;
-  double width = std::max(panel * static_cast<double>(columns), 32 + 8.6 * static_cast<double>(title.size()));
-  double head = 40;
-  head += draw_legend(nullptr, panels, head, width);
-  Svg svg(width, head + kPanelHeight * static_cast<double>(rows));
-  svg.text(16, 24, title, Svg::Anchor::start, 16);
-  draw_legend(&svg, panels, 40, width);
+namespace {
+
+std::size_t columns_of(std::size_t panels) {
+  return panels == 4 ? 2 : std::clamp<std::size_t>(panels, 1, kPanelsInRow);
+}
+
+double panel_width(std::size_t panels) { return panels == 1 ? kOnlyPanelWidth : kPanelWidth; }
+
+double page_width(const std::string& title, std::size_t panels) {
+  return std::max(panel_width(panels) * static_cast<double>(columns_of(panels)),
+                  32 + 8.6 * static_cast<double>(title.size()));
+}
+
+double page_head(const std::string& title, const std::vector<Chart>& panels) {
+  return kTitle + draw_legend(nullptr, panels, kTitle, page_width(title, panels.size()));
+}
+
+}  // namespace
+
+void draw_chart(Sheet& sheet, const Chart& chart, const ChartBox& place) {
+  Box box{place.left + 64, place.top + 30, place.right - 16, place.bottom - 66};
+  sheet.text((box.left + box.right) / 2, place.top + 18, chart.title, Anchor::middle, 13);
+  if (chart.kind == Chart::Kind::bars)
+    draw_bars(sheet, box, chart);
+  else if (chart.kind == Chart::Kind::rows)
+    draw_rows(sheet, box, chart);
+  else
+    draw_lines(sheet, box, chart);
+}
+
+std::pair<double, double> page_size(const std::string& title, const std::vector<Chart>& panels) {
+  std::size_t columns = columns_of(panels.size()), rows = (panels.size() + columns - 1) / columns;
+  return {page_width(title, panels.size()), page_head(title, panels) + kPanelHeight * static_cast<double>(rows)};
+}
+
+void draw_page(Sheet& sheet, const std::string& title, const std::vector<Chart>& panels) {
+  double width = page_width(title, panels.size()), head = page_head(title, panels), panel = panel_width(panels.size());
+  std::size_t columns = columns_of(panels.size());
+  sheet.text(16, 24, title, Anchor::start, 16);
+  draw_legend(&sheet, panels, kTitle, width);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     double left = panel * static_cast<double>(i % columns),
            top = head + kPanelHeight * static_cast<double>(i / columns);
-    const Chart& chart = panels[i];
-    Box box{left + 64, top + 30, left + panel - 16, top + kPanelHeight - 66};
-    svg.text((box.left + box.right) / 2, top + 18, chart.title, Svg::Anchor::middle, 13);
-    if (chart.kind == Chart::Kind::bars)
-      draw_bars(svg, box, chart);
-    else if (chart.kind == Chart::Kind::rows)
-      draw_rows(svg, box, chart);
-    else
-      draw_lines(svg, box, chart);
+    draw_chart(sheet, panels[i], {left, top, left + panel, top + kPanelHeight});
   }
+}
+
+std::string draw_charts(const std::string& title, const std::vector<Chart>& panels) {
+  auto [width, height] = page_size(title, panels);
+  Svg svg(width, height);
+  draw_page(svg, title, panels);
   return svg.document();
 }
 
-}  // namespace unity::cli
+}  // namespace unity::report

@@ -1,53 +1,61 @@
-#include "cli/svg.h"
+#include "core/report/svg.h"
 
 #include <fmt/format.h>
 
-namespace unity::cli {
+#include "core/base/xml.h"
+
+namespace unity::report {
 namespace {
 
-std::string escaped(std::string_view words) {
-  std::string result;
-  for (char c : words) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20)  // control characters are not allowed in XML
-      result += c;
-  }
-  return result;
+const char* color(const Ink& ink) {
+  constexpr const char* kColors[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
+                                     "#CC79A7", "#56B4E9", "#8a6d00", "#444444"};
+  if (ink.role == Ink::Role::text) return "#000000";
+  if (ink.role == Ink::Role::axis) return "#444444";
+  if (ink.role == Ink::Role::grid) return "#dddddd";
+  return kColors[static_cast<std::size_t>(ink.series) % std::size(kColors)];
+}
+
+std::string fill_of(const Ink& ink) {
+  return ink.dashed ? fmt::format(R"(fill="none" stroke="{}" stroke-dasharray="4 2")", color(ink))
+                    : fmt::format(R"(fill="{}")", color(ink));
+}
+
+std::string stroke_of(const Ink& ink) {
+  return fmt::format(R"(stroke="{}" stroke-width="{}"{})", color(ink), ink.role == Ink::Role::series ? 2 : 1,
+                     ink.dashed ? R"( stroke-dasharray="5 3")" : "");
 }
 
 // The end of an element, with what a viewer shows under the mouse.
 std::string end_of(std::string_view element, std::string_view tip) {
-  return tip.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", escaped(tip), element);
+  return tip.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", xml_escaped(tip), element);
 }
 
 }  // namespace
 
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
-void Svg::rectangle(double x, double y, double width, double height, std::string_view look, std::string_view tip) {
-  body_ += fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" {})", x, y, width, height, look) +
+void Svg::rectangle(double x, double y, double width, double height, const Ink& fill, std::string_view tip) {
+  body_ += fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" {})", x, y, width, height,
+                       fill_of(fill)) +
            end_of("rect", tip);
 }
 
-void Svg::line(double x1, double y1, double x2, double y2, std::string_view look) {
-  body_ += fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" {}/>)", x1, y1, x2, y2, look) + "\n";
+void Svg::line(double x1, double y1, double x2, double y2, const Ink& ink) {
+  body_ +=
+      fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" {}/>)", x1, y1, x2, y2, stroke_of(ink)) +
+      "\n";
 }
 
-void Svg::polyline(const std::vector<std::pair<double, double>>& points, std::string_view look) {
+void Svg::polyline(const std::vector<std::pair<double, double>>& points, const Ink& ink) {
   std::string list;
   for (auto [x, y] : points) list += fmt::format("{}{:.1f},{:.1f}", list.empty() ? "" : " ", x, y);
-  body_ += fmt::format(R"(<polyline points="{}" fill="none" {}/>)", list, look) + "\n";
+  body_ += fmt::format(R"(<polyline points="{}" fill="none" {}/>)", list, stroke_of(ink)) + "\n";
 }
 
-void Svg::circle(double x, double y, double radius, std::string_view look, std::string_view tip) {
-  body_ += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{:.1f}" {})", x, y, radius, look) + end_of("circle", tip);
+void Svg::circle(double x, double y, double radius, const Ink& fill, std::string_view tip) {
+  body_ += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{:.1f}" {})", x, y, radius, fill_of(fill)) +
+           end_of("circle", tip);
 }
 
 void Svg::text(double x, double y, std::string_view words, Anchor anchor, int size, double degrees) {
@@ -55,7 +63,7 @@ void Svg::text(double x, double y, std::string_view words, Anchor anchor, int si
   std::string turn;
   if (degrees != 0) turn = fmt::format(R"x( transform="rotate({:.0f} {:.1f} {:.1f})")x", degrees, x, y);
   body_ += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" font-size="{}" text-anchor="{}"{}>{}</text>)", x, y, size,
-                       kAnchors[static_cast<int>(anchor)], turn, escaped(words)) +
+                       kAnchors[static_cast<int>(anchor)], turn, xml_escaped(words)) +
            "\n";
 }
 
@@ -66,4 +74,4 @@ std::string Svg::document() const {
          "\n" + R"(<rect width="100%" height="100%" fill="#ffffff"/>)" + "\n" + body_ + "</svg>\n";
 }
 
-}  // namespace unity::cli
+}  // namespace unity::report

@@ -1,25 +1,20 @@
-// A small writer of SVG: shapes and texts in pixels, from the top left corner.
+// Charts as SVG documents, in Okabe and Ito's colours, which most people tell apart.
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-namespace unity::cli {
+#include "core/report/sheet.h"
 
-class Svg {
+namespace unity::report {
+
+class Svg : public Sheet {
  public:
-  enum class Anchor { start, middle, end };
-
   Svg(double width, double height);
-  // `look` is what the shape's attributes say, as in R"(fill="none" stroke="#000")".
-  void rectangle(double x, double y, double width, double height, std::string_view look, std::string_view tip = {});
-  void line(double x1, double y1, double x2, double y2, std::string_view look);
-  void polyline(const std::vector<std::pair<double, double>>& points, std::string_view look);
-  void circle(double x, double y, double radius, std::string_view look, std::string_view tip = {});
-  void text(double x, double y, std::string_view words, Anchor anchor = Anchor::start, int size = 12,
-            double degrees = 0);
+  void rectangle(double x, double y, double width, double height, const Ink& fill, std::string_view tip) override;
+  void line(double x1, double y1, double x2, double y2, const Ink& ink) override;
+  void polyline(const std::vector<std::pair<double, double>>& points, const Ink& ink) override;
+  void circle(double x, double y, double radius, const Ink& fill, std::string_view tip) override;
+  void text(double x, double y, std::string_view words, Anchor anchor, int size, double degrees) override;
   std::string document() const;
 
  private:
@@ -27,4 +22,4 @@ class Svg {
   std::string body_;
 };
 
-}  // namespace unity::cli
+}  // namespace unity::report
