@@ -12,7 +12,8 @@
 namespace unity::report {
 namespace {
 
-constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18, kTitle = 40;
+constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18, kTitle = 40,
+                 kMargin = 16;
 constexpr std::size_t kPanelsInRow = 3, kMostMarks = 60;
 constexpr Ink kAxis{Ink::Role::axis}, kGrid{Ink::Role::grid};
 using Anchor = Sheet::Anchor;
@@ -170,24 +171,6 @@ void draw_rows(Sheet& sheet, Box box, const Chart& chart) {
   sheet.text((box.left + box.right) / 2, box.bottom + 20, chart.x_label, Anchor::middle, 11);
 }
 
-// One entry for each name, in lines as wide as the drawing. Gives the height taken.
-double draw_legend(Sheet* sheet, const std::vector<Chart>& panels, double top, double width) {
-  std::set<std::string> named;
-  double x = 16, y = top;
-  for (const Chart& chart : panels)
-    for (const ChartSeries& s : chart.series) {
-      if (s.name.empty() || !named.insert(s.name).second) continue;
-      double needs = 34 + 6.6 * static_cast<double>(s.name.size());
-      if (x + needs > width && x > 16) x = 16, y += kLegendLine;
-      if (sheet) {
-        sheet->rectangle(x, y, 12, 12, ink_of(s));
-        sheet->text(x + 17, y + 10, s.name, Anchor::start, 11);
-      }
-      x += needs;
-    }
-  return named.empty() ? 0 : y + kLegendLine - top;
-}
-
 }  // namespace
 
 std::string short_number(double value) {
@@ -196,6 +179,23 @@ std::string short_number(double value) {
   for (auto [unit, name] : {std::pair{1e9, "G"}, std::pair{1e6, "M"}, std::pair{1e4, "k"}})
     if (size >= unit) return fmt::format("{:.3g}{}", value / (unit == 1e4 ? 1e3 : unit), name);
   return size >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+double draw_legend(Sheet* sheet, const std::vector<Chart>& panels, double left, double top, double width) {
+  std::set<std::string> named;
+  double x = left, y = top;
+  for (const Chart& chart : panels)
+    for (const ChartSeries& s : chart.series) {
+      if (s.name.empty() || !named.insert(s.name).second) continue;
+      double needs = 34 + 6.6 * static_cast<double>(s.name.size());
+      if (x + needs > left + width && x > left) x = left, y += kLegendLine;
+      if (sheet) {
+        sheet->rectangle(x, y, 12, 12, ink_of(s));
+        sheet->text(x + 17, y + 10, s.name, Anchor::start, 11);
+      }
+      x += needs;
+    }
+  return named.empty() ? 0 : y + kLegendLine - top;
 }
 
 namespace {
@@ -212,13 +212,14 @@ double page_width(const std::string& title, std::size_t panels) {
 }
 
 double page_head(const std::string& title, const std::vector<Chart>& panels) {
-  return kTitle + draw_legend(nullptr, panels, kTitle, page_width(title, panels.size()));
+  return kTitle + draw_legend(nullptr, panels, kMargin, kTitle, page_width(title, panels.size()) - kMargin);
 }
 
 }  // namespace
 
 void draw_chart(Sheet& sheet, const Chart& chart, const ChartBox& place) {
-  Box box{place.left + 64, place.top + 30, place.right - 16, place.bottom - 66};
+  double below = chart.kind == Chart::Kind::rows ? 40 : chart.kind == Chart::Kind::bars ? 66 : 46;
+  Box box{place.left + 64, place.top + 30, place.right - 16, place.bottom - below};
   sheet.text((box.left + box.right) / 2, place.top + 18, chart.title, Anchor::middle, 13);
   if (chart.kind == Chart::Kind::bars)
     draw_bars(sheet, box, chart);
@@ -236,8 +237,8 @@ std::pair<double, double> page_size(const std::string& title, const std::vector<
 void draw_page(Sheet& sheet, const std::string& title, const std::vector<Chart>& panels) {
   double width = page_width(title, panels.size()), head = page_head(title, panels), panel = panel_width(panels.size());
   std::size_t columns = columns_of(panels.size());
-  sheet.text(16, 24, title, Anchor::start, 16);
-  draw_legend(&sheet, panels, kTitle, width);
+  sheet.text(kMargin, 24, title, Anchor::start, 16);
+  draw_legend(&sheet, panels, kMargin, kTitle, width - kMargin);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     double left = panel * static_cast<double>(i % columns),
            top = head + kPanelHeight * static_cast<double>(i / columns);

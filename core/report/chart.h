@@ -37,6 +37,9 @@ struct ChartBox {
 };
 // One chart with its axes, without a legend.
 void draw_chart(Sheet& sheet, const Chart& chart, const ChartBox& place);
+// One entry for each name of a series, in lines from (left, top) on, as wide as that. Gives their height; draws nothing
+// where there is no sheet.
+double draw_legend(Sheet* sheet, const std::vector<Chart>& panels, double left, double top, double width);
 // All of them, on a page of page_size().
 void draw_page(Sheet& sheet, const std::string& title, const std::vector<Chart>& panels);
 std::pair<double, double> page_size(const std::string& title, const std::vector<Chart>& panels);

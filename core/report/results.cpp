@@ -47,6 +47,7 @@ Results results_from_json(const std::string& text, const std::string& file) {
                         Results::kVersion);
     results.experiment = in.value("experiment", "");
     for (const ordered_json& from : in.at("rows")) {
+      if (!from.is_object()) throw_input_error("{}: is not the result of a sweep: found a row that is none", file);
       ResultRow& row = results.rows.emplace_back();
       for (const auto& [column, value] : from.items())
         if (!value.is_null())

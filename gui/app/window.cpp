@@ -171,7 +171,8 @@ void Window::draw_status(const Rect& area) {
   Snapshot document = session_.document();
   PredictionPtr now = session_.prediction(), before = session_.prediction_before();
   if (document) {
-    std::string text = fmt::format("{} nodes", document->graph().size());
+    std::string text = document->sweep ? fmt::format("{} points", document->sweep->results.rows.size())
+                                       : fmt::format("{} nodes", document->graph().size());
     if (document->plan)
       text += fmt::format("   {} devices of {}", document->topology->device_count(), document->topology->name);
     ui_.text(text, theme.dim);
@@ -267,6 +268,18 @@ void Window::draw_splitter(const char* name, const Rect& place, bool vertical, c
   ImGui::End();
 }
 
+// What a document is decides which panel shows it: one that is no graph is not looked at as one.
+void Window::follow_document() {
+  Snapshot document = session_.document();
+  bool sweep = document && document->sweep;
+  if (std::exchange(sweep_in_front_, sweep) == sweep) return;
+  std::string& left = tabs_["left"];
+  if (sweep)
+    left = focused_ = "experiments";
+  else if (left == "experiments")
+    left = focused_ = "pcg";
+}
+
 void Window::draw() {
   if (!themed_ || dark_ != session_.dark) {
     ui_.set_theme(make_theme(session_.dark));
@@ -283,6 +296,7 @@ void Window::draw() {
         session_.select(Selection::of(NodeId(static_cast<std::int64_t>(i))));
     select_when_open_.clear();
   }
+  follow_document();
   ImVec2 size = ImGui::GetIO().DisplaySize;
   ui_.ground({0, 0, size.x, size.y}, ui_.theme().window);
   float bar = ui_.unit(kBar), status = ui_.unit(kStatus), split = ui_.unit(kSplitter);

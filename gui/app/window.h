@@ -33,6 +33,7 @@ class Window {
   void add_commands();
   void run(const std::string& command, const Arguments& arguments = {});
   void handle_shortcuts();
+  void follow_document();
   void draw_bar(const Rect& area);
   void draw_status(const Rect& area);
   void draw_area(Area area, const Rect& place);
@@ -62,7 +63,7 @@ class Window {
   std::map<const Message*, double> shown_since_;
   std::string select_when_open_;
   std::pair<Rect, std::string> export_;
-  bool dark_ = false, themed_ = false;
+  bool dark_ = false, themed_ = false, sweep_in_front_ = false;
 };
 
 // Whether all letters stand in the text in this order, ignoring case.

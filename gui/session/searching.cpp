@@ -66,8 +66,8 @@ std::string field_text(const report::SettingField& field) {
 }
 
 void set_field(SearchRequest& request, const std::string& name, const std::string& value) {
-  std::vector<std::string> known = {"model",   "topology", "nodes",  "devices", "strategy", "batch-per-gpu",
-                                    "seq-len", "layers",   "pareto", "option"};
+  std::vector<std::string> known = {"model",         "topology", "nodes",  "devices", "strategy",
+                                    "batch-per-gpu", "seq-len",  "layers", "pareto",  "option"};
   if (name == "model") return void(request.model.model = value);
   if (name == "topology") return void(request.topology = value);
   if (name == "strategy") return void(request.strategy = value);
@@ -103,7 +103,8 @@ std::vector<Snapshot> SearchRun::found() const {
   return found_;
 }
 
-std::vector<Snapshot> SearchRun::run(const std::function<void(double, const std::string&)>& progress) {
+std::vector<Snapshot> SearchRun::run(const std::function<void(double, const std::string&)>& progress,
+                                     const std::atomic<bool>* stop) {
   try {
     auto topology =
         std::make_shared<const Topology>(load_topology(request_.topology, {request_.nodes, request_.devices}));
@@ -112,7 +113,7 @@ std::vector<Snapshot> SearchRun::run(const std::function<void(double, const std:
     ModelSpec spec = request_.model.spec(static_cast<int>(topology->device_count()));
     SearchOptions options = request_.settings.options(request_.strategy, request_.model.model);
     if (options.jobs == 0) options.jobs = threads_of_search();
-    options.stop = &stop_;
+    options.stop = stop ? stop : &stop_;
     options.progress = [&](const SearchProgress& p) {
       {
         std::lock_guard lock(mutex_);

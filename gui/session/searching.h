@@ -48,8 +48,9 @@ class SearchRun {
   std::vector<Snapshot> found() const;
 
   // Runs it, on the caller's thread: throws InputError where there is no plan. `progress` gets a fraction and what is
-  // being done.
-  std::vector<Snapshot> run(const std::function<void(double, const std::string&)>& progress);
+  // being done. `stop`: ends it instead of stop().
+  std::vector<Snapshot> run(const std::function<void(double, const std::string&)>& progress,
+                            const std::atomic<bool>* stop = nullptr);
 
  private:
   SearchRequest request_;

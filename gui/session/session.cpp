@@ -14,7 +14,7 @@ constexpr std::size_t kPredictionsKept = 64, kWholeKept = 2;
 using RunCommand = void (*)(Session&, const Arguments&);
 
 void run_cancel(Session& session, const Arguments&) {
-  for (const Job& job : session.jobs.running()) job->cancel();
+  session.cancel();
   session.say("cancelled");
 }
 void run_clear_selection(Session& session, const Arguments&) { session.select({}); }
@@ -101,6 +101,31 @@ Session::Session() {
                   session.open(request);
                 },
                 false});
+}
+
+Session::~Session() {
+  if (search_) search_->stop();
+}
+
+Result<void> Session::search(const SearchRequest& request) {
+  if (searching()) return fail("a search runs already: stop it first");
+  auto run = search_ = std::make_shared<SearchRun>(request);
+  auto work = [this, run](JobState& job) -> Jobs::Completion {
+    std::vector<Snapshot> found =
+        run->run([&](double fraction, const std::string& text) { job.progress(fraction, text); });
+    return [this, first = found.front()] { add(first); };
+  };
+  search_job_ = jobs.submit(fmt::format("search {}", request.model.model), work,
+                            [this](const std::string& error) { complain(error); });
+  return {};
+}
+
+void Session::cancel() {
+  for (const Job& job : jobs.running())
+    if (job == search_job_)
+      search_->stop();
+    else
+      job->cancel();
 }
 
 void Session::open(const OpenRequest& request) {

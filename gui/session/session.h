@@ -13,6 +13,7 @@
 #include "gui/session/edits.h"
 #include "gui/session/jobs.h"
 #include "gui/session/prediction.h"
+#include "gui/session/searching.h"
 #include "gui/session/selection.h"
 
 namespace unity::gui {
@@ -38,6 +39,7 @@ struct OpenFile {
 class Session {
  public:
   Session();
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -50,6 +52,12 @@ class Session {
   void open(const OpenRequest& request);
   // One that is already there. A trace opens behind a plan, which it is laid under.
   void add(Snapshot document);
+  // A search in the background; what it finds opens when it ends, also when it is stopped early. One at a time.
+  Result<void> search(const SearchRequest& request);
+  const std::shared_ptr<SearchRun>& search_run() const { return search_; }  // the last; null: none yet
+  bool searching() const { return search_job_ && !search_job_->done(); }
+  // Of background work; a search that runs ends with the best so far.
+  void cancel();
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
@@ -90,7 +98,8 @@ class Session {
   std::deque<Message> messages_;
   std::shared_ptr<Predictor> predictor_ = std::make_shared<Predictor>();
   Snapshot predicting_, predicting_whole_;
-  Job quick_job_, whole_job_;
+  Job quick_job_, whole_job_, search_job_;
+  std::shared_ptr<SearchRun> search_;
   std::chrono::steady_clock::time_point edited_at_;
   bool edit_pending_ = false;
   double last_edit_seconds_ = 0;

@@ -152,6 +152,17 @@ std::vector<Facts> link_facts(const Document& document, LinkId id, const PlanPre
 Facts document_facts(const Document& document, const PlanPrediction* prediction) {
   Facts facts{document.title, {}};
   Lines& lines = facts.lines;
+  if (document.sweep) {
+    const report::Results& results = document.sweep->results;
+    auto failed = std::count_if(results.rows.begin(), results.rows.end(),
+                                [](const report::ResultRow& row) { return row.find("error") != nullptr; });
+    lines.emplace_back("experiment", results.experiment);
+    lines.emplace_back("points", fmt::format("{}", results.rows.size()));
+    lines.emplace_back("without a plan", fmt::format("{}", failed));
+    lines.emplace_back("figures", document.sweep->figures.empty() ? document.sweep->note
+                                                                  : fmt::format("{}", document.sweep->figures.size()));
+    return facts;
+  }
   if (!document.plan) {
     ModelSummary summary = summarize(document.graph());
     lines.emplace_back("parameters", count_text(static_cast<double>(summary.facts.parameters)));
@@ -173,6 +184,7 @@ Facts document_facts(const Document& document, const PlanPrediction* prediction)
     Bytes most = document.topology->specs[document.topology->devices.front().spec].memory;
     lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak()), to_string(most)));
   }
+  if (plan.search.log.interrupted) lines.emplace_back("search", "stopped early: best so far");
   if (plan.search.lower_bound.count > 0) lines.emplace_back("no plan is below", to_string(plan.search.lower_bound));
   if (prediction && prediction->whole && prediction->program)
     lines.emplace_back("tasks", fmt::format("{}", prediction->program->tasks.size()));

@@ -79,8 +79,9 @@ std::optional<Drawing> MachinePanel::drawing(const Theme& theme) const {
 void MachinePanel::draw(Ui& ui, Session& session) {
   Snapshot document = session.document();
   if (!document || !document->topology) {
-    ui.wrapped(document ? "This is a model without a plan. Open it with a machine (Ctrl+O) to see where it runs."
-                        : "no document is open",
+    ui.wrapped(document && document->sweep ? "The result of a sweep has no machine: open the plan of one of its rows."
+               : document ? "This is a model without a plan. Open it with a machine (Ctrl+O) to see where it runs."
+                          : "no document is open",
                ui.theme().dim);
     return;
   }

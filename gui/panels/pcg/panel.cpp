@@ -418,6 +418,12 @@ void PcgPanel::draw(Ui& ui, Session& session) {
     ui.text("no document is open", ui.theme().dim);
     return;
   }
+  if (session.document()->graph().size() == 0) {
+    ui.wrapped(
+        session.document()->sweep ? "The result of a sweep has no graph: see Experiments." : "This has no graph.",
+        ui.theme().dim);
+    return;
+  }
   update(session);
   draw_toolbar(ui, session);
   draw_search(ui, session);
