@@ -182,13 +182,17 @@ void Window::draw_status(const Rect& area) {
                theme.error);
       ui_.same_line(20);
     } else if (now) {
-      ui_.text(fmt::format("{} per iteration   {:.1f} samples/s", to_string(now->iteration), now->samples_per_second),
+      ui_.text(fmt::format("{} per iteration   {:.1f} samples/s", now->iteration_text(), now->samples_per_second),
                theme.text, Face::strong);
       ui_.same_line(12);
       if (before && before->error.empty() && before->iteration.count > 0) {
         double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
         ui_.text(fmt::format("{:+.2f}% ({} before)", change, to_string(before->iteration)),
                  change <= 0 ? theme.good : theme.error);
+        ui_.same_line(12);
+      }
+      if (now->estimated) {
+        ui_.text("exact time and details follow ..", theme.dim);
         ui_.same_line(12);
       }
       std::string lacks = now->does_not_fit(*document->topology);

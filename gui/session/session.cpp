@@ -5,11 +5,13 @@
 #include <set>
 
 #include "core/base/text.h"
+#include "gui/session/rewriting.h"
 
 namespace unity::gui {
 namespace {
 
 constexpr std::size_t kPredictionsKept = 64, kWholeKept = 2;
+constexpr std::size_t kFewDevices = 6;  // whose plans are simulated at once
 
 using RunCommand = void (*)(Session&, const Arguments&);
 
@@ -43,7 +45,7 @@ void run_save_plan(Session& session, const Arguments& arguments) {
   auto path = arguments.find("file");
   std::string file = path == arguments.end() ? file_name(session.document()->title) : path->second;
   Plan plan = *session.document()->plan;
-  if (PredictionPtr known = session.prediction(); known && session.document()->scales.empty()) {
+  if (PredictionPtr known = session.prediction(); known && !known->estimated && session.document()->scales.empty()) {
     plan.prediction.iteration = known->iteration;
     plan.prediction.peak_memory = known->peak();
     if (known->whole) plan.prediction.communicated = known->communicated;
@@ -73,6 +75,7 @@ void OpenFile::keep(const Snapshot& snapshot, PredictionPtr prediction) {
     light.communicated = entry->second->communicated;
     light.samples_per_second = entry->second->samples_per_second;
     light.error = entry->second->error;
+    light.estimated = entry->second->estimated;
     entry->second = std::make_shared<const PlanPrediction>(std::move(light));
   }
 }
@@ -138,6 +141,10 @@ void Session::open(const OpenRequest& request) {
 }
 
 void Session::add(Snapshot document) {
+  // Reading the rules takes as long as an edit may: they are there by then.
+  if (document->plan && files_.empty())
+    jobs.submit(
+        "rules", [](JobState&) -> Jobs::Completion { return find_rule({}), Jobs::Completion(); }, {}, true);
   bool behind = document->trace && this->document() && this->document()->plan;
   files_.push_back(std::make_unique<OpenFile>(std::move(document)));
   if (!behind) return activate(files_.size() - 1);
@@ -168,7 +175,7 @@ Result<void> Session::apply(const Edit& edit) {
   file()->history.push(std::make_shared<const Document>(std::move(next)), edit);
   keep_selection(*before);
   edited_at_ = std::chrono::steady_clock::now();
-  edit_pending_ = true;
+  edit_pending_ = exact_pending_ = true;
   return {};
 }
 
@@ -206,16 +213,33 @@ void Session::predict() {
   auto keep = [this, owner, now](PlanPrediction prediction) {
     auto still = std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == owner; });
     if (!still) return;
-    // A quick one that comes late must not replace the whole one.
-    if (PredictionPtr old = owner->prediction(now); old && old->whole && !prediction.whole) return;
+    // One that comes late must not replace a better one.
+    if (PredictionPtr old = owner->prediction(now);
+        old && ((old->whole && !prediction.whole) || (!old->estimated && prediction.estimated)))
+      return;
+    bool exact = !prediction.estimated;
     owner->keep(now, std::make_shared<const PlanPrediction>(std::move(prediction)));
-    if (edit_pending_ && document() == now) {
-      last_edit_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - edited_at_).count();
-      edit_pending_ = false;
-    }
+    if (document() != now) return;
+    double since_edit = std::chrono::duration<double>(std::chrono::steady_clock::now() - edited_at_).count();
+    if (std::exchange(edit_pending_, false)) last_edit_seconds_ = since_edit;
+    if (exact && std::exchange(exact_pending_, false)) last_edit_exact_seconds_ = since_edit;
   };
   auto failed = [this](const std::string& text) { complain(text); };
-  if (!known && predicting_ != now) {
+  // First about how much the edit changes, then the time, then everything.
+  const Snapshot* before = file()->history.before();
+  PredictionPtr basis = before ? file()->prediction(*before) : nullptr;
+  if (!known && basis && estimating_ != now && now->topology->device_count() > kFewDevices) {
+    estimating_ = now;
+    auto work = [from = *before, basis, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
+      return [keep, prediction = predictor->estimate(*from, *basis, *now)] {
+        if (prediction) keep(*prediction);
+      };
+    };
+    estimate_job_ = jobs.submit("estimate " + now->title, work, failed, true);
+  }
+  bool estimates = estimate_job_ && !estimate_job_->done();
+  bool exact = known && !known->estimated;
+  if (!exact && predicting_ != now && !estimates) {
     if (quick_job_) quick_job_->cancel();
     predicting_ = now;
     auto work = [this, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
@@ -223,7 +247,7 @@ void Session::predict() {
     };
     quick_job_ = jobs.submit("predict " + now->title, work, failed, true);
   }
-  if ((!known || !known->whole) && predicting_whole_ != now && (known || file()->history.position() == 0)) {
+  if ((!exact || !known->whole) && predicting_whole_ != now && (exact || file()->history.position() == 0)) {
     if (whole_job_) whole_job_->cancel();
     predicting_whole_ = now;
     auto work = [this, now, keep, predictor = predictor_](JobState& job) -> Jobs::Completion {

@@ -86,6 +86,8 @@ class Session {
   bool settled() const;
   // From the last edit until the time of an iteration under it was known, in seconds; 0: no edit yet.
   double last_edit_seconds() const { return last_edit_seconds_; }
+  // The same, until that was no estimate.
+  double last_edit_exact_seconds() const { return last_edit_exact_seconds_; }
 
  private:
   void predict();
@@ -97,12 +99,12 @@ class Session {
   Selection selection_;
   std::deque<Message> messages_;
   std::shared_ptr<Predictor> predictor_ = std::make_shared<Predictor>();
-  Snapshot predicting_, predicting_whole_;
-  Job quick_job_, whole_job_, search_job_;
+  Snapshot estimating_, predicting_, predicting_whole_;
+  Job estimate_job_, quick_job_, whole_job_, search_job_;
   std::shared_ptr<SearchRun> search_;
   std::chrono::steady_clock::time_point edited_at_;
-  bool edit_pending_ = false;
-  double last_edit_seconds_ = 0;
+  bool edit_pending_ = false, exact_pending_ = false;
+  double last_edit_seconds_ = 0, last_edit_exact_seconds_ = 0;
 };
 
 }  // namespace unity::gui

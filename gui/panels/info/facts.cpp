@@ -178,11 +178,12 @@ Facts document_facts(const Document& document, const PlanPrediction* prediction)
   lines.emplace_back("strategy", plan.search.strategy);
   lines.emplace_back("global batch", fmt::format("{}", plan.global_batch));
   if (prediction && prediction->error.empty()) {
-    lines.emplace_back("iteration", to_string(prediction->iteration));
+    lines.emplace_back("iteration", prediction->iteration_text());
     lines.emplace_back("samples/s", fmt::format("{:.1f}", prediction->samples_per_second));
     if (prediction->whole) lines.emplace_back("communication", to_string(prediction->communicated));
     Bytes most = document.topology->specs[document.topology->devices.front().spec].memory;
-    lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak()), to_string(most)));
+    if (!prediction->peak_memory.empty())
+      lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak()), to_string(most)));
   }
   if (plan.search.log.interrupted) lines.emplace_back("search", "stopped early: best so far");
   if (plan.search.lower_bound.count > 0) lines.emplace_back("no plan is below", to_string(plan.search.lower_bound));

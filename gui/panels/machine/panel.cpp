@@ -399,12 +399,12 @@ void MachinePanel::draw_scales(Ui& ui, Session& session) {
   if (now && now->error.empty()) {
     ImGui::AlignTextToFramePadding();
     if (before && before->error.empty()) {
-      ui.text(fmt::format("{} > {}", to_string(before->iteration), to_string(now->iteration)), ui.theme().text,
+      ui.text(fmt::format("{} > {}", before->iteration_text(), now->iteration_text()), ui.theme().text,
               Face::mono, 13);
       double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
       ui.text(fmt::format("{:+.2f}% by the last edit", change), change <= 0 ? ui.theme().good : ui.theme().error);
     } else {
-      ui.text(to_string(now->iteration) + " per iteration", ui.theme().text, Face::mono, 13);
+      ui.text(now->iteration_text() + " per iteration", ui.theme().text, Face::mono, 13);
     }
   } else if (!now) {
     ImGui::AlignTextToFramePadding();

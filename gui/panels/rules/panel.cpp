@@ -253,10 +253,10 @@ void RulesPanel::draw_outcome(Ui& ui, Session& session) {
   const Theme& theme = ui.theme();
   if (!now) return ui.text("simulating ..", theme.dim);
   if (!now->error.empty()) return ui.wrapped(now->error, theme.error);
-  std::string text = to_string(now->iteration);
+  std::string text = now->iteration_text();
   if (!before || !before->error.empty()) return ui.text(text, theme.text, Face::mono, 13);
   double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
-  ui.text(fmt::format("{} > {}", to_string(before->iteration), text), theme.text, Face::mono, 13);
+  ui.text(fmt::format("{} > {}", before->iteration_text(), text), theme.text, Face::mono, 13);
   ui.same_line();
   ui.text(fmt::format("{:+.2f}% by {}", change, "the last rule"), change <= 0 ? theme.good : theme.error);
 }
