@@ -26,6 +26,10 @@ bool pressed(const Shortcut& shortcut) {
 
 Window::Window(Session& session, const Fonts& fonts, const std::string& program)
     : session_(session), ui_(fonts), panels_(make_panels({fonts.metrics(), program})) {
+  session_.asks_path = [this](const std::string& what, const std::string& proposal,
+                              std::function<void(const std::string&)> go_on) {
+    asked_ = {what, proposal, std::move(go_on), true};
+  };
   add_commands();
   for (PanelInfo& info : panels_) info.panel->add_commands(session_);
   models_ = model_names();
@@ -52,7 +56,16 @@ void Window::add_commands() {
                            if (at == other_split_) at = at == kTall ? 0.72 : kTall;
                          }});
   auto export_as = [this](const char* end) {
-    return [this, end](const Arguments& a) { export_front(a.contains("file") ? a.at("file") : focused_ + end); };
+    return [this, end](const Arguments& a) {
+      if (a.contains("file")) return export_front(a.at("file"));
+      session_.ask_path("Export this view as", focused_ + end, [this](const std::string& path) {
+        try {
+          export_front(path);
+        } catch (const InputError& error) {
+          session_.complain(error.what());
+        }
+      });
+    };
   };
   session_.commands.add({"export_svg", "Export this view as SVG", "Ctrl+Shift+S", always, export_as(".svg")});
   session_.commands.add({"export_png", "Export this view as PNG", "Ctrl+Shift+P", always, export_as(".png")});
@@ -74,8 +87,8 @@ void Window::run(const std::string& command, const Arguments& arguments) {
 
 void Window::handle_shortcuts() {
   const ImGuiIO& io = ImGui::GetIO();
-  if (palette_ || open_) {
-    if (ImGui::IsKeyPressed(key_code("Escape"))) palette_ = open_ = false;
+  if (palette_ || open_ || asked_.go_on) {
+    if (ImGui::IsKeyPressed(key_code("Escape"))) palette_ = open_ = false, asked_.go_on = {};
     return;
   }
   for (const Command& command : session_.commands.all()) {
@@ -324,6 +337,7 @@ void Window::draw() {
     draw_area(any(Area::left) ? Area::left : Area::right, top);
   }
   draw_open(whole);
+  draw_path(whole);
   draw_palette(whole);
   draw_messages(whole);
 }

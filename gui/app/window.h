@@ -40,6 +40,7 @@ class Window {
   void draw_splitter(const char* name, const Rect& place, bool vertical, const Rect& whole);
   void draw_palette(const Rect& whole);
   void draw_open(const Rect& whole);
+  void draw_path(const Rect& whole);
   void draw_messages(const Rect& whole);
   void export_front(const std::string& path);
   PanelInfo* front(Area area);
@@ -58,6 +59,12 @@ class Window {
   int palette_at_ = 0;
   bool open_ = false, open_opened_ = false;
   std::string open_text_;
+  // What is to be written where.
+  struct Asked {
+    std::string what, path;
+    std::function<void(const std::string&)> go_on;  // empty: nothing is asked
+    bool opened = false;
+  } asked_;
   int open_topology_ = 0, open_nodes_ = 2, open_strategy_ = 0;
   std::vector<std::string> models_, topologies_, strategies_;
   std::map<const Message*, double> shown_since_;

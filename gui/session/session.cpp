@@ -43,7 +43,12 @@ std::string file_name(std::string title) {
 
 void run_save_plan(Session& session, const Arguments& arguments) {
   auto path = arguments.find("file");
-  std::string file = path == arguments.end() ? file_name(session.document()->title) : path->second;
+  if (path == arguments.end())
+    return session.ask_path("Save plan as", file_name(session.document()->title), [&session](const std::string& file) {
+      Result<void> done = session.commands.run("save_plan", {{"file", file}});
+      if (!done.ok()) session.complain(done.error().message);
+    });
+  const std::string& file = path->second;
   Plan plan = *session.document()->plan;
   if (PredictionPtr known = session.prediction(); known && !known->estimated && session.document()->scales.empty()) {
     plan.prediction.iteration = known->iteration;
@@ -121,6 +126,14 @@ Result<void> Session::search(const SearchRequest& request) {
   search_job_ = jobs.submit(fmt::format("search {}", request.model.model), work,
                             [this](const std::string& error) { complain(error); });
   return {};
+}
+
+void Session::ask_path(const std::string& what, const std::string& proposal,
+                       std::function<void(const std::string&)> go_on) {
+  if (asks_path)
+    asks_path(what, proposal, std::move(go_on));
+  else
+    go_on(proposal);
 }
 
 void Session::cancel() {

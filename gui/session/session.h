@@ -80,6 +80,10 @@ class Session {
   void complain(std::string text) { messages_.push_back({std::move(text), true}); }
   std::deque<Message>& messages() { return messages_; }
 
+  // Asks the user where something is to be written, and goes on with the path; without a window, with the proposal.
+  void ask_path(const std::string& what, const std::string& proposal, std::function<void(const std::string&)> go_on);
+  std::function<void(const std::string&, const std::string&, std::function<void(const std::string&)>)> asks_path;
+
   // Once a frame: takes what the background has done and starts what is missing. Whether anything changed.
   bool poll();
   // Nothing is under way: what is shown is what will be.

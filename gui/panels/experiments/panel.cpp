@@ -52,7 +52,15 @@ void ExperimentsPanel::add_commands(Session& session) {
                         [this](const Arguments&) { choosing_ = !choosing_; }});
   session.commands.add({"experiments.export_csv", "Experiments: export the table as CSV", "Ctrl+Shift+X", have,
                         [this, &session](const Arguments& a) {
-                          export_csv(session, a.contains("file") ? a.at("file") : session.document()->title + ".csv");
+                          if (a.contains("file")) return export_csv(session, a.at("file"));
+                          session.ask_path("Export the table as", session.document()->title + ".csv",
+                                           [this, &session](const std::string& path) {
+                                             try {
+                                               export_csv(session, path);
+                                             } catch (const InputError& error) {
+                                               session.complain(error.what());
+                                             }
+                                           });
                         }});
   session.commands.add({"experiments.open_plan", "Experiments: open the plan of the chosen row", "Ctrl+Shift+O",
                         [this, have] { return have() && row_ >= 0; },

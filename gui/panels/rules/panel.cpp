@@ -112,7 +112,7 @@ void RulesPanel::apply(Session& session) {
   auto m = static_cast<std::size_t>(match_);
   if (!places || !places_.current() || m >= places->matches.size()) return session.say("the rule has no match here");
   Arguments arguments = {{"rule", rule_entries()[static_cast<std::size_t>(chosen_)].rule->name},
-                         {"match", std::to_string(match_)}};
+                         {"match", std::to_string(places->numbers[m])}};
   if (m < places->choices.size()) {
     const auto& choices = places->choices[m];
     if (static_cast<std::size_t>(choice_) < choices.size())
@@ -208,9 +208,9 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
     return;
   }
   PlacesKey key{document->plan, rule_entries()[static_cast<std::size_t>(chosen_)].rule};
-  auto devices = static_cast<int>(document->topology->device_count());
-  places_.get(session, "matches", key,
-              [devices](const PlacesKey& of, JobState&) { return rule_places(*of.plan, *of.rule, devices); });
+  places_.get(session, "matches", key, [topology = document->topology](const PlacesKey& of, JobState& job) {
+    return rule_places(*of.plan, *topology, *of.rule, job.stop());
+  });
   const auto& places = places_.data();
   if (!places || !places_.current()) {
     ui.text("matching ..", theme.dim);
@@ -222,6 +222,10 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
           : count == 1 ? "1 match"
                        : fmt::format("{} matches", count),
           theme.text, Face::strong);
+  if (places->ill_typed > 0) {
+    ui.same_line();
+    ui.text(fmt::format("{} more would not fit", places->ill_typed), theme.dim);
+  }
   if (count > 0) {
     match_ = std::clamp(match_, 0, static_cast<int>(count) - 1);
     auto m = static_cast<std::size_t>(match_);

@@ -121,8 +121,14 @@ void TimelinePanel::update(Session& session) {
   paths_.get(session, "critical path", key, [inputs](const SourcesKey& of, JobState&) {
     std::vector<PredictionPtr> alive;
     Paths paths;
-    for (const TimelineInput& input : inputs(of, alive))
-      paths.push_back(input.program ? timeline_path(*input.trace, *input.program) : TimelinePath());
+    std::vector<TimelineInput> list = inputs(of, alive);
+    bool any = std::any_of(list.begin(), list.end(), [](const TimelineInput& i) { return i.program != nullptr; });
+    Timeline timeline;
+    if (any) timeline = make_timeline(list, &of.document->graph(), of.document->topology.get());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      paths.push_back(list[i].program ? timeline_path(*list[i].trace, *list[i].program) : TimelinePath());
+      if (list[i].program) place_path(paths.back(), timeline, i);
+    }
     return paths;
   });
   if (timeline_.data() != shown_) {
@@ -365,6 +371,7 @@ TimelineLook TimelinePanel::look(const Theme& theme) const {
   look.places = &places_;
   look.selected = selected_;
   look.arrows = arrows_;
+  if (options_.critical && paths_.current()) look.paths = paths_.data().get();
   look.device = device_;
   look.link = link_;
   look.range_from = range_from_;
