@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/rewrite/library.h"
+#include "gui/session/replay.h"
 #include "gui/session/rewriting.h"
 #include "gui/session/session.h"
 #include "tests/gui/support.h"
@@ -117,4 +118,26 @@ TEST_CASE("a derivation has a line for each step, or one for neighbours of one k
   REQUIRE(together.size() == 3);  // what was scored ends a line
   CHECK(together[1].count == 2);
   CHECK(together[1].after == 700);
+}
+
+TEST_CASE("a derivation is applied again, and ends near the time of the plan") {
+  Snapshot document = small_plan();
+  std::vector<StepRange> ranges;
+  for (const DerivationLine& line : derivation_lines(*document->plan, true)) ranges.push_back({line.first, line.count});
+  std::vector<ReplayedSteps> replayed;
+  replay(
+      *document->plan, document->topology, ranges,
+      [&](std::size_t line, const ReplayedSteps& steps) {
+        CHECK(line == replayed.size());
+        INFO(steps.note);
+        CHECK(steps.applied == ranges[line].count);
+        if (!replayed.empty()) CHECK(steps.before == replayed.back().after);
+        replayed.push_back(steps);
+      },
+      nullptr);
+  REQUIRE(replayed.size() == ranges.size());
+  CHECK(replayed.back().after.seconds() == Approx(document->plan->prediction.iteration.seconds()).epsilon(0.2));
+  std::atomic<bool> stop{true};
+  replay(
+      *document->plan, document->topology, ranges, [](std::size_t, const ReplayedSteps&) { CHECK(false); }, &stop);
 }

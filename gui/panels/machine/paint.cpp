@@ -76,9 +76,9 @@ void paint_far(Painter& painter, const MachinePlaces& places, const MachineLook&
     float wide = look.metrics.width(text, size, face);
     return wide > 0.94f * box.w ? size * 0.94f * box.w / wide : size;
   };
-  for (const auto& [at, title] : places.far_titles) {
-    Rect room{at.x, at.y, 1e6f, 14 * pixel};
-    painter.text(at, title, {size_in(room, title, Face::strong), theme.text, Face::strong});
+  for (const auto& [room, title] : places.far_titles) {
+    float size = size_in(room, title, Face::strong);
+    if (painter.legible(size)) painter.text({room.x, room.center().y}, title, {size, theme.text, Face::strong});
   }
   for (std::size_t d = 0; d < places.far_devices.size(); ++d) {
     const Rect& box = places.far_devices[d];

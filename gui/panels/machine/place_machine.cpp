@@ -204,7 +204,7 @@ class Placer {
       places_.far_devices[devices[i].index()] = {inner.x + w * (static_cast<float>(i % best) + 0.04f),
                                                  inner.y + h * (static_cast<float>(i / best) + 0.04f), 0.92f * w,
                                                  0.92f * h};
-    places_.far_titles.emplace_back(Point{inner.x, box.y + title / 2}, at(tree).title);
+    places_.far_titles.emplace_back(Rect{inner.x, box.y, inner.w, title}, at(tree).title);
   }
 
   Rect box_of(VertexId v) const {

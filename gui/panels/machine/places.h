@@ -31,7 +31,7 @@ struct MachinePlaces {
   // From far away, where devices are too small to be read: larger ones that fill the outermost parts, and the places of
   // these parts' titles.
   std::vector<Rect> far_devices;
-  std::vector<std::pair<Point, std::string>> far_titles;
+  std::vector<std::pair<Rect, std::string>> far_titles;
   std::vector<Rect> devices;
   std::vector<std::string> device_names;  // within their innermost part: "gpu2"
   std::vector<Rect> switches;             // by vertex; empty for devices

@@ -511,9 +511,9 @@ void TimelinePanel::draw_facts(Ui& ui, Session& session) {
     fact("computes", fmt::format("{:.1f}%", 100 * r.compute));
     fact("communicates", fmt::format("{:.1f}%, {:.1f}% hidden", 100 * r.communication, 100 * r.overlap));
     fact("idle", fmt::format("{:.1f}%", 100 * r.idle));
-    ui.text(fmt::format("{:<13}{:>6}  min / mean / max", "", "count"), theme.dim, Face::mono, 11);
+    ui.text(fmt::format("{:<13} {:>6}  min / mean / max", "", "count"), theme.dim, Face::mono, 11);
     for (const RangeStatistics::Group& g : r.groups)
-      ui.text(fmt::format("{:<13}{:>6}  {} / {} / {}", g.name, g.count, to_string(g.least), to_string(g.mean()),
+      ui.text(fmt::format("{:<13} {:>6}  {} / {} / {}", g.name, g.count, to_string(g.least), to_string(g.mean()),
                           to_string(g.most)),
               theme.text, Face::mono, 11);
     ui.gap();
