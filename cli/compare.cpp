@@ -93,7 +93,7 @@ void add_compare(CLI::App& app) {
   o->machine.add(*command, true);
   command->add_option("--strategies", o->strategies, "Names of 'unity list strategies', comma-separated")
       ->capture_default_str();
-  o->settings.add(*command);
+  add_search_options(*command, o->settings);
   // A plan is of the machine as its files say.
   o->scales.add(*command, command->add_option("-o,--output", o->output, "Write the fastest plan to a file"));
   add_json(*command, o->json);

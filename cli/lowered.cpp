@@ -15,10 +15,10 @@ void PlanSource::add(CLI::App& command, const std::string& what, bool models, bo
 
 void PlanSource::add_options(CLI::App& command, bool models, bool with_budget, bool short_schedule) {
   machine.add(command, false);
-  if (!models) return settings.schedule.add(command, short_schedule);
+  if (!models) return add_schedule_options(command, settings.schedule, short_schedule);
   std::vector<CLI::Option*> before = command.get_options();
   model.add_sizes(command);
-  settings.add(command, with_budget, short_schedule);
+  add_search_options(command, settings, with_budget, short_schedule);
   command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
   for (const CLI::Option* option : command.get_options())
     if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed") &&

@@ -55,44 +55,8 @@ void ModelOptions::add_sizes(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
-ModelSpec ModelOptions::spec(int devices) const {
-  ModelInfo info = model_info(model);
-  ModelSpec spec{model, {}};
-  if (seq_len) spec.options["seq-len"] = seq_len;
-  if (layers) spec.options["layers"] = layers;
-  for (const std::string& option : options) {
-    std::size_t equals = option.find('=');
-    std::int64_t value = 0;
-    const char* end = option.data() + option.size();
-    const char* begin = equals == std::string::npos ? end : option.data() + equals + 1;
-    auto [rest, error] = std::from_chars(begin, end, value);
-    if (equals == 0 || error != std::errc() || rest != end)
-      throw_input_error("--option: found '{}', expected NAME=VALUE with an integer value", option);
-    spec.options[option.substr(0, equals)] = value;
-  }
-  if (!spec.options.contains("batch"))
-    spec.options["batch"] =
-        global_batch ? global_batch : (batch_per_gpu ? batch_per_gpu : info.batch_per_gpu) * devices;
-  return spec;
-}
-
 void add_json(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print one JSON document on standard output");
-}
-
-Bytes parse_memory(const std::string& option, const std::string& text) {
-  if (text.empty()) return {};
-  std::int64_t count = 0;
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data(), end, count);
-  Bytes bytes{count};
-  if (error != std::errc() || rest != end) {
-    Result<Bytes> parsed = parse_bytes(text);
-    if (!parsed.ok()) throw_input_error("{}: {}", option, parsed.error().message);
-    bytes = *parsed;
-  }
-  if (bytes.count <= 0) throw_input_error("{}: found '{}', expected more than 0 bytes", option, text);
-  return bytes;
 }
 
 void require_writable(const std::string& path) {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/model_spec.h"
 #include "core/graph/pcg.h"
 #include "core/machine/topology.h"
 #include "core/models/models.h"
 #include "core/plan/plan.h"
+#include "core/report/search_settings.h"
 
 namespace CLI {
 class App;
@@ -32,17 +32,9 @@ struct MachineOptions {
 };
 
 // MODEL --batch-per-gpu --global-batch --seq-len --layers --option NAME=VALUE
-struct ModelOptions {
-  std::string model;
-  std::int64_t batch_per_gpu = 0;  // 0: the model's default
-  std::int64_t global_batch = 0;   // 0: batch_per_gpu x devices
-  std::int64_t seq_len = 0, layers = 0;
-  std::vector<std::string> options;
-
+struct ModelOptions : report::ModelChoice {
   void add(CLI::App& command);        // with the positional MODEL
   void add_sizes(CLI::App& command);  // without
-  // The spec with its global batch. InputError on an unknown model or option.
-  ModelSpec spec(int devices) const;
 };
 
 // The option takes whole numbers of at least 1; anything else is refused, saying so.
@@ -51,8 +43,7 @@ CLI::Option* at_least_one(CLI::Option* option);
 // --json
 void add_json(CLI::App& command, bool& json);
 
-// "16 GB", or a number of bytes; none for an empty text.
-Bytes parse_memory(const std::string& option, const std::string& text);
+using report::parse_memory;
 
 // InputError unless a file can be created at the path. Called before long work whose result goes there. Empty paths
 // pass.

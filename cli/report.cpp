@@ -4,19 +4,18 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/experiment.h"
-#include "cli/figures.h"
 #include "cli/search_log_text.h"
 #include "core/base/text.h"
+#include "core/report/experiment.h"
+#include "core/report/figures.h"
+#include "core/report/results.h"
 
 namespace unity::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> files;
@@ -44,40 +43,39 @@ void report_plan(const std::string& file, const std::string& text, const fs::pat
 }
 
 // A table of all rows with a plan, for experiments that declare no figures.
-std::string points_table(const ordered_json& rows) {
+std::string points_table(const std::vector<report::ResultRow>& rows) {
   std::string text = "| point | iteration, s | samples/s | search, s | candidates |\n|---|---:|---:|---:|---:|\n";
-  for (const ordered_json& row : rows)
-    if (row.contains("iteration_seconds"))
-      text += fmt::format("| {} | {:.4g} | {:.4g} | {:.3g} | {} |\n", row.value("point", ""),
-                          row["iteration_seconds"].get<double>(), row.value("samples_per_second", 0.0),
-                          row.value("search_seconds", 0.0), row.value("candidates", std::int64_t{0}));
+  for (const report::ResultRow& row : rows)
+    if (auto seconds = row.number("iteration_seconds"))
+      text += fmt::format("| {} | {:.4g} | {:.4g} | {:.3g} | {:.0f} |\n", row.text("point"), *seconds,
+                          row.number("samples_per_second").value_or(0), row.number("search_seconds").value_or(0),
+                          row.number("candidates").value_or(0));
   return text;
 }
 
-void report_results(const std::string& file, const ordered_json& results, const Options& o, const fs::path& folder,
-                    Report& report) {
-  const ordered_json& rows = results.at("rows");
+void report_results(const std::string& file, const std::string& json, const Options& o, const fs::path& folder,
+                    Report& made) {
+  std::vector<report::ResultRow> rows = report::results_from_json(json, file).rows;
   fs::path beside = fs::path(file).parent_path() / "experiment.yaml";
   std::string experiment_file = o.experiment.empty() ? beside.string() : o.experiment;
   if (o.experiment.empty() && !fs::exists(beside))
     throw_input_error("{}: there is no experiment.yaml beside it, which says what to draw; name one by --experiment",
                       file);
-  Experiment experiment = load_experiment(experiment_file);
+  report::Experiment experiment = report::load_experiment(experiment_file);
   std::string text = fmt::format("# {}\n", experiment.name);
-  for (const Figure& figure : experiment.figures) {
-    FigureValues values = figure_values(figure, rows);
-    report.add(folder / (figure.name + ".svg"), draw_charts(figure.title, figure_charts(figure, values)));
+  for (const report::Figure& figure : experiment.figures) {
+    report::FigureValues values = report::figure_values(figure, rows);
+    made.add(folder / (figure.name + ".svg"), report::draw_charts(figure.title, report::figure_charts(figure, values)));
     text += fmt::format("\n## {}\n\n![{}]({}.svg)\n\n{}", figure.title, figure.name, figure.name,
-                        figure_table(figure, values));
+                        report::figure_table(figure, values));
   }
   if (experiment.figures.empty()) text += "\n" + points_table(rows);
   std::string failures;
-  for (const ordered_json& row : rows)
-    if (row.contains("error"))
-      failures += fmt::format("* {}: {}\n", row.value("point", ""), row["error"].get<std::string>());
+  for (const report::ResultRow& row : rows)
+    if (row.find("error")) failures += fmt::format("* {}: {}\n", row.text("point"), row.text("error"));
   if (!failures.empty()) text += "\n## Points without a plan\n\n" + failures;
-  report.text += text + "\n";
-  report.add(folder / "report.md", std::move(text));
+  made.text += text + "\n";
+  made.add(folder / "report.md", std::move(text));
 }
 
 void report(const Options& o) {
@@ -90,17 +88,10 @@ void report(const Options& o) {
   for (const std::string& file : o.files) {
     std::string text = read_file(file);
     fs::path folder = o.folder.empty() ? fs::path(file).parent_path() : fs::path(o.folder);
-    ordered_json parsed = ordered_json::parse(text, nullptr, false);
-    std::string format =
-        parsed.is_object() && parsed.contains("format") && parsed["format"].is_string() ? parsed["format"] : "";
-    try {
-      if (format == "unity-results")
-        report_results(file, parsed, o, folder, made);
-      else  // what is no plan is refused with place and reason
-        report_plan(file, text, folder, made);
-    } catch (const nlohmann::json::exception& e) {
-      throw_input_error("{}: is not the result of a sweep: {}", file, e.what());
-    }
+    if (report::is_results(text))
+      report_results(file, text, o, folder, made);
+    else  // what is no plan is refused with place and reason
+      report_plan(file, text, folder, made);
   }
   for (const auto& [path, content] : made.files) write_file_atomically(path, content);
   fmt::print("{}", made.text);

@@ -108,7 +108,7 @@ void add_search(CLI::App& app) {
   o->model.add(*command);
   o->machine.add(*command, true);
   command->add_option("--strategy", o->strategy, "A name of 'unity list strategies'")->capture_default_str();
-  o->settings.add(*command);
+  add_search_options(*command, o->settings);
   command->add_flag(
       "--pareto", o->pareto,
       "Give all plans among which time and memory are a choice, the fastest first; with -o FILE.json also "

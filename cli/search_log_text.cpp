@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/chart.h"
 #include "cli/table.h"
 #include "core/base/text.h"
+#include "core/report/search_charts.h"
 
 namespace unity::cli {
 namespace {
-
-std::string words(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
 
 // "12 duplicate, 3 refused": most first, without zeros.
 std::string reasons(const SearchLog& log, bool scored) {
@@ -22,7 +16,7 @@ std::string reasons(const SearchLog& log, bool scored) {
   for (std::size_t r = 0; r < kLeftOutReasons; ++r) {
     auto reason = static_cast<LeftOut>(r);
     if (is_scored(reason) == scored && log.count(reason) > 0)
-      counts.emplace_back(log.count(reason), words(to_string(reason)));
+      counts.emplace_back(log.count(reason), report::in_words(reason));
   }
   std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> texts;
@@ -39,25 +33,6 @@ std::vector<std::pair<std::string, int>> applied_rules(const Plan& plan) {
   std::vector<std::pair<std::string, int>> rules(counts.begin(), counts.end());
   std::stable_sort(rules.begin(), rules.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return rules;
-}
-
-Chart curve(const Plan& plan, bool over_seconds) {
-  const SearchLog& log = plan.search.log;
-  Chart chart{.kind = Chart::Kind::steps,
-              .title = "best so far",
-              .x_label = over_seconds ? "seconds" : "candidates scored",
-              .y_label = "iteration (ms)"};
-  ChartSeries best;
-  for (std::size_t i = 0; i < log.best_so_far.size(); ++i) {
-    double ms = log.best_so_far[i].iteration.seconds() * 1e3;
-    double x = over_seconds ? log.seconds.best_so_far[i] : static_cast<double>(log.best_so_far[i].candidates);
-    best.points.push_back({x, ms, ms});
-  }
-  // The curve goes on to the end of the search.
-  double ms = log.best_so_far.back().iteration.seconds() * 1e3;
-  best.points.push_back({over_seconds ? plan.search.seconds : static_cast<double>(plan.search.candidates), ms, ms});
-  chart.series.push_back(std::move(best));
-  return chart;
 }
 
 }  // namespace
@@ -99,32 +74,12 @@ std::string search_log_text(const Plan& plan) {
 }
 
 std::string search_log_svg(const Plan& plan, const std::string& title) {
-  const SearchLog& log = plan.search.log;
-  Chart reasons{.kind = Chart::Kind::rows, .title = "candidates", .x_label = "number"};
-  ChartSeries scored{"scored", 0, false, {}}, unscored{"left out unscored", 1, false, {}},
-      dropped{"of the scored", 5, false, {}};
-  auto add = [&](ChartSeries& to, const std::string& name, std::int64_t count) {
-    auto value = static_cast<double>(count);
-    to.points.push_back({static_cast<double>(reasons.categories.size()), value, value});
-    reasons.categories.push_back(name);
-  };
-  add(scored, "scored", plan.search.candidates);
-  for (std::size_t r = 0; r < kLeftOutReasons; ++r) {
-    auto reason = static_cast<LeftOut>(r);
-    if (log.count(reason) > 0) add(is_scored(reason) ? dropped : unscored, words(to_string(reason)), log.count(reason));
-  }
-  for (ChartSeries* s : {&scored, &unscored, &dropped})
-    if (!s->points.empty()) reasons.series.push_back(std::move(*s));
-  Chart levels{.kind = Chart::Kind::rows, .title = "time by level", .x_label = "seconds of processors"};
-  ChartSeries seconds;
-  for (std::size_t l = 0; l < kSearchLevels; ++l) {
-    levels.categories.emplace_back(to_string(static_cast<SearchLevel>(l)));
-    seconds.points.push_back({static_cast<double>(l), log.seconds.level[l], log.seconds.level[l]});
-  }
-  levels.series.push_back(std::move(seconds));
-  std::vector<Chart> panels;
-  if (!log.best_so_far.empty()) panels = {curve(plan, false), curve(plan, true), std::move(reasons), std::move(levels)};
-  return draw_charts(title, panels);
+  SearchState state = report::state_of(plan);
+  std::vector<report::Chart> panels;
+  if (!state.log.best_so_far.empty())
+    panels = {report::best_so_far_chart(state, false), report::best_so_far_chart(state, true),
+              report::reasons_chart(state), report::levels_chart(state)};
+  return report::draw_charts(title, panels);
 }
 
 }  // namespace unity::cli

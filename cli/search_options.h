@@ -5,42 +5,21 @@
 #include <string>
 
 #include "cli/options.h"
+#include "core/report/search_settings.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 
 namespace unity::cli {
 
-// --schedule --bucket --remat --offload --weight-versions: attributes of a plan that say how it runs
-// (core/plan/schedule.h).
-struct ScheduleOptions {
-  std::string order, bucket, remat, offload, weights;  // empty: as the plan has
+using report::ScheduleSettings;
+using report::SearchSettings;
+using report::split_list;
 
-  // `run` has a --schedule of its own, of the learning rate; there it is --pipeline-schedule alone.
-  void add(CLI::App& command, bool short_name = true);
-  // InputError on what can not be read.
-  void apply(Schedule& schedule) const;
-};
-
-// --budget --alpha --seed --time-limit --memory-limit --parallelism --rules --mappings --jobs --optimizer --stages
-// --parts --micro-batches, and those of ScheduleOptions.
-struct SearchSettings {
-  SearchOptions search;
-  std::string memory_limit;
-  std::string parallelism;         // comma-separated
-  std::string optimizer;           // "adam 1e-4"; empty: the model's
-  std::vector<std::string> rules;  // files of proved rules
-  std::string mappings;            // a file of mapping families
-  ScheduleOptions schedule;
-
-  void add(CLI::App& command, bool with_budget = true, bool short_schedule = true);
-  // For one strategy and model. InputError on values out of range.
-  SearchOptions options(const std::string& strategy, const std::string& model) const;
-  // The machine with the mapping families of the file, in place of those that its own file names. InputError.
-  void add_mappings(Topology& topology) const;
-};
-
-// "a,b,c" -> {"a", "b", "c"}; InputError on empty names.
-std::vector<std::string> split_list(const std::string& option, const std::string& text);
+// --schedule --bucket --remat --offload --weight-versions. `run` has a --schedule of its own, of the learning rate;
+// there it is --pipeline-schedule alone.
+void add_schedule_options(CLI::App& command, ScheduleSettings& settings, bool short_name = true);
+// Those of setting_fields(), and those above.
+void add_search_options(CLI::App& command, SearchSettings& settings, bool with_budget = true, bool short_schedule = true);
 
 // Builds the model for the cost model's machine and searches, with a progress bar.
 // With options.pareto: the front of time and memory, the fastest first.

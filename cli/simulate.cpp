@@ -33,7 +33,7 @@ struct Options {
   ScaleOptions scales;
   CollectiveSettings settings;
   AloneOptions alone;
-  ScheduleOptions schedule;
+  ScheduleSettings schedule;
   NoiseOptions noise;
   IterationOptions iterations;
   bool critical_path = false, collectives = false, routes = false, whole = false, json = false;
@@ -187,7 +187,7 @@ void add_simulate(CLI::App& app) {
       ->add_flag("--routes", o->routes, "With --flows and --json: list the links, and which of them each flow crosses")
       ->needs(flows);
   o->machine.add(*command, false);
-  o->schedule.add(*command);
+  add_schedule_options(*command, o->schedule);
   CLI::Option* trace =
       command
           ->add_option(

@@ -9,16 +9,18 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/experiment.h"
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "cli/search_options.h"
 #include "core/base/text.h"
+#include "core/report/experiment.h"
+#include "core/report/results.h"
 
 namespace unity::cli {
 namespace {
 
 using nlohmann::ordered_json;
+using report::GridPoint;
 
 struct Options {
   std::string experiment, folder;
@@ -28,7 +30,7 @@ struct Options {
 };
 
 // The values of a point in columns of its row, as far as the experiment says them.
-ordered_json columns_of(const Point& p) {
+ordered_json columns_of(const GridPoint& p) {
   ordered_json row = {{"point", p.key()},         {"model", p.model},     {"topology", p.topology},
                       {"nodes", p.nodes},         {"devices", p.devices}, {"strategy", p.variant.strategy},
                       {"variant", p.variant.name}};
@@ -41,13 +43,13 @@ ordered_json columns_of(const Point& p) {
 }
 
 // The points that all of COLUMN=VALUE,.. hold for. InputError when there are none.
-std::vector<Point> chosen(std::vector<Point> grid, const std::vector<std::string>& only) {
+std::vector<GridPoint> chosen(std::vector<GridPoint> grid, const std::vector<std::string>& only) {
   for (const std::string& text : only) {
     std::size_t equals = text.find('=');
     std::string column = text.substr(0, equals);
     std::vector<std::string> values;
     if (equals != std::string::npos) values = split_list("--only", text.substr(equals + 1));
-    auto differs = [&](const Point& p) {
+    auto differs = [&](const GridPoint& p) {
       ordered_json row = columns_of(p);
       if (!row.contains(column) || values.empty())
         throw_input_error("--only: found '{}', expected COLUMN=VALUE,.. with a column of the grid such as nodes", text);
@@ -60,7 +62,7 @@ std::vector<Point> chosen(std::vector<Point> grid, const std::vector<std::string
   return grid;
 }
 
-ordered_json run_point(const Point& p, const Options& o, const std::string& plan_path) {
+ordered_json run_point(const GridPoint& p, const Options& o, const std::string& plan_path) {
   ordered_json row = columns_of(p);
   try {
     Topology topology = load_topology(p.topology, {p.nodes, p.devices});
@@ -68,7 +70,7 @@ ordered_json run_point(const Point& p, const Options& o, const std::string& plan
     row["devices"] = topology.device_count();
     p.variant.settings.add_mappings(topology);
     SimulatedCostModel cost(std::move(topology));
-    ModelOptions model{p.model, p.batch_per_gpu, 0, p.seq_len, p.layers, {}};
+    ModelOptions model{{p.model, p.batch_per_gpu, 0, p.seq_len, p.layers, {}}};
     SearchSettings settings = p.variant.settings;
     settings.search.jobs = o.jobs;
     if (p.budget) settings.search.budget = p.budget;
@@ -84,49 +86,9 @@ ordered_json run_point(const Point& p, const Options& o, const std::string& plan
   return row;
 }
 
-std::string to_csv(const ordered_json& rows) {
-  const std::vector<std::string> columns = {"point",
-                                            "model",
-                                            "topology",
-                                            "nodes",
-                                            "devices",
-                                            "strategy",
-                                            "variant",
-                                            "global_batch",
-                                            "iteration_seconds",
-                                            "samples_per_second",
-                                            "communication_bytes",
-                                            "peak_memory_bytes",
-                                            "search_seconds",
-                                            "search_processor_seconds",
-                                            "candidates",
-                                            "stopped_because",
-                                            "lower_bound_seconds",
-                                            "gap",
-                                            "plan",
-                                            "error"};
-  std::string text = join(columns, ",") + "\n";
-  for (const ordered_json& row : rows) {
-    std::vector<std::string> fields;
-    for (const std::string& column : columns) {
-      std::string field;
-      if (auto it = row.find(column); it != row.end() && !it->is_null())
-        field = it->is_string() ? it->get<std::string>() : it->dump();
-      if (field.find_first_of(",\"\n") != std::string::npos) {
-        std::string quoted = "\"";
-        for (char c : field) quoted += c == '"' ? "\"\"" : std::string(1, c);
-        field = quoted + "\"";
-      }
-      fields.push_back(field);
-    }
-    text += join(fields, ",") + "\n";
-  }
-  return text;
-}
-
 void sweep(const Options& o) {
   namespace fs = std::filesystem;
-  std::vector<Point> grid = chosen(load_experiment(o.experiment).grid, o.only);
+  std::vector<GridPoint> grid = chosen(report::load_experiment(o.experiment).grid, o.only);
   std::error_code error;
   fs::create_directories(fs::path(o.folder) / "plans", error);
   if (error) throw_input_error("{}: cannot be written: {}", o.folder, error.message());
@@ -148,7 +110,7 @@ void sweep(const Options& o) {
   Progress bar("sweep");
   std::int64_t done = 0, skipped = 0, failed = 0;
   for (std::size_t i = 0; i < grid.size(); ++i) {
-    const Point& p = grid[i];
+    const GridPoint& p = grid[i];
     bool there = std::any_of(rows.begin(), rows.end(),
                              [&](const ordered_json& row) { return row.value("point", "") == p.key(); });
     if (there) {
@@ -161,8 +123,10 @@ void sweep(const Options& o) {
     failed += rows.back().contains("error");
     ++done;
     ordered_json root = {{"format", "unity-results"}, {"version", 1}, {"experiment", o.experiment}, {"rows", rows}};
-    write_file_atomically(json_path, root.dump(1) + "\n");
-    write_file_atomically(csv_path, to_csv(rows));
+    std::string text = root.dump(1) + "\n";
+    write_file_atomically(json_path, text);
+    write_file_atomically(csv_path,
+                          report::to_csv(report::result_columns(), report::results_from_json(text, json_path).rows));
   }
   bar.clear();
   fmt::print("{} points: {} done, {} of them without a plan, {} were there already\n{}\n{}\n", grid.size(), done,

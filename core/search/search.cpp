@@ -106,6 +106,25 @@ Plan make_plan(const ModelSpec& spec, Evaluator& evaluator, const SearchOptions&
   return plan;
 }
 
+// Lets SearchOptions::watch see what the evaluator does, as long as it lives.
+class Watched {
+ public:
+  Watched(const SearchOptions& options, Evaluator& evaluator) : watch_(options.watch) {
+    if (watch_)
+      watch_([&evaluator] {
+        return SearchState{evaluator.record().log(), evaluator.scored(), evaluator.record().seconds()};
+      });
+  }
+  ~Watched() {
+    if (watch_) watch_({});
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  const std::function<void(std::function<SearchState()>)>& watch_;
+};
+
 // Where a few devices told nearly all.
 void score_from_all(Outcome& outcome, Evaluator& evaluator) {
   if (outcome.candidate.exact) return;
@@ -121,6 +140,7 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   Strategy strategy = strategy_of(options);
   Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit,
                       {options.mapping_dp, options.blocks, options.cache, options.stop, options.time_limit});
+  Watched watched(options, evaluator);
   StrategyInput input{model, evaluator, options, static_cast<int>(cost.topology().device_count())};
   Result<Outcome> found = strategy(input);
   if (!found.ok()) {

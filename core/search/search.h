@@ -19,6 +19,13 @@ struct SearchProgress {
   Picoseconds best;             // of the whole iteration; 0: none yet
 };
 
+// What a search has done so far.
+struct SearchState {
+  SearchLog log;
+  std::int64_t candidates = 0;  // scored
+  double seconds = 0;
+};
+
 struct SearchOptions {
   std::string strategy = "unity";
   int budget = 4000;      // candidates that may be scored (counted, so that results repeat)
@@ -43,6 +50,9 @@ struct SearchOptions {
   bool buckets = true;     // strategy unity: which gradients are joined, where the schedule does not say
   bool seeds = true;       // strategy unity: a look at data parallelism, the expert, even pipelines
   std::function<void(const SearchProgress&)> progress;
+  // Called twice: when the search begins, with a function that any thread may call to see how far it is, and before it
+  // ends, with an empty one, after which that function must not be called any more.
+  std::function<void(std::function<SearchState()>)> watch;
   const std::atomic<bool>* stop = nullptr;  // once set, by another thread or a signal's handler: as at the time limit
 };
 

@@ -20,6 +20,7 @@ SearchRecorder::SearchRecorder(const std::atomic<bool>* stop, double time_limit)
     : stop_(stop), time_limit_(time_limit) {}
 
 void SearchRecorder::found(std::int64_t candidates, Picoseconds iteration) {
+  std::lock_guard lock(best_mutex_);
   if (!best_.empty() && iteration >= best_.back().iteration) return;
   best_.push_back({candidates, iteration});
   best_seconds_.push_back(seconds());
@@ -38,10 +39,11 @@ SearchLog SearchRecorder::log() const {
   SearchLog log;
   log.interrupted = stopped_;
   for (std::size_t r = 0; r < kLeftOutReasons; ++r) log.left_out[r] = left_out_[r];
-  log.best_so_far = best_;
   log.parts_solved = parts_solved_, log.parts_reused = parts_reused_;
-  log.seconds.best_so_far = best_seconds_;
   for (std::size_t l = 0; l < kSearchLevels; ++l) log.seconds.level[l] = static_cast<double>(nanoseconds_[l]) * 1e-9;
+  std::lock_guard lock(best_mutex_);
+  log.best_so_far = best_;
+  log.seconds.best_so_far = best_seconds_;
   return log;
 }
 

@@ -5,13 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 
 #include "core/plan/search_log.h"
 
 namespace unity {
 
 // Counts may come from several threads; sums do not depend on their order. Complete plans come from one thread at a
-// time, in an order that repeats.
+// time, in an order that repeats. Any thread may ask for the log meanwhile.
 class SearchRecorder {
  public:
   // `stop`: set by whoever wants the search to end; may be null. `time_limit`: seconds, 0 for none.
@@ -57,7 +58,8 @@ class SearchRecorder {
   std::atomic<bool> stopped_{false};
   std::array<std::atomic<std::int64_t>, kLeftOutReasons> left_out_{};
   std::array<std::atomic<std::int64_t>, kSearchLevels> nanoseconds_{};
-  std::int64_t parts_solved_ = 0, parts_reused_ = 0;
+  std::atomic<std::int64_t> parts_solved_{0}, parts_reused_{0};
+  mutable std::mutex best_mutex_;
   std::vector<BestSoFar> best_;
   std::vector<double> best_seconds_;
 };

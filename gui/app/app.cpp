@@ -87,13 +87,23 @@ bool App::settle(double seconds) {
   return true;
 }
 
+void App::draw_for(double seconds) {
+  FrameInput nothing;
+  for (Clock::time_point begin = Clock::now(); since(begin) < seconds;) {
+    frame(options_.headless ? &nothing : nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+}
+
+void App::drop(const std::string& path) { session_->open({.source = path}); }
+
 void App::run() {
   constexpr double kIdle = 0.25, kBusy = 0.08;  // seconds between frames in which nothing happens
   int lively = 3;  // frames still to be drawn without a wait: ImGui needs more than one to settle
   std::string title;
   while (!display_->closed() && !session_->quit) {
     frame();
-    for (const std::string& path : display_->take_dropped()) session_->open({.source = path});
+    for (const std::string& path : display_->take_dropped()) drop(path);
     Snapshot document = session_->document();
     std::string wanted = document ? document->title + " - Unity" : "Unity";
     if (wanted != title) display_->set_title(title = wanted);

@@ -42,6 +42,8 @@ class App {
   void frame(const FrameInput* scripted = nullptr, bool finish = false);
   // Until nothing is under way and what is seen is up to date. False when `seconds` were not enough.
   bool settle(double seconds);
+  void draw_for(double seconds);
+  void drop(const std::string& path);  // as if it were dropped on the window
   // A window's loop, until it is closed.
   void run();
   void resize(int width, int height);

@@ -65,7 +65,8 @@ int key_code(const std::string& name) {
       {"Space", 32},     {"Escape", 256}, {"Enter", 257}, {"Tab", 258},  {"Backspace", 259}, {"Insert", 260},
       {"Delete", 261},   {"Right", 262},  {"Left", 263},  {"Down", 264}, {"Up", 265},        {"PageUp", 266},
       {"PageDown", 267}, {"Home", 268},   {"End", 269},   {"F1", 290},   {"F2", 291},        {"F3", 292},
-      {"F4", 293},       {"F5", 294},     {"F11", 300}};
+      {"F4", 293},       {"F5", 294},     {"F6", 295},    {"F7", 296},   {"F8", 297},        {"F9", 298},
+      {"F10", 299},      {"F11", 300},    {"F12", 301}};
   if (name.size() == 1) {
     char c = name[0] >= 'a' && name[0] <= 'z' ? static_cast<char>(name[0] - 'a' + 'A') : name[0];
     return static_cast<unsigned char>(c);

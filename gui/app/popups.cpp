@@ -1,6 +1,8 @@
 // What stands above the panels: palette, opening, messages.
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <utility>
 
 #include "gui/app/fixed_window.h"
 #include "gui/app/window.h"
@@ -119,6 +121,34 @@ void Window::draw_open(const Rect& whole) {
     request.strategy = strategies_[static_cast<std::size_t>(open_strategy_)];
   }
   session_.open(request);
+}
+
+void Window::draw_path(const Rect& whole) {
+  if (!asked_.go_on) return;
+  ui_.set_layer(1);
+  float width = ui_.unit(520);
+  ImGui::SetNextWindowPos({whole.x + (whole.w - width) / 2, whole.y + ui_.unit(110)});
+  ImGui::SetNextWindowSize({width, 0});
+  if (asked_.opened) ImGui::SetNextWindowFocus();
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, vec(ui_.theme().raised));
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
+  ImGui::Begin("path", nullptr, kFront);
+  ui_.heading(asked_.what);
+  ui_.input("path text", asked_.path, "the path of a file", -1, asked_.opened);
+  bool enter = !asked_.opened && ImGui::IsKeyPressed(key_code("Enter"));
+  asked_.opened = false;
+  std::error_code error;
+  bool there = std::filesystem::exists(asked_.path, error);
+  ui_.text(there ? "there is such a file: it is replaced" : "", ui_.theme().warning);
+  bool go = ui_.button("save path", "Save", {}, !asked_.path.empty()) || (enter && !asked_.path.empty());
+  ui_.same_line();
+  if (ui_.button("close path", "Cancel")) asked_.go_on = {};
+  ImGui::End();
+  ImGui::PopStyleVar();
+  ImGui::PopStyleColor();
+  ui_.set_layer(0);
+  if (!go || !asked_.go_on) return;
+  std::exchange(asked_.go_on, {})(asked_.path);
 }
 
 void Window::draw_messages(const Rect& whole) {

@@ -132,6 +132,11 @@ void run_step(App& app, const ScriptStep& step) {
     case Kind::wait:
       if (!app.settle(step.number)) throw_input_error("{}: wait: {} s were not enough", step.place, step.number);
       return;
+    case Kind::sleep:
+      return app.draw_for(step.number);
+    case Kind::drop:
+      app.drop(step.text);
+      return app.frame(&nothing);
     case Kind::size:
       return resize(app, step);
     case Kind::screenshot:

@@ -26,6 +26,10 @@ bool pressed(const Shortcut& shortcut) {
 
 Window::Window(Session& session, const Fonts& fonts, const std::string& program)
     : session_(session), ui_(fonts), panels_(make_panels({fonts.metrics(), program})) {
+  session_.asks_path = [this](const std::string& what, const std::string& proposal,
+                              std::function<void(const std::string&)> go_on) {
+    asked_ = {what, proposal, std::move(go_on), true};
+  };
   add_commands();
   for (PanelInfo& info : panels_) info.panel->add_commands(session_);
   models_ = model_names();
@@ -52,7 +56,16 @@ void Window::add_commands() {
                            if (at == other_split_) at = at == kTall ? 0.72 : kTall;
                          }});
   auto export_as = [this](const char* end) {
-    return [this, end](const Arguments& a) { export_front(a.contains("file") ? a.at("file") : focused_ + end); };
+    return [this, end](const Arguments& a) {
+      if (a.contains("file")) return export_front(a.at("file"));
+      session_.ask_path("Export this view as", focused_ + end, [this](const std::string& path) {
+        try {
+          export_front(path);
+        } catch (const InputError& error) {
+          session_.complain(error.what());
+        }
+      });
+    };
   };
   session_.commands.add({"export_svg", "Export this view as SVG", "Ctrl+Shift+S", always, export_as(".svg")});
   session_.commands.add({"export_png", "Export this view as PNG", "Ctrl+Shift+P", always, export_as(".png")});
@@ -74,8 +87,8 @@ void Window::run(const std::string& command, const Arguments& arguments) {
 
 void Window::handle_shortcuts() {
   const ImGuiIO& io = ImGui::GetIO();
-  if (palette_ || open_) {
-    if (ImGui::IsKeyPressed(key_code("Escape"))) palette_ = open_ = false;
+  if (palette_ || open_ || asked_.go_on) {
+    if (ImGui::IsKeyPressed(key_code("Escape"))) palette_ = open_ = false, asked_.go_on = {};
     return;
   }
   for (const Command& command : session_.commands.all()) {
@@ -171,7 +184,8 @@ void Window::draw_status(const Rect& area) {
   Snapshot document = session_.document();
   PredictionPtr now = session_.prediction(), before = session_.prediction_before();
   if (document) {
-    std::string text = fmt::format("{} nodes", document->graph().size());
+    std::string text = document->sweep ? fmt::format("{} points", document->sweep->results.rows.size())
+                                       : fmt::format("{} nodes", document->graph().size());
     if (document->plan)
       text += fmt::format("   {} devices of {}", document->topology->device_count(), document->topology->name);
     ui_.text(text, theme.dim);
@@ -181,13 +195,17 @@ void Window::draw_status(const Rect& area) {
                theme.error);
       ui_.same_line(20);
     } else if (now) {
-      ui_.text(fmt::format("{} per iteration   {:.1f} samples/s", to_string(now->iteration), now->samples_per_second),
+      ui_.text(fmt::format("{} per iteration   {:.1f} samples/s", now->iteration_text(), now->samples_per_second),
                theme.text, Face::strong);
       ui_.same_line(12);
       if (before && before->error.empty() && before->iteration.count > 0) {
         double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
         ui_.text(fmt::format("{:+.2f}% ({} before)", change, to_string(before->iteration)),
                  change <= 0 ? theme.good : theme.error);
+        ui_.same_line(12);
+      }
+      if (now->estimated) {
+        ui_.text("exact time and details follow ..", theme.dim);
         ui_.same_line(12);
       }
       std::string lacks = now->does_not_fit(*document->topology);
@@ -267,6 +285,18 @@ void Window::draw_splitter(const char* name, const Rect& place, bool vertical, c
   ImGui::End();
 }
 
+// What a document is decides which panel shows it: one that is no graph is not looked at as one.
+void Window::follow_document() {
+  Snapshot document = session_.document();
+  bool sweep = document && document->sweep;
+  if (std::exchange(sweep_in_front_, sweep) == sweep) return;
+  std::string& left = tabs_["left"];
+  if (sweep)
+    left = focused_ = "experiments";
+  else if (left == "experiments")
+    left = focused_ = "pcg";
+}
+
 void Window::draw() {
   if (!themed_ || dark_ != session_.dark) {
     ui_.set_theme(make_theme(session_.dark));
@@ -283,6 +313,7 @@ void Window::draw() {
         session_.select(Selection::of(NodeId(static_cast<std::int64_t>(i))));
     select_when_open_.clear();
   }
+  follow_document();
   ImVec2 size = ImGui::GetIO().DisplaySize;
   ui_.ground({0, 0, size.x, size.y}, ui_.theme().window);
   float bar = ui_.unit(kBar), status = ui_.unit(kStatus), split = ui_.unit(kSplitter);
@@ -306,6 +337,7 @@ void Window::draw() {
     draw_area(any(Area::left) ? Area::left : Area::right, top);
   }
   draw_open(whole);
+  draw_path(whole);
   draw_palette(whole);
   draw_messages(whole);
 }

@@ -33,12 +33,14 @@ class Window {
   void add_commands();
   void run(const std::string& command, const Arguments& arguments = {});
   void handle_shortcuts();
+  void follow_document();
   void draw_bar(const Rect& area);
   void draw_status(const Rect& area);
   void draw_area(Area area, const Rect& place);
   void draw_splitter(const char* name, const Rect& place, bool vertical, const Rect& whole);
   void draw_palette(const Rect& whole);
   void draw_open(const Rect& whole);
+  void draw_path(const Rect& whole);
   void draw_messages(const Rect& whole);
   void export_front(const std::string& path);
   PanelInfo* front(Area area);
@@ -57,12 +59,18 @@ class Window {
   int palette_at_ = 0;
   bool open_ = false, open_opened_ = false;
   std::string open_text_;
+  // What is to be written where.
+  struct Asked {
+    std::string what, path;
+    std::function<void(const std::string&)> go_on;  // empty: nothing is asked
+    bool opened = false;
+  } asked_;
   int open_topology_ = 0, open_nodes_ = 2, open_strategy_ = 0;
   std::vector<std::string> models_, topologies_, strategies_;
   std::map<const Message*, double> shown_since_;
   std::string select_when_open_;
   std::pair<Rect, std::string> export_;
-  bool dark_ = false, themed_ = false;
+  bool dark_ = false, themed_ = false, sweep_in_front_ = false;
 };
 
 // Whether all letters stand in the text in this order, ignoring case.

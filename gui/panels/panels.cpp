@@ -1,7 +1,9 @@
+#include "gui/panels/experiments/panel.h"
 #include "gui/panels/info/panel.h"
 #include "gui/panels/machine/panel.h"
 #include "gui/panels/pcg/panel.h"
 #include "gui/panels/rules/panel.h"
+#include "gui/panels/search/panel.h"
 #include "gui/panels/timeline/panel.h"
 
 namespace unity::gui {

@@ -4,9 +4,8 @@
 
 #include "core/base/text.h"
 #include "core/models/models.h"
-#include "core/search/search.h"
 #include "core/trace/trace_json.h"
-#include "simulator/cost_model.h"
+#include "gui/session/searching.h"
 #ifdef UNITY_HAS_ONNX
 #include "core/models/onnx/import.h"
 #endif
@@ -44,23 +43,38 @@ void open_trace(Document& document, const std::string& text, const std::string& 
   document.model = std::make_shared<const Pcg>();
 }
 
+// Its figures are those of the experiment, which `unity sweep` leaves beside the results.
+void open_sweep(Document& document, const std::string& text, const std::string& path) {
+  namespace fs = std::filesystem;
+  auto sweep = std::make_shared<Sweep>();
+  sweep->results = report::results_from_json(text, path);
+  fs::path beside = fs::path(path).parent_path() / "experiment.yaml";
+  document.title = fs::absolute(path).parent_path().filename().string();
+  std::error_code error;
+  if (!fs::exists(beside, error)) {
+    sweep->note = "there is no experiment.yaml beside the results, which says what figures to draw";
+  } else {
+    try {
+      report::Experiment experiment = report::load_experiment(beside.string());
+      document.title = experiment.name;
+      sweep->figures = std::move(experiment.figures);
+      if (sweep->figures.empty()) sweep->note = "the experiment declares no figures";
+    } catch (const InputError& why) {
+      sweep->note = why.what();
+    }
+  }
+  document.sweep = std::move(sweep);
+  document.model = std::make_shared<const Pcg>();
+}
+
 void search_plan(Document& document, const OpenRequest& request, const Progress& progress,
                  const std::atomic<bool>* stop) {
-  auto topology = std::make_shared<const Topology>(load_topology(request.topology, {request.nodes, request.devices}));
-  ModelInfo info = model_info(request.source);
-  ModelSpec spec{request.source, {}};
-  spec.options["batch"] = info.batch_per_gpu * static_cast<std::int64_t>(topology->device_count());
-  SearchOptions options;
-  options.strategy = request.strategy;
-  options.optimizer = parse_optimizer(info.optimizer);
-  options.stop = stop;
-  if (progress) options.progress = [&](const SearchProgress& p) { progress(p.fraction, p.stage); };
-  SimulatedCostModel cost(*topology);
-  Plan plan = find_plan(spec, build_model(spec), cost, options).value();
-  plan.topology = request.topology;
-  document.title = fmt::format("{} on {}", request.source, std::filesystem::path(request.topology).stem().string());
-  document.plan = std::make_shared<const Plan>(std::move(plan));
-  document.topology = std::move(topology);
+  SearchRequest wanted;
+  wanted.model.model = request.source;
+  wanted.topology = request.topology;
+  wanted.nodes = request.nodes, wanted.devices = request.devices;
+  wanted.strategy = request.strategy;
+  document = *SearchRun(std::move(wanted)).run(progress, stop).front();
 }
 
 void open_model(Document& document, const OpenRequest& request) {
@@ -88,9 +102,15 @@ Snapshot open_document(const OpenRequest& request, const Progress& progress, con
   if (progress) progress(0, "reading");
   auto document = std::make_shared<Document>();
   document->request = request;
-  if (request.source.ends_with(".json")) {
+  std::error_code error;
+  if (std::filesystem::path folder(request.source); std::filesystem::exists(folder / "results.json", error)) {
+    std::string path = (folder / "results.json").string();
+    open_sweep(*document, read_file(path), path);
+  } else if (request.source.ends_with(".json")) {
     std::string text = read_file(request.source);
-    if (is_trace(text))
+    if (report::is_results(text))
+      open_sweep(*document, text, request.source);
+    else if (is_trace(text))
       open_trace(*document, text, request.source);
     else
       open_plan(*document, request, text);

@@ -10,17 +10,26 @@
 
 #include "core/machine/scale.h"
 #include "core/plan/plan.h"
+#include "core/report/experiment.h"
+#include "core/report/results.h"
 #include "core/trace/trace.h"
 
 namespace unity::gui {
 
 // Enough to open a document again.
 struct OpenRequest {
-  std::string source;                      // a model's name, a model file (YAML, ONNX), a plan file
+  std::string source;                      // a model's name, a model file (YAML, ONNX), a plan, trace or sweep
   std::string topology = {};               // of a model: makes a plan of it; empty: the graph alone
   int nodes = 0, devices = 0;              // 0: as the topology says, all
   std::string strategy = "data-parallel";  // that finds the plan
   bool operator==(const OpenRequest&) const = default;
+};
+
+// What `unity sweep` has written.
+struct Sweep {
+  report::Results results;
+  std::vector<report::Figure> figures;  // that its experiment declares
+  std::string note;                     // why there are none
 };
 
 struct Document {
@@ -29,6 +38,7 @@ struct Document {
   std::shared_ptr<const Pcg> model;          // a model that has no plan; else null
   std::shared_ptr<const Plan> plan;          // else null
   std::shared_ptr<const Trace> trace;        // of a document that is a trace alone; its graph is empty
+  std::shared_ptr<const Sweep> sweep;        // of one that is the result of a sweep; its graph is empty
   std::shared_ptr<const Topology> topology;  // the plan's machine, as its file says
   std::vector<Scale> scales;                 // what the user asks: what if the machine were so much faster
 

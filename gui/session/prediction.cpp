@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/plan/lower.h"
+#include "gui/session/estimate.h"
 #include "simulator/analysis/scenario.h"
 
 namespace unity::gui {
@@ -38,6 +39,8 @@ OriginId origin_of(const Program& program, const Task& task) {
 }
 
 }  // namespace
+
+std::string PlanPrediction::iteration_text() const { return (estimated ? "about " : "") + to_string(iteration); }
 
 Bytes PlanPrediction::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
@@ -93,6 +96,23 @@ Predictor::Piece Predictor::piece(const Document& document, const Machine& machi
   // All devices were lowered: that is the whole program, too.
   if (piece.program && piece.blocks.all()) lowered_plan_ = document.plan, lowered_ = piece.program;
   return piece;
+}
+
+std::optional<PlanPrediction> Predictor::estimate(const Document& before, const PlanPrediction& known,
+                                                  const Document& after) {
+  Clock::time_point begin = Clock::now();
+  if (!known.error.empty() || before.topology != after.topology ||
+      scales_text(before.scales) != scales_text(after.scales))
+    return {};
+  std::shared_ptr<const Machine> machine = this->machine(after);
+  std::optional<Picoseconds> change = estimate_change(*before.plan, *after.plan, machine->cost, machine->blocks);
+  if (!change || known.iteration.count + change->count <= 0) return {};
+  PlanPrediction prediction;
+  prediction.estimated = true;
+  prediction.iteration = {known.iteration.count + change->count};
+  prediction.samples_per_second = samples_per_second(after, prediction.iteration);
+  prediction.seconds = seconds_since(begin);
+  return prediction;
 }
 
 PlanPrediction Predictor::quick(const Document& document) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct PlanPrediction {
   double samples_per_second = 0;
   double seconds = 0;  // that it took to predict
   std::string error;   // why there is none: a plan that cannot be lowered
+  // The iteration is that of the plan before the last edit and what the edit changed about (estimate.h): all else, and
+  // the exact time, follow.
+  bool estimated = false;
 
   // Of a whole prediction alone; else empty.
   bool whole = false;
@@ -35,6 +39,7 @@ struct PlanPrediction {
   SimulationResult result;      // with trace and links
   std::vector<NodeCost> nodes;  // by node of the graph
 
+  std::string iteration_text() const;  // "526.6 ms", "about 526.6 ms"
   Bytes peak() const;
   // "needs 18 GB on node0.socket0.gpu0, which has 16 GB", or empty.
   std::string does_not_fit(const Topology& topology) const;
@@ -44,6 +49,8 @@ using PredictionPtr = std::shared_ptr<const PlanPrediction>;
 // Thread-safe. Keeps what it found out about machines and the last programs lowered: what-if factors need no other.
 class Predictor {
  public:
+  // From the prediction of the document before an edit; none where what it changes does not stand by itself.
+  std::optional<PlanPrediction> estimate(const Document& before, const PlanPrediction& known, const Document& after);
   // The iteration alone: devices that do the same are lowered once (core/plan/device_blocks.h).
   PlanPrediction quick(const Document& document);
   // With trace, use of links and what each operator takes.

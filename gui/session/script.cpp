@@ -14,12 +14,14 @@ const std::vector<std::pair<std::string, ScriptStep::Kind>>& kinds() {
   static const std::vector<std::pair<std::string, Kind>> all = {{"click", Kind::click},
                                                                 {"command", Kind::command},
                                                                 {"double-click", Kind::double_click},
+                                                                {"drop", Kind::drop},
                                                                 {"dump-widgets", Kind::dump_widgets},
                                                                 {"key", Kind::key},
                                                                 {"open", Kind::open},
                                                                 {"screenshot", Kind::screenshot},
                                                                 {"select", Kind::select},
                                                                 {"size", Kind::size},
+                                                                {"sleep", Kind::sleep},
                                                                 {"type", Kind::type},
                                                                 {"wait", Kind::wait}};
   return all;
@@ -75,11 +77,11 @@ ScriptStep parse_step(const YAML::Node& node, const std::string& file) {
     step.text = value.as<std::string>();
     if (step.kind == Kind::open) step.arguments["file"] = step.text;
   }
-  if (step.kind == Kind::wait) {
+  if (step.kind == Kind::wait || step.kind == Kind::sleep) {
     try {
       step.number = value.as<double>();
     } catch (const YAML::Exception&) {
-      throw_input_error("{}: wait: found '{}', expected seconds", step.place, step.text);
+      throw_input_error("{}: {}: found '{}', expected seconds", step.place, node.begin()->first.Scalar(), step.text);
     }
   }
   return step;

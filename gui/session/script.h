@@ -2,7 +2,9 @@
 //
 //   - open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}
 //   - wait                             # for background work (60 s; wait: 120)
+//   - sleep: 2                         # seconds in which the window goes on drawing
 //   - command: pcg.fit                 # or {name: set_scale, what: "link:infiniband", factor: 2}
+//   - drop: results.json               # as if it were dropped on the window
 //   - click: "tab Machine"             # a widget's name; --dump-widgets lists them
 //   - double-click: "node encoder"
 //   - type: "softmax"                  # into what has the focus
@@ -31,6 +33,8 @@ struct ScriptStep {
     key,
     select,
     wait,
+    sleep,
+    drop,
     size,
     screenshot,
     dump_widgets
@@ -38,7 +42,7 @@ struct ScriptStep {
   Kind kind = Kind::wait;
   std::string text;                              // name, label, keys, path
   std::map<std::string, std::string> arguments;  // of open and command
-  double number = 0;                             // of wait: seconds
+  double number = 0;                             // of wait and sleep: seconds
   std::string place;                             // "script.yaml:3", for errors
 };
 

@@ -5,16 +5,18 @@
 #include <set>
 
 #include "core/base/text.h"
+#include "gui/session/rewriting.h"
 
 namespace unity::gui {
 namespace {
 
 constexpr std::size_t kPredictionsKept = 64, kWholeKept = 2;
+constexpr std::size_t kFewDevices = 6;  // whose plans are simulated at once
 
 using RunCommand = void (*)(Session&, const Arguments&);
 
 void run_cancel(Session& session, const Arguments&) {
-  for (const Job& job : session.jobs.running()) job->cancel();
+  session.cancel();
   session.say("cancelled");
 }
 void run_clear_selection(Session& session, const Arguments&) { session.select({}); }
@@ -41,9 +43,14 @@ std::string file_name(std::string title) {
 
 void run_save_plan(Session& session, const Arguments& arguments) {
   auto path = arguments.find("file");
-  std::string file = path == arguments.end() ? file_name(session.document()->title) : path->second;
+  if (path == arguments.end())
+    return session.ask_path("Save plan as", file_name(session.document()->title), [&session](const std::string& file) {
+      Result<void> done = session.commands.run("save_plan", {{"file", file}});
+      if (!done.ok()) session.complain(done.error().message);
+    });
+  const std::string& file = path->second;
   Plan plan = *session.document()->plan;
-  if (PredictionPtr known = session.prediction(); known && session.document()->scales.empty()) {
+  if (PredictionPtr known = session.prediction(); known && !known->estimated && session.document()->scales.empty()) {
     plan.prediction.iteration = known->iteration;
     plan.prediction.peak_memory = known->peak();
     if (known->whole) plan.prediction.communicated = known->communicated;
@@ -73,6 +80,7 @@ void OpenFile::keep(const Snapshot& snapshot, PredictionPtr prediction) {
     light.communicated = entry->second->communicated;
     light.samples_per_second = entry->second->samples_per_second;
     light.error = entry->second->error;
+    light.estimated = entry->second->estimated;
     entry->second = std::make_shared<const PlanPrediction>(std::move(light));
   }
 }
@@ -103,6 +111,39 @@ Session::Session() {
                 false});
 }
 
+Session::~Session() {
+  if (search_) search_->stop();
+}
+
+Result<void> Session::search(const SearchRequest& request) {
+  if (searching()) return fail("a search runs already: stop it first");
+  auto run = search_ = std::make_shared<SearchRun>(request);
+  auto work = [this, run](JobState& job) -> Jobs::Completion {
+    std::vector<Snapshot> found =
+        run->run([&](double fraction, const std::string& text) { job.progress(fraction, text); });
+    return [this, first = found.front()] { add(first); };
+  };
+  search_job_ = jobs.submit(fmt::format("search {}", request.model.model), work,
+                            [this](const std::string& error) { complain(error); });
+  return {};
+}
+
+void Session::ask_path(const std::string& what, const std::string& proposal,
+                       std::function<void(const std::string&)> go_on) {
+  if (asks_path)
+    asks_path(what, proposal, std::move(go_on));
+  else
+    go_on(proposal);
+}
+
+void Session::cancel() {
+  for (const Job& job : jobs.running())
+    if (job == search_job_)
+      search_->stop();
+    else
+      job->cancel();
+}
+
 void Session::open(const OpenRequest& request) {
   auto work = [this, request](JobState& job) -> Jobs::Completion {
     Snapshot document = open_document(
@@ -113,6 +154,10 @@ void Session::open(const OpenRequest& request) {
 }
 
 void Session::add(Snapshot document) {
+  // Reading the rules takes as long as an edit may: they are there by then.
+  if (document->plan && files_.empty())
+    jobs.submit(
+        "rules", [](JobState&) -> Jobs::Completion { return find_rule({}), Jobs::Completion(); }, {}, true);
   bool behind = document->trace && this->document() && this->document()->plan;
   files_.push_back(std::make_unique<OpenFile>(std::move(document)));
   if (!behind) return activate(files_.size() - 1);
@@ -143,7 +188,7 @@ Result<void> Session::apply(const Edit& edit) {
   file()->history.push(std::make_shared<const Document>(std::move(next)), edit);
   keep_selection(*before);
   edited_at_ = std::chrono::steady_clock::now();
-  edit_pending_ = true;
+  edit_pending_ = exact_pending_ = true;
   return {};
 }
 
@@ -181,16 +226,33 @@ void Session::predict() {
   auto keep = [this, owner, now](PlanPrediction prediction) {
     auto still = std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == owner; });
     if (!still) return;
-    // A quick one that comes late must not replace the whole one.
-    if (PredictionPtr old = owner->prediction(now); old && old->whole && !prediction.whole) return;
+    // One that comes late must not replace a better one.
+    if (PredictionPtr old = owner->prediction(now);
+        old && ((old->whole && !prediction.whole) || (!old->estimated && prediction.estimated)))
+      return;
+    bool exact = !prediction.estimated;
     owner->keep(now, std::make_shared<const PlanPrediction>(std::move(prediction)));
-    if (edit_pending_ && document() == now) {
-      last_edit_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - edited_at_).count();
-      edit_pending_ = false;
-    }
+    if (document() != now) return;
+    double since_edit = std::chrono::duration<double>(std::chrono::steady_clock::now() - edited_at_).count();
+    if (std::exchange(edit_pending_, false)) last_edit_seconds_ = since_edit;
+    if (exact && std::exchange(exact_pending_, false)) last_edit_exact_seconds_ = since_edit;
   };
   auto failed = [this](const std::string& text) { complain(text); };
-  if (!known && predicting_ != now) {
+  // First about how much the edit changes, then the time, then everything.
+  const Snapshot* before = file()->history.before();
+  PredictionPtr basis = before ? file()->prediction(*before) : nullptr;
+  if (!known && basis && estimating_ != now && now->topology->device_count() > kFewDevices) {
+    estimating_ = now;
+    auto work = [from = *before, basis, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
+      return [keep, prediction = predictor->estimate(*from, *basis, *now)] {
+        if (prediction) keep(*prediction);
+      };
+    };
+    estimate_job_ = jobs.submit("estimate " + now->title, work, failed, true);
+  }
+  bool estimates = estimate_job_ && !estimate_job_->done();
+  bool exact = known && !known->estimated;
+  if (!exact && predicting_ != now && !estimates) {
     if (quick_job_) quick_job_->cancel();
     predicting_ = now;
     auto work = [this, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
@@ -198,7 +260,7 @@ void Session::predict() {
     };
     quick_job_ = jobs.submit("predict " + now->title, work, failed, true);
   }
-  if ((!known || !known->whole) && predicting_whole_ != now && (known || file()->history.position() == 0)) {
+  if ((!exact || !known->whole) && predicting_whole_ != now && (exact || file()->history.position() == 0)) {
     if (whole_job_) whole_job_->cancel();
     predicting_whole_ = now;
     auto work = [this, now, keep, predictor = predictor_](JobState& job) -> Jobs::Completion {

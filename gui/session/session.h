@@ -13,6 +13,7 @@
 #include "gui/session/edits.h"
 #include "gui/session/jobs.h"
 #include "gui/session/prediction.h"
+#include "gui/session/searching.h"
 #include "gui/session/selection.h"
 
 namespace unity::gui {
@@ -38,6 +39,7 @@ struct OpenFile {
 class Session {
  public:
   Session();
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -50,6 +52,12 @@ class Session {
   void open(const OpenRequest& request);
   // One that is already there. A trace opens behind a plan, which it is laid under.
   void add(Snapshot document);
+  // A search in the background; what it finds opens when it ends, also when it is stopped early. One at a time.
+  Result<void> search(const SearchRequest& request);
+  const std::shared_ptr<SearchRun>& search_run() const { return search_; }  // the last; null: none yet
+  bool searching() const { return search_job_ && !search_job_->done(); }
+  // Of background work; a search that runs ends with the best so far.
+  void cancel();
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
@@ -72,12 +80,18 @@ class Session {
   void complain(std::string text) { messages_.push_back({std::move(text), true}); }
   std::deque<Message>& messages() { return messages_; }
 
+  // Asks the user where something is to be written, and goes on with the path; without a window, with the proposal.
+  void ask_path(const std::string& what, const std::string& proposal, std::function<void(const std::string&)> go_on);
+  std::function<void(const std::string&, const std::string&, std::function<void(const std::string&)>)> asks_path;
+
   // Once a frame: takes what the background has done and starts what is missing. Whether anything changed.
   bool poll();
   // Nothing is under way: what is shown is what will be.
   bool settled() const;
   // From the last edit until the time of an iteration under it was known, in seconds; 0: no edit yet.
   double last_edit_seconds() const { return last_edit_seconds_; }
+  // The same, until that was no estimate.
+  double last_edit_exact_seconds() const { return last_edit_exact_seconds_; }
 
  private:
   void predict();
@@ -89,11 +103,12 @@ class Session {
   Selection selection_;
   std::deque<Message> messages_;
   std::shared_ptr<Predictor> predictor_ = std::make_shared<Predictor>();
-  Snapshot predicting_, predicting_whole_;
-  Job quick_job_, whole_job_;
+  Snapshot estimating_, predicting_, predicting_whole_;
+  Job estimate_job_, quick_job_, whole_job_, search_job_;
+  std::shared_ptr<SearchRun> search_;
   std::chrono::steady_clock::time_point edited_at_;
-  bool edit_pending_ = false;
-  double last_edit_seconds_ = 0;
+  bool edit_pending_ = false, exact_pending_ = false;
+  double last_edit_seconds_ = 0, last_edit_exact_seconds_ = 0;
 };
 
 }  // namespace unity::gui

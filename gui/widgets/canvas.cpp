@@ -26,8 +26,9 @@ Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect
   Rect area{corner.x, corner.y, std::max(size.x, 8.0f), std::max(size.y, 8.0f)};
   ImGui::InvisibleButton(("##canvas " + std::string(name)).c_str(), {area.w, area.h});
   ui.note(std::string("canvas ") + std::string(name), "", area, {}, false);
-  if (fit_) fit_into(area, bounds, ui.fonts().scale());
+  if (fit_ || (follows_ && !(fitted_ == Point{area.w, area.h}))) fit_into(area, bounds, ui.fonts().scale());
   fit_ = false;
+  fitted_ = {area.w, area.h};
   const ImGuiIO& io = ImGui::GetIO();
   Point mouse{io.MousePos.x, io.MousePos.y};
   bool hovered = ImGui::IsItemHovered(), held = ImGui::IsItemActive();
@@ -36,6 +37,9 @@ Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect
     view_.scale = std::clamp(view_.scale * factor, kLeastScale, kMostScale);
     view_.offset = {at.x - fixed.x * view_.scale, at.y - fixed.y * view_.scale};
   };
+  if ((hovered && io.MouseWheel != 0) || zoom_ != 1 || (held && ImGui::IsMouseDragging(0, 4)) || !(pan_ == Point{}) ||
+      show_)
+    follows_ = false;
   if (hovered && io.MouseWheel != 0) zoom_at(mouse, std::pow(kWheel, io.MouseWheel));
   if (zoom_ != 1) zoom_at(area.center(), zoom_);
   zoom_ = 1;

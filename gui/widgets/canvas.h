@@ -19,10 +19,12 @@ class Canvas {
   Input draw(Ui& ui, std::string_view name, Point size, const Rect& bounds, const std::function<void(Painter&)>& paint,
              const std::function<void(Painter&)>& overview = {});
 
-  void fit() { fit_ = true; }
+  // Shows all; again when the pane changes its size, until the user pans or zooms.
+  void fit() { fit_ = follows_ = true; }
   // The same, but no smaller than this: then its top is seen.
   void fit_legibly(float least) {
     fit_ = true;
+    follows_ = false;
     least_ = least;
   }
   // Moves so that this is seen, with some of its surroundings.
@@ -36,7 +38,8 @@ class Canvas {
   void fit_into(const Rect& area, const Rect& bounds, float pixels_per_unit);
 
   View view_;
-  bool fit_ = true, dragged_ = false;
+  bool fit_ = true, follows_ = true, dragged_ = false;
+  Point fitted_;  // size of the pane that it was fitted to
   std::optional<Rect> show_;
   float zoom_ = 1, least_ = 0;
   Point pan_;

@@ -30,6 +30,7 @@ inline constexpr const char* kKeyboard = "\xef\x84\x9c";
 inline constexpr const char* kPath = "\xef\x84\xa6";
 inline constexpr const char* kTimeline = "\xef\x82\xae";
 inline constexpr const char* kRules = "\xef\x83\xab";
+inline constexpr const char* kChart = "\xef\x82\x80";
 inline constexpr const char* kImage = "\xef\x80\xbe";
 }  // namespace icon
 

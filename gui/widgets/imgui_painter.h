@@ -32,6 +32,8 @@ class ImGuiPainter : public Painter {
   void name(const Rect& r, std::string_view name, std::string_view description) override;
 
  private:
+  void turned_text(Point around, const Rect& box, std::string_view text, const TextStyle& style, ImFont& font);
+
   Ui& ui_;
   ImDrawList& list_;
   View view_;

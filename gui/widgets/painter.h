@@ -29,6 +29,7 @@ struct TextStyle {
   Color color;
   Face face = Face::text;
   Align align = Align::left;
+  float degrees = 0;  // clockwise, around `at`
 };
 
 class Painter {

@@ -2,25 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "core/base/xml.h"
+
 namespace unity::gui {
 namespace {
-
-std::string escaped(std::string_view words) {
-  std::string result;
-  for (char c : words) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20 || c == '\n')  // other control characters are not allowed in XML
-      result += c;
-  }
-  return result;
-}
 
 std::string paint(const char* what, Color color) {
   std::string text = fmt::format("{}=\"{}\"", what, css(color));
@@ -65,10 +50,13 @@ void SvgPainter::text(Point at, std::string_view text, const TextStyle& style) {
   static constexpr const char* kAnchors[] = {"start", "middle", "end"};
   body_ += fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\" text-anchor=\"{}\" dominant-baseline=\"central\" "
-      "font-family=\"{}\"{} {}>{}</text>\n",
+      "font-family=\"{}\"{}{} {}>{}</text>\n",
       at.x, at.y, style.size, kAnchors[static_cast<int>(style.align)],
       style.face == Face::mono ? "JetBrains Mono, monospace" : "Roboto, sans-serif",
-      style.face == Face::strong ? " font-weight=\"500\"" : "", paint("fill", style.color), escaped(text));
+      style.face == Face::strong ? " font-weight=\"500\"" : "",
+      style.degrees == 0 ? std::string()
+                         : fmt::format(" transform=\"rotate({:.0f} {:.1f} {:.1f})\"", style.degrees, at.x, at.y),
+      paint("fill", style.color), xml_escaped(text));
 }
 
 void SvgPainter::name(const Rect& r, std::string_view, std::string_view description) {
@@ -76,7 +64,7 @@ void SvgPainter::name(const Rect& r, std::string_view, std::string_view descript
   body_ += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
       "fill-opacity=\"0\"><title>{}</title></rect>\n",
-      r.x, r.y, r.w, r.h, escaped(description));
+      r.x, r.y, r.w, r.h, xml_escaped(description));
 }
 
 std::string SvgPainter::document() const {

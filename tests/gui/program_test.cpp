@@ -79,20 +79,22 @@ TEST_CASE("without a display a window cannot be opened, which is said") {
 TEST_CASE("bert-large on 192 GPUs shows no text that overlaps another one or is cut off") {
   if (no_opengl()) return;
   const std::string open = "- open: {file: bert-large, topology: summit, nodes: 32, strategy: expert}\n- wait\n";
-  for (const std::string& options :
-       {std::string("--theme light"), std::string("--theme dark --scale 1.5 --size 2400x1500")}) {
-    auto widgets = after(open, options);
-    CHECK(first_faults(widgets) == "");
-    CHECK(find(widgets, "tab Machine"));
-    CHECK(find(widgets, "node encoder.0*24"));
-    widgets = after(open +
-                        "- command: {name: pcg.expand, block: encoder.0*24}\n- select: encoder.3.ffn.in.matmul\n"
-                        "- command: pcg.show_selected\n- command: pcg.color_time\n",
-                    options);
-    CHECK(first_faults(widgets) == "");
-    CHECK(find(widgets, "node encoder.3.ffn.in.matmul"));
-    CHECK(find(widgets, "level 0"));
-  }
+  auto widgets = after(open);
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "tab Machine"));
+  CHECK(find(widgets, "node encoder.0*24"));
+  // Nodes and devices can be told without zooming in.
+  for (int node : {0, 13, 31}) CHECK(find(widgets, fmt::format("text node{}", node)));
+  for (int device : {0, 77, 191}) CHECK(find(widgets, fmt::format("text {}", device)));
+  widgets = after(open + "- click: device node5.socket1.gpu2\n");
+  CHECK(find(widgets, "text Device node5.socket1.gpu2"));
+  widgets = after(open +
+                      "- command: {name: pcg.expand, block: encoder.0*24}\n- select: encoder.3.ffn.in.matmul\n"
+                      "- command: pcg.show_selected\n- command: pcg.color_time\n",
+                  "--theme dark --scale 1.5 --size 2400x1500");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "node encoder.3.ffn.in.matmul"));
+  CHECK(find(widgets, "level 0"));
 }
 
 TEST_CASE("a script clicks, types and edits") {
@@ -271,4 +273,133 @@ TEST_CASE("the rules panel shows a rule, its matches and what applying it costs"
   widgets = after(open + "- click: derivation\n- wait\n- click: next step\n");
   CHECK(first_faults(widgets) == "");
   CHECK(find(widgets, "step 0"));
+}
+
+TEST_CASE("the search panel shows no text that overlaps another one or is cut off") {
+  if (no_opengl()) return;
+  const std::string set =
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- command: show_search\n"
+      "- command: {name: search.set, model: bert-tiny, nodes: 1, devices: 2, pareto: \"true\"}\n";
+  for (const std::string& options :
+       {std::string("--theme light"), std::string("--theme dark --scale 1.5 --size 2400x1500")}) {
+    auto widgets = after(set + "- click: start search\n- wait\n", options);
+    CHECK(first_faults(widgets) == "");
+    CHECK(find(widgets, "text best so far"));
+    CHECK(find(widgets, "mark 0"));
+    CHECK(
+        std::any_of(widgets.begin(), widgets.end(), [](const Widget& w) { return w.label == "bert-tiny on summit"; }));
+  }
+  auto widgets = after(set + "- command: search.settings\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "setting alpha"));
+  // A setting that is none says so.
+  widgets = after(set + "- click: setting seed\n- type: x\n");
+  CHECK(std::any_of(widgets.begin(), widgets.end(),
+                    [](const Widget& w) { return w.label.find("expected a number") != std::string::npos; }));
+}
+
+TEST_CASE("experiments: table, plot and figures show no text that overlaps another one or is cut off") {
+  if (no_opengl()) return;
+  std::string folder = temporary("sweep");
+  std::filesystem::create_directories(folder);
+  std::string rows;
+  for (const char* variant : {"data-parallel", "unity"})
+    for (int devices : {2, 4, 8, 16})
+      rows += fmt::format(
+          R"({}{{"point": "p", "model": "bert-large", "devices": {}, "variant": "{}", "iteration_seconds": 0.{}, "samples_per_second": {}}})",
+          rows.empty() ? "" : ",", devices, variant, devices, devices * (variant[0] == 'u' ? 30 : 20));
+  write_file_atomically(folder + "/results.json",
+                        R"({"format": "unity-results", "version": 1, "rows": [)" + rows + "]}");
+  write_file_atomically(
+      folder + "/experiment.yaml",
+      "format: unity-experiment\nversion: 1\nname: small\nmodels: [bert-large]\ntopologies: [laptop]\n"
+      "strategies: [unity, data-parallel]\nfigures:\n"
+      "  - {name: speed, x: devices, y: samples_per_second, published: {unity: {2: 70, 4: [100, 120]}}}\n");
+  std::string csv = temporary("rows.csv"), svg = temporary("figure.svg");
+  const std::string open = "- drop: " + folder + "\n- wait\n";
+  for (const std::string& options :
+       {std::string("--theme light"), std::string("--theme dark --scale 1.5 --size 2400x1500")}) {
+    auto widgets = after(open, options);
+    CHECK(first_faults(widgets) == "");
+    CHECK(find(widgets, "text 8 of 8 points"));
+    CHECK(find(widgets, "sort devices"));
+    widgets = after(open + "- command: experiments.plot\n- wait\n", options);
+    CHECK(first_faults(widgets) == "");
+    CHECK(find(widgets, "axis x"));
+    widgets = after(open + "- click: as figures\n- wait\n", options);
+    CHECK(first_faults(widgets) == "");
+    CHECK(find(widgets, "text unity (paper)"));
+  }
+  auto widgets = after(open + "- click: filter rows\n- type: devices>4\n- wait\n- click: row 2\n" +
+                       "- command: {name: experiments.export_csv, file: " + csv + "}\n- click: as figures\n- wait\n" +
+                       "- command: {name: export_svg, file: " + svg + "}\n");
+  CHECK(read_file(csv).starts_with("devices,variant,"));
+  CHECK(read_file(csv).find("\n4,") == std::string::npos);
+  CHECK(read_file(svg).find("unity (paper)") != std::string::npos);
+  for (const std::string& f : {csv, svg}) std::filesystem::remove(f);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("broken, foreign, newer and cut off files that are dropped are messages, and the session stays as it was") {
+  if (no_opengl()) return;
+  Snapshot plan = small_plan();
+  std::string good = plan_to_json(*plan->plan);
+  std::string newer = good;
+  std::size_t at = newer.find("\"version\"");
+  REQUIRE(at != std::string::npos);
+  at = newer.find(std::to_string(Plan::kVersion), at);
+  newer.replace(at, 1, "99");
+  std::string sweep = R"({"format": "unity-results", "version": 1, "rows": [{"point": "a", "model": "bert")";
+  std::string script = "- open: mlp-tiny\n- wait\n";
+  std::vector<std::string> files;
+  auto add = [&](const std::string& name, const std::string& text) {
+    files.push_back(temporary(name));
+    write_file_atomically(files.back(), text);
+    script += "- drop: " + files.back() + "\n- wait\n";
+  };
+  add("cut.json", good.substr(0, good.size() / 2));
+  add("newer.json", newer);
+  add("sweep.json", sweep);
+  add("picture.json", std::string("\x89PNG\r\n\x1a\n\0\0", 10));
+  add("notes.txt", "a file of something else");
+  add("broken.onnx", "not a model");
+  auto widgets = after(script);
+  for (const std::string& file : files) {
+    INFO(file);
+    CHECK(std::any_of(widgets.begin(), widgets.end(), [&](const Widget& w) {
+      return w.layer == 2 && w.label.find(std::filesystem::path(file).filename().string()) != std::string::npos;
+    }));
+    std::filesystem::remove(file);
+  }
+  CHECK(std::any_of(widgets.begin(), widgets.end(),
+                    [](const Widget& w) { return w.layer == 2 && w.label.find("version is 99") != std::string::npos; }));
+  CHECK(find(widgets, "document 0"));
+  CHECK(!find(widgets, "document 1"));
+}
+
+TEST_CASE("without OpenGL there is no picture, which is said") {
+  if (no_opengl()) return;
+  setenv("__EGL_VENDOR_LIBRARY_DIRS", "/nowhere", 1);
+  GuiRun run = run_gui("mlp-tiny --screenshot never.png");
+  unsetenv("__EGL_VENDOR_LIBRARY_DIRS");
+  CHECK(run.code == 2);
+  CHECK(run.err.starts_with("unity-gui: error: no OpenGL"));
+  CHECK(!std::filesystem::exists("never.png"));
+}
+
+TEST_CASE("saving a plan asks for its path") {
+  if (no_opengl()) return;
+  std::string file = temporary("saved.json");
+  auto widgets = after(
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- key: Ctrl+S\n");
+  CHECK(first_faults(widgets) == "");
+  CHECK(find(widgets, "path text")->label == "bert-tiny-on-summit.edited.json");
+  after(
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- command: {name: save_plan, file: " +
+      file + "}\n");
+  CHECK(plan_from_json(read_file(file), file).devices == 2);
+  std::filesystem::remove(file);
 }

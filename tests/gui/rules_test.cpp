@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/rewrite/library.h"
+#include "gui/session/replay.h"
 #include "gui/session/rewriting.h"
 #include "gui/session/session.h"
 #include "tests/gui/support.h"
@@ -49,14 +50,16 @@ TEST_CASE("every match of a rule can be applied by hand, and undone") {
   for (std::size_t i = 0; i < matches.size() && applied < 12; ++i) {
     if (!matches[i]) continue;
     const Rule& rule = *rule_entries()[i].rule;
-    RulePlaces places = rule_places(plan, rule, 4);
-    REQUIRE(!places.matches.empty());
-    CHECK(places.labels.size() == places.matches.size());
-    if (places.choices[0].empty()) continue;  // no degree fits
+    RulePlaces places = rule_places(plan, *session.document()->topology, rule);
     INFO(rule.name);
-    Result<void> done = session.apply(
-        {"apply_rule", {{"rule", rule.name}, {"match", "0"}, {"parameters", to_text(places.choices[0][0])}}});
-    if (!done.ok()) continue;  // ill-typed there, which the message says
+    CHECK(places.labels.size() == places.matches.size());
+    CHECK(places.matches.size() + places.ill_typed == find_matches(plan.pcg, rule).size());
+    if (places.matches.empty()) continue;  // it would be ill-typed everywhere
+    Result<void> done = session.apply({"apply_rule",
+                                       {{"rule", rule.name},
+                                        {"match", std::to_string(places.numbers[0])},
+                                        {"parameters", to_text(places.choices[0][0])}}});
+    REQUIRE(done.ok());  // what would not fit is not listed
     ++applied;
     const Plan& next = *session.document()->plan;
     CHECK(next.derivation.back().rule == rule.name);
@@ -115,4 +118,26 @@ TEST_CASE("a derivation has a line for each step, or one for neighbours of one k
   REQUIRE(together.size() == 3);  // what was scored ends a line
   CHECK(together[1].count == 2);
   CHECK(together[1].after == 700);
+}
+
+TEST_CASE("a derivation is applied again, and ends near the time of the plan") {
+  Snapshot document = small_plan();
+  std::vector<StepRange> ranges;
+  for (const DerivationLine& line : derivation_lines(*document->plan, true)) ranges.push_back({line.first, line.count});
+  std::vector<ReplayedSteps> replayed;
+  replay(
+      *document->plan, document->topology, ranges,
+      [&](std::size_t line, const ReplayedSteps& steps) {
+        CHECK(line == replayed.size());
+        INFO(steps.note);
+        CHECK(steps.applied == ranges[line].count);
+        if (!replayed.empty()) CHECK(steps.before == replayed.back().after);
+        replayed.push_back(steps);
+      },
+      nullptr);
+  REQUIRE(replayed.size() == ranges.size());
+  CHECK(replayed.back().after.seconds() == Approx(document->plan->prediction.iteration.seconds()).epsilon(0.2));
+  std::atomic<bool> stop{true};
+  replay(
+      *document->plan, document->topology, ranges, [](std::size_t, const ReplayedSteps&) { CHECK(false); }, &stop);
 }

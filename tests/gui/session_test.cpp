@@ -256,3 +256,22 @@ TEST_CASE("scripts say file and line of what they cannot do") {
   CHECK_THROWS_WITH(parse_script("- wait\n- size: 3\n", "s.yaml"), "s.yaml:2: size: expected [WIDTH, HEIGHT]");
   CHECK_THROWS_WITH(parse_script("- [\n", "s.yaml"), Catch::StartsWith("s.yaml:"));
 }
+
+TEST_CASE("opening something large says how far it is, and can be cancelled") {
+  Session session;
+  session.open({.source = "mlp-tiny"});
+  wait_for(session);
+  Snapshot before = session.document();
+  session.open({.source = "bert-large", .topology = "summit", .nodes = 8, .strategy = "unity"});
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (session.jobs.running().empty() || session.jobs.running()[0]->fraction() <= 0) {
+    session.poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    REQUIRE(std::chrono::steady_clock::now() < end);
+  }
+  CHECK(!session.jobs.running()[0]->text().empty());
+  REQUIRE(session.commands.run("cancel").ok());
+  wait_for(session);
+  CHECK(session.document() == before);
+  CHECK(session.files().size() == 1);
+}

@@ -152,6 +152,17 @@ std::vector<Facts> link_facts(const Document& document, LinkId id, const PlanPre
 Facts document_facts(const Document& document, const PlanPrediction* prediction) {
   Facts facts{document.title, {}};
   Lines& lines = facts.lines;
+  if (document.sweep) {
+    const report::Results& results = document.sweep->results;
+    auto failed = std::count_if(results.rows.begin(), results.rows.end(),
+                                [](const report::ResultRow& row) { return row.find("error") != nullptr; });
+    lines.emplace_back("experiment", results.experiment);
+    lines.emplace_back("points", fmt::format("{}", results.rows.size()));
+    lines.emplace_back("without a plan", fmt::format("{}", failed));
+    lines.emplace_back("figures", document.sweep->figures.empty() ? document.sweep->note
+                                                                  : fmt::format("{}", document.sweep->figures.size()));
+    return facts;
+  }
   if (!document.plan) {
     ModelSummary summary = summarize(document.graph());
     lines.emplace_back("parameters", count_text(static_cast<double>(summary.facts.parameters)));
@@ -167,12 +178,14 @@ Facts document_facts(const Document& document, const PlanPrediction* prediction)
   lines.emplace_back("strategy", plan.search.strategy);
   lines.emplace_back("global batch", fmt::format("{}", plan.global_batch));
   if (prediction && prediction->error.empty()) {
-    lines.emplace_back("iteration", to_string(prediction->iteration));
+    lines.emplace_back("iteration", prediction->iteration_text());
     lines.emplace_back("samples/s", fmt::format("{:.1f}", prediction->samples_per_second));
     if (prediction->whole) lines.emplace_back("communication", to_string(prediction->communicated));
     Bytes most = document.topology->specs[document.topology->devices.front().spec].memory;
-    lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak()), to_string(most)));
+    if (!prediction->peak_memory.empty())
+      lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak()), to_string(most)));
   }
+  if (plan.search.log.interrupted) lines.emplace_back("search", "stopped early: best so far");
   if (plan.search.lower_bound.count > 0) lines.emplace_back("no plan is below", to_string(plan.search.lower_bound));
   if (prediction && prediction->whole && prediction->program)
     lines.emplace_back("tasks", fmt::format("{}", prediction->program->tasks.size()));

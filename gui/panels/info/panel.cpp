@@ -30,6 +30,7 @@ void InfoPanel::draw(Ui& ui, Session& session) {
   std::vector<Facts> columns = {document_facts(*document, prediction.get())};
   for (Facts& facts : selection_facts(*document, session.selection(), prediction.get()))
     columns.push_back(std::move(facts));
+  shown_ = columns;
   float room = ImGui::GetContentRegionAvail().x;
   float width = std::min(ui.unit(kColumn) * 1.25f, room / static_cast<float>(std::max<std::size_t>(columns.size(), 3)));
   for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -47,6 +48,27 @@ void InfoPanel::draw(Ui& ui, Session& session) {
         ui.theme().dim);
     ImGui::EndChild();
   }
+}
+
+std::optional<Drawing> InfoPanel::drawing(const Theme& theme) const {
+  if (shown_.empty()) return std::nullopt;
+  constexpr float kLine = 20;
+  std::size_t lines = 0;
+  for (const Facts& facts : shown_) lines = std::max(lines, facts.lines.size());
+  Rect area{0, 0, kColumn * static_cast<float>(shown_.size()) + 20, kLine * static_cast<float>(lines + 2)};
+  return Drawing{area, [columns = shown_, metrics = tools_.metrics, &theme](Painter& painter) {
+                   for (std::size_t c = 0; c < columns.size(); ++c) {
+                     float x = 10 + kColumn * static_cast<float>(c), y = kLine;
+                     painter.text({x, y}, columns[c].title, {15, theme.text, Face::strong});
+                     for (const auto& [label, value] : columns[c].lines) {
+                       y += kLine;
+                       painter.text({x, y}, label, {14, theme.dim});
+                       painter.text({x + kLabel, y},
+                                    elide(metrics, value, kValueSize, Face::mono, kColumn - kLabel - 16),
+                                    {kValueSize, theme.text, Face::mono});
+                     }
+                   }
+                 }};
 }
 
 }  // namespace unity::gui

@@ -10,9 +10,11 @@ class InfoPanel : public Panel {
  public:
   explicit InfoPanel(const PanelTools& tools) : tools_(tools) {}
   void draw(Ui& ui, Session& session) override;
+  std::optional<Drawing> drawing(const Theme& theme) const override;
 
  private:
   PanelTools tools_;
+  std::vector<Facts> shown_;  // drawn last, for export
 };
 
 }  // namespace unity::gui

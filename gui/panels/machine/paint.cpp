@@ -24,15 +24,18 @@ void paint_wire(Painter& painter, const MachinePlaces::Wire& wire, const Machine
   painter.line(wire.path, color, width);
 }
 
+Color fill_of(std::size_t d, const MachineLook& look) {
+  const Theme& theme = look.theme;
+  if (!look.tasks.empty()) return look.tasks[d].empty() ? theme.raised : blend(theme.raised, theme.accent, 0.45f);
+  return look.load ? blend(theme.raised, theme.ramp(look.load->device_busy[d]), 0.45f) : theme.raised;
+}
+
 void paint_device(Painter& painter, const MachinePlaces& places, std::size_t d, const MachineLook& look) {
   const Theme& theme = look.theme;
   const Rect& box = places.devices[d];
   bool some = !look.tasks.empty(), has_task = some && !look.tasks[d].empty();
   double busy = look.load ? look.load->device_busy[d] : 0;
-  Color tint = look.load ? theme.ramp(busy) : theme.raised;
-  Color fill = some        ? (has_task ? blend(theme.raised, theme.accent, 0.45f) : theme.raised)
-               : look.load ? blend(theme.raised, tint, 0.45f)
-                           : theme.raised;
+  Color fill = fill_of(d, look);
   painter.rect(box, fill, 3);
   bool selected = look.device == DeviceId(static_cast<std::int64_t>(d));
   if (selected || painter.scale() > 0.3f)
@@ -55,7 +58,55 @@ void paint_device(Painter& painter, const MachinePlaces& places, std::size_t d, 
 
 }  // namespace
 
+namespace {
+
+// Parts with their names, and their devices with their numbers: what can be read from far away.
+void paint_far(Painter& painter, const MachinePlaces& places, const MachineLook& look) {
+  const Theme& theme = look.theme;
+  float pixel = 1 / painter.scale();
+  for (const MachinePlaces::Wire& wire : places.wires)
+    if (wire.depth == 0) paint_wire(painter, wire, look);
+  for (const MachinePlaces::Part& part : places.parts) {
+    if (part.level != 0 || !painter.shows(part.box)) continue;
+    painter.rect(part.box, theme.group, 5);
+    painter.frame(part.box, theme.border, 1, 5);
+  }
+  auto size_in = [&](const Rect& box, std::string_view text, Face face) {
+    float size = std::min(11 * pixel, 0.8f * box.h);
+    float wide = look.metrics.width(text, size, face);
+    return wide > 0.94f * box.w ? size * 0.94f * box.w / wide : size;
+  };
+  for (const auto& [room, title] : places.far_titles) {
+    float size = size_in(room, title, Face::strong);
+    if (painter.legible(size)) painter.text({room.x, room.center().y}, title, {size, theme.text, Face::strong});
+  }
+  for (std::size_t d = 0; d < places.far_devices.size(); ++d) {
+    const Rect& box = places.far_devices[d];
+    if (!painter.shows(box)) continue;
+    Color fill = fill_of(d, look);
+    painter.rect(box, fill);
+    bool selected = look.device == DeviceId(static_cast<std::int64_t>(d));
+    if (selected) painter.frame(box, theme.selected, 2.5f);
+    std::string number = std::to_string(d);
+    float size = size_in(box, number, Face::mono);
+    if (painter.legible(size)) painter.text(box.center(), number, {size, readable_on(fill), Face::mono, Align::center});
+    if (look.topology) painter.name(box, "device " + look.topology->devices[d].name, look.topology->devices[d].name);
+  }
+  for (std::size_t v = 0; v < places.switches.size(); ++v) {
+    const Rect& box = places.switches[v];
+    bool inside = std::any_of(places.parts.begin(), places.parts.end(), [&](const MachinePlaces::Part& part) {
+      return part.level == 0 && part.box.contains(box.center());
+    });
+    if (box.w <= 0 || inside) continue;
+    painter.rect(box, blend(theme.raised, theme.category(4), 0.25f), 8);
+    painter.frame(box, theme.node_border, 1, 8);
+  }
+}
+
+}  // namespace
+
 void paint_machine(Painter& painter, const MachinePlaces& places, const MachineLook& look) {
+  if (is_far(places, painter.scale())) return paint_far(painter, places, look);
   const Theme& theme = look.theme;
   std::size_t deepest = 0;
   for (const MachinePlaces::Part& part : places.parts) deepest = std::max(deepest, part.level + 1);

@@ -79,8 +79,9 @@ std::optional<Drawing> MachinePanel::drawing(const Theme& theme) const {
 void MachinePanel::draw(Ui& ui, Session& session) {
   Snapshot document = session.document();
   if (!document || !document->topology) {
-    ui.wrapped(document ? "This is a model without a plan. Open it with a machine (Ctrl+O) to see where it runs."
-                        : "no document is open",
+    ui.wrapped(document && document->sweep ? "The result of a sweep has no machine: open the plan of one of its rows."
+               : document ? "This is a model without a plan. Open it with a machine (Ctrl+O) to see where it runs."
+                          : "no document is open",
                ui.theme().dim);
     return;
   }
@@ -105,11 +106,14 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
   Snapshot document = session.document();
   const Plan& plan = *document->plan;
   float width = ImGui::GetContentRegionAvail().x;
-  double aspect = static_cast<double>(width) / std::max(height, 1.0f);
+  double aspect = std::round(3 * static_cast<double>(width) / std::max(height, 1.0f)) / 3;
   const MachinePlaces* places =
-      places_.get(session, "machine", topology_, [aspect](const std::shared_ptr<const Topology>& topology, JobState&) {
-        return place_machine(*topology, aspect);
-      });
+      places_.get(session, "machine", {topology_, aspect},
+                  [](const PlacesKey& of, JobState&) { return place_machine(*of.topology, of.aspect); });
+  if (fitted_ != places_.version()) {
+    fitted_ = places_.version();
+    canvas_.fit();
+  }
   PredictionPtr prediction = session.prediction();
   if (prediction && prediction->whole && prediction->error.empty())
     load_.get(session, "load", {prediction}, [topology = topology_](const LoadKey& key, JobState&) {
@@ -139,8 +143,9 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
       });
   if (!input.hovered) return;
   Point at = *input.hovered;
-  for (std::size_t d = 0; d < places->devices.size(); ++d) {
-    if (!places->devices[d].contains(at)) continue;
+  const std::vector<Rect>& boxes = is_far(*places, canvas_.view().scale) ? places->far_devices : places->devices;
+  for (std::size_t d = 0; d < boxes.size(); ++d) {
+    if (!boxes[d].contains(at)) continue;
     DeviceId device(static_cast<std::int64_t>(d));
     if (input.clicked) session.select(Selection::of(device));
     std::string tip =
@@ -398,12 +403,11 @@ void MachinePanel::draw_scales(Ui& ui, Session& session) {
   if (now && now->error.empty()) {
     ImGui::AlignTextToFramePadding();
     if (before && before->error.empty()) {
-      ui.text(fmt::format("{} > {}", to_string(before->iteration), to_string(now->iteration)), ui.theme().text,
-              Face::mono, 13);
+      ui.text(fmt::format("{} > {}", before->iteration_text(), now->iteration_text()), ui.theme().text, Face::mono, 13);
       double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
       ui.text(fmt::format("{:+.2f}% by the last edit", change), change <= 0 ? ui.theme().good : ui.theme().error);
     } else {
-      ui.text(to_string(now->iteration) + " per iteration", ui.theme().text, Face::mono, 13);
+      ui.text(now->iteration_text() + " per iteration", ui.theme().text, Face::mono, 13);
     }
   } else if (!now) {
     ImGui::AlignTextToFramePadding();

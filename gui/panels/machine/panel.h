@@ -30,7 +30,13 @@ class MachinePanel : public Panel {
 
   PanelTools tools_;
   Canvas canvas_, grid_canvas_;
-  Prepared<std::shared_ptr<const Topology>, MachinePlaces> places_;
+  struct PlacesKey {
+    std::shared_ptr<const Topology> topology;
+    double aspect = 1.6;  // of the pane, in steps
+    bool operator==(const PlacesKey&) const = default;
+  };
+  Prepared<PlacesKey, MachinePlaces> places_;
+  int fitted_ = -1;  // version of the places that the canvas was fitted to
   // Predictions are large: this keeps none alive.
   struct LoadKey {
     std::weak_ptr<const PlanPrediction> of;

@@ -50,6 +50,9 @@ class Placer {
     std::stable_sort(places_.parts.begin(), places_.parts.end(),
                      [](const auto& a, const auto& b) { return a.level < b.level; });
     add_wires();
+    for (int outer : trees_[0].children) place_far(outer);
+    if (std::any_of(places_.far_devices.begin(), places_.far_devices.end(), [](const Rect& r) { return r.w <= 0; }))
+      places_.far_devices.clear();  // some stand in no part
     return std::move(places_);
   }
 
@@ -100,7 +103,7 @@ class Placer {
     for (std::size_t c = 1; c <= count; ++c) {
       auto rows = static_cast<double>((count + c - 1) / c);
       double is = (static_cast<double>(c) * (w + kGap)) / (rows * (h + kGap));
-      double off = std::abs(std::log(is / aspect)) + (count % c == 0 ? 0 : 0.8);
+      double off = std::abs(std::log(is / aspect)) + (count % c == 0 ? 0 : 0.35);
       if (off < worst) worst = off, best = c;
     }
     return best;
@@ -174,6 +177,36 @@ class Placer {
     }
   }
 
+  void devices_in(int tree, std::vector<DeviceId>& devices) {
+    devices.insert(devices.end(), at(tree).devices.begin(), at(tree).devices.end());
+    for (int child : at(tree).children) devices_in(child, devices);
+  }
+
+  // The part's title above, below it all its devices in cells as large as there is room for.
+  void place_far(int tree) {
+    places_.far_devices.resize(topology_.device_count());
+    std::vector<DeviceId> devices;
+    devices_in(tree, devices);
+    if (devices.empty()) return;
+    Rect box = at(tree).box;
+    float title = 0.3f * box.h;
+    Rect inner{box.x + 0.03f * box.w, box.y + title, 0.94f * box.w, box.h - title - 0.05f * box.h};
+    std::size_t best = 1;
+    float worst = 1e30f;
+    for (std::size_t c = 1; c <= devices.size(); ++c) {
+      auto rows = static_cast<float>((devices.size() + c - 1) / c);
+      float shape = (inner.w / static_cast<float>(c)) / (inner.h / rows);
+      float off = std::abs(std::log(shape / 1.7f)) + (devices.size() % c == 0 ? 0 : 0.4f);
+      if (off < worst) worst = off, best = c;
+    }
+    float w = inner.w / static_cast<float>(best), h = inner.h / static_cast<float>((devices.size() + best - 1) / best);
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      places_.far_devices[devices[i].index()] = {inner.x + w * (static_cast<float>(i % best) + 0.04f),
+                                                 inner.y + h * (static_cast<float>(i / best) + 0.04f), 0.92f * w,
+                                                 0.92f * h};
+    places_.far_titles.emplace_back(Rect{inner.x, box.y, inner.w, title}, at(tree).title);
+  }
+
   Rect box_of(VertexId v) const {
     DeviceId d = topology_.vertices[v.index()].device;
     return d.valid() ? places_.devices[d.index()] : places_.switches[v.index()];
@@ -239,6 +272,10 @@ class Placer {
 };
 
 }  // namespace
+
+bool is_far(const MachinePlaces& places, float pixels_per_unit) {
+  return !places.far_devices.empty() && places.far_titles.size() > 1 && kDeviceH * pixels_per_unit < 22;
+}
 
 MachinePlaces place_machine(const Topology& topology, double aspect) { return Placer(topology, aspect).place(); }
 

@@ -28,6 +28,10 @@ struct MachinePlaces {
     Rect around;            // that part's box, or all
   };
   std::vector<Part> parts;  // outer ones first
+  // From far away, where devices are too small to be read: larger ones that fill the outermost parts, and the places of
+  // these parts' titles.
+  std::vector<Rect> far_devices;
+  std::vector<std::pair<Rect, std::string>> far_titles;
   std::vector<Rect> devices;
   std::vector<std::string> device_names;  // within their innermost part: "gpu2"
   std::vector<Rect> switches;             // by vertex; empty for devices
@@ -35,6 +39,9 @@ struct MachinePlaces {
   std::vector<Wire> wires;
   Rect bounds;
 };
+
+// Whether the drawing is seen from far away at this scale.
+bool is_far(const MachinePlaces& places, float pixels_per_unit);
 
 // `aspect`: width by height that the drawing should have.
 MachinePlaces place_machine(const Topology& topology, double aspect = 1.6);

@@ -257,11 +257,16 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
                   "Mark what was added (green) and changed (orange) since another graph")) {
       diff_ = {};
       marked_text_.clear();
+      removed_.clear();
       if (compare_with_ > 0) {
         const auto& other = session.files()[static_cast<std::size_t>(compare_with_ - 1)]->history.now();
         diff_ = diff_graphs(other->graph(), document_->graph());
         marked_text_ = fmt::format("{} added, {} changed, {} removed since {}", diff_.added.size(),
                                    diff_.changed.size(), diff_.removed.size(), other->title);
+        for (NodeId id : diff_.removed) {
+          const Node& node = other->graph()[id];
+          removed_.push_back(fmt::format("{}  {}", node.op->name(), node.name));
+        }
       }
     }
   }
@@ -285,6 +290,19 @@ void PcgPanel::draw_search(Ui& ui, Session& session) {
       reveal(found_[i]);
     }
   }
+  ImGui::EndChild();
+}
+
+void PcgPanel::draw_removed(Ui& ui) {
+  float line = ImGui::GetTextLineHeightWithSpacing();
+  ImGui::BeginChild("removed", {0, std::min(static_cast<float>(removed_.size()), 4.0f) * line});
+  float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale() - 12;
+  auto first = static_cast<std::size_t>(ImGui::GetScrollY() / line);
+  for (std::size_t i = first; i < std::min(removed_.size(), first + 6); ++i) {
+    ImGui::SetCursorPosY(static_cast<float>(i) * line);
+    ui.text(elide(tools_.metrics, "removed  " + removed_[i], 13, Face::mono, width), ui.theme().error, Face::mono, 13);
+  }
+  ImGui::SetCursorPosY(static_cast<float>(removed_.size()) * line);
   ImGui::EndChild();
 }
 
@@ -418,6 +436,12 @@ void PcgPanel::draw(Ui& ui, Session& session) {
     ui.text("no document is open", ui.theme().dim);
     return;
   }
+  if (session.document()->graph().size() == 0) {
+    ui.wrapped(
+        session.document()->sweep ? "The result of a sweep has no graph: see Experiments." : "This has no graph.",
+        ui.theme().dim);
+    return;
+  }
   update(session);
   draw_toolbar(ui, session);
   draw_search(ui, session);
@@ -429,6 +453,7 @@ void PcgPanel::draw(Ui& ui, Session& session) {
   }
   if (path_from_.valid()) ui.text("click the operator where the paths end", ui.theme().accent);
   if (!marked_text_.empty()) ui.text(marked_text_, ui.theme().accent);
+  if (compare_with_ > 0 && !removed_.empty()) draw_removed(ui);
   draw_canvas(ui, session);
 }
 

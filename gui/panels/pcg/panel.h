@@ -34,6 +34,7 @@ class PcgPanel : public Panel {
 
   void draw_toolbar(Ui& ui, Session& session);
   void draw_search(Ui& ui, Session& session);
+  void draw_removed(Ui& ui);
   void draw_legend(Ui& ui, float width);
   void draw_canvas(Ui& ui, Session& session);
   void update(Session& session);
@@ -57,7 +58,8 @@ class PcgPanel : public Panel {
   std::vector<NodeId> marked_;  // path, or diff
   PcgDiff diff_;
   std::string marked_text_;
-  int compare_with_ = 0;  // 0: none; else the document's number + 1
+  std::vector<std::string> removed_;  // operators of the other graph that this one has not
+  int compare_with_ = 0;              // 0: none; else the document's number + 1
   Snapshot document_;
   Hash graph_ = 0;
   // What the colours were made of.

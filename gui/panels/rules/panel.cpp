@@ -39,6 +39,8 @@ void RulesPanel::add_commands(Session& session) {
                         [this, &session](const Arguments&) { walk(session, -1); }});
   session.commands.add({"rules.apply", "Rules: apply at the match that is shown", "F9", have,
                         [this, &session](const Arguments&) { apply(session); }});
+  session.commands.add({"rules.replay", "Rules: apply the derivation again, with the time after each step", "F10", have,
+                        [this, &session](const Arguments&) { replay_derivation(session); }});
   session.commands.add({"rules.show", "Rules: show rule ..", "", [] { return true; },
                         [this](const Arguments& a) {
                           std::string name = a.contains("rule") ? a.at("rule") : "";
@@ -112,7 +114,7 @@ void RulesPanel::apply(Session& session) {
   auto m = static_cast<std::size_t>(match_);
   if (!places || !places_.current() || m >= places->matches.size()) return session.say("the rule has no match here");
   Arguments arguments = {{"rule", rule_entries()[static_cast<std::size_t>(chosen_)].rule->name},
-                         {"match", std::to_string(match_)}};
+                         {"match", std::to_string(places->numbers[m])}};
   if (m < places->choices.size()) {
     const auto& choices = places->choices[m];
     if (static_cast<std::size_t>(choice_) < choices.size())
@@ -208,9 +210,9 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
     return;
   }
   PlacesKey key{document->plan, rule_entries()[static_cast<std::size_t>(chosen_)].rule};
-  auto devices = static_cast<int>(document->topology->device_count());
-  places_.get(session, "matches", key,
-              [devices](const PlacesKey& of, JobState&) { return rule_places(*of.plan, *of.rule, devices); });
+  places_.get(session, "matches", key, [topology = document->topology](const PlacesKey& of, JobState& job) {
+    return rule_places(*of.plan, *topology, *of.rule, job.stop());
+  });
   const auto& places = places_.data();
   if (!places || !places_.current()) {
     ui.text("matching ..", theme.dim);
@@ -222,6 +224,10 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
           : count == 1 ? "1 match"
                        : fmt::format("{} matches", count),
           theme.text, Face::strong);
+  if (places->ill_typed > 0) {
+    ui.same_line();
+    ui.text(fmt::format("{} more would not fit", places->ill_typed), theme.dim);
+  }
   if (count > 0) {
     match_ = std::clamp(match_, 0, static_cast<int>(count) - 1);
     auto m = static_cast<std::size_t>(match_);
@@ -253,26 +259,61 @@ void RulesPanel::draw_outcome(Ui& ui, Session& session) {
   const Theme& theme = ui.theme();
   if (!now) return ui.text("simulating ..", theme.dim);
   if (!now->error.empty()) return ui.wrapped(now->error, theme.error);
-  std::string text = to_string(now->iteration);
+  std::string text = now->iteration_text();
   if (!before || !before->error.empty()) return ui.text(text, theme.text, Face::mono, 13);
   double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
-  ui.text(fmt::format("{} > {}", to_string(before->iteration), text), theme.text, Face::mono, 13);
+  ui.text(fmt::format("{} > {}", before->iteration_text(), text), theme.text, Face::mono, 13);
   ui.same_line();
   ui.text(fmt::format("{:+.2f}% by {}", change, "the last rule"), change <= 0 ? theme.good : theme.error);
+}
+
+void RulesPanel::replay_derivation(Session& session) {
+  derivation_ = true;
+  update_lines(session);
+  if (lines_.empty() || (replaying_ && !replaying_->done())) return;
+  auto replayed = replayed_ = std::make_shared<Replayed>();
+  std::vector<StepRange> ranges;
+  for (const DerivationLine& line : lines_) ranges.push_back({line.first, line.count});
+  auto work = [replayed, ranges, plan = session.document()->plan,
+               topology = session.document()->topology](JobState& job) -> Jobs::Completion {
+    replay(
+        *plan, topology, ranges,
+        [&](std::size_t line, const ReplayedSteps& steps) {
+          job.progress(static_cast<double>(line + 1) / static_cast<double>(ranges.size()), "applying the derivation");
+          std::lock_guard lock(replayed->mutex);
+          replayed->lines.push_back(steps);
+        },
+        job.stop());
+    return [] {};
+  };
+  replaying_ =
+      session.jobs.submit("replay derivation", work, [&session](const std::string& error) { session.complain(error); });
+}
+
+void RulesPanel::update_lines(Session& session) {
+  Snapshot document = session.document();
+  if (lines_of_ == std::pair(document->plan, together_)) return;
+  lines_of_ = {document->plan, together_};
+  lines_ = derivation_lines(*document->plan, together_);
+  step_ = -1;
+  replayed_.reset();
+  if (replaying_) replaying_->cancel();
 }
 
 void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   Snapshot document = session.document();
   const Theme& theme = ui.theme();
-  if (lines_of_ != std::pair(document->plan, together_)) {
-    lines_of_ = {document->plan, together_};
-    lines_ = derivation_lines(*document->plan, together_);
-    step_ = -1;
-  }
+  update_lines(session);
   ui.same_line();
   if (ui.button("step before", "<", "Step before (F7)", step_ > 0)) walk(session, -1);
   ui.same_line(4);
   if (ui.button("next step", ">", "Next step (F8)", !lines_.empty())) walk(session, 1);
+  ui.same_line();
+  if (ui.button("replay", "Replay",
+                "Apply all steps again, from the model on, with every operator from the first device on, and show the "
+                "time before and after each (F10)",
+                !lines_.empty() && !(replaying_ && !replaying_->done())))
+    session.commands.run("rules.replay").value();
   ui.same_line();
   ui.checkbox("together", "together", together_, "Neighbouring steps that lay out operators the same way are one");
   ui.same_line();
@@ -285,6 +326,11 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   int show = scroll_to_ ? step_ : -1;
   scroll_to_ = false;
   float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
+  std::vector<ReplayedSteps> replayed;
+  if (replayed_) {
+    std::lock_guard lock(replayed_->mutex);
+    replayed = replayed_->lines;
+  }
   ImGui::BeginChild("steps", {0, 0});
   draw_lines(ui, lines_.size(), show, [&](std::size_t i) {
     const DerivationLine& line = lines_[i];
@@ -296,6 +342,14 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
       cost = line.before > 0
                  ? fmt::format("{} > {}", to_string(Picoseconds{line.before}), to_string(Picoseconds{line.after}))
                  : to_string(Picoseconds{line.after});
+    std::string tip;
+    if (i < replayed.size()) {
+      const ReplayedSteps& again = replayed[i];
+      cost = again.applied == 0       ? std::string("-")
+             : again.after.count == 0 ? std::string("cannot run so")
+                                      : fmt::format("{} > {}", to_string(again.before), to_string(again.after));
+      tip = again.note;
+    }
     float right = cost.empty() ? 0 : tools_.metrics.width(cost, 14) + 20;
     std::string label = elide(tools_.metrics, text + "   " + at, 14, Face::text, width - right - 30);
     if (ui.selectable(fmt::format("step {}", i), label, static_cast<int>(i) == step_, cost)) {
@@ -303,6 +357,7 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
       walk(session, 0);
       scroll_to_ = false;
     }
+    if (!tip.empty()) ui.tooltip(tip);
   });
   ImGui::EndChild();
 }

@@ -1,8 +1,11 @@
 // The rules panel: the rule library and its proofs, where a rule applies to the plan, and how the plan was derived.
 #pragma once
 
+#include <mutex>
+
 #include "gui/panels/panel.h"
 #include "gui/panels/rules/rules.h"
+#include "gui/session/replay.h"
 #include "gui/widgets/canvas.h"
 
 namespace unity::gui {
@@ -28,6 +31,8 @@ class RulesPanel : public Panel {
   void draw_places(Ui& ui, Session& session);
   void draw_outcome(Ui& ui, Session& session);
   void draw_derivation(Ui& ui, Session& session);
+  void replay_derivation(Session& session);
+  void update_lines(Session& session);
   void choose(std::size_t entry);
   void choose_match(Session& session, int match);
   void apply(Session& session);
@@ -50,6 +55,13 @@ class RulesPanel : public Panel {
   std::string problem_;
   std::pair<std::shared_ptr<const Plan>, bool> lines_of_;  // and whether together
   std::vector<DerivationLine> lines_;
+  // What applying the steps again has said, by line; filled in while it goes on.
+  struct Replayed {
+    std::mutex mutex;
+    std::vector<ReplayedSteps> lines;
+  };
+  std::shared_ptr<Replayed> replayed_;
+  Job replaying_;
 };
 
 }  // namespace unity::gui

@@ -6,7 +6,9 @@
 
 #include "core/base/text.h"
 #include "core/rewrite/library.h"
+#include "core/search/explain.h"
 #include "core/search/substitution.h"
+#include "gui/session/rewriting.h"
 
 namespace unity::gui {
 
@@ -59,15 +61,36 @@ std::vector<std::pair<std::string, std::string>> rule_facts(const RuleEntry& ent
   return facts;
 }
 
-RulePlaces rule_places(const Plan& plan, const Rule& rule, int devices) {
+RulePlaces rule_places(const Plan& plan, const Topology& topology, const Rule& rule, const std::atomic<bool>* stop) {
   RulePlaces places;
-  places.matches = find_matches(plan.pcg, rule);
+  std::vector<Match> matches = find_matches(plan.pcg, rule);
   Integers degrees;
-  for (int d : degrees_of_devices(devices)) degrees.push_back(d);
-  for (const Match& match : places.matches) {
+  for (int d : degrees_of_devices(static_cast<int>(topology.device_count()))) degrees.push_back(d);
+  std::unordered_map<std::string, std::vector<Parameters>> known;
+  for (std::size_t m = 0; m < matches.size() && !(stop && *stop); ++m) {
+    const Match& match = matches[m];
+    std::vector<Parameters> fitting;
+    if (m < RulePlaces::kChoices) {
+      std::string kind;
+      for (NodeId id : match.nodes) {
+        const Node& n = plan.pcg[id];
+        kind += without_indices(n.name) + " " + n.op->name() + " " + to_string(plan.mappings[id.index()]) + " ";
+        for (ValueRef v : n.inputs) kind += to_string(plan.pcg.shape(v));
+      }
+      auto [at, fresh] = known.try_emplace(kind);
+      if (fresh)
+        for (Parameters& p : parameter_choices(plan.pcg, rule, match, degrees))
+          if (rewrite_plan(plan, topology, rule, match, p).ok()) at->second.push_back(std::move(p));
+      fitting = at->second;
+      if (fitting.empty()) {
+        ++places.ill_typed;
+        continue;
+      }
+    }
+    places.numbers.push_back(static_cast<int>(m));
     places.labels.push_back(plan.pcg[match.root()].name);
-    if (places.choices.size() < RulePlaces::kChoices)
-      places.choices.push_back(parameter_choices(plan.pcg, rule, match, degrees));
+    if (m < RulePlaces::kChoices) places.choices.push_back(std::move(fitting));
+    places.matches.push_back(match);
   }
   return places;
 }

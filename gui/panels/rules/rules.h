@@ -48,10 +48,14 @@ void paint_rule(Painter& painter, const RulePicture& picture, const Theme& theme
 struct RulePlaces {
   std::vector<Match> matches;
   std::vector<std::string> labels;               // of their roots
-  std::vector<std::vector<Parameters>> choices;  // of the first kChoices of them
+  std::vector<std::vector<Parameters>> choices;  // with which it can be applied there; of the first kChoices of them
+  std::vector<int> numbers;                      // among all matches: of find_matches()
+  std::size_t ill_typed = 0;                     // matches at which applying it would not fit, which are left out
   static constexpr std::size_t kChoices = 400;
 };
-RulePlaces rule_places(const Plan& plan, const Rule& rule, int devices);
+// Those of equal operators in other layers are tried once.
+RulePlaces rule_places(const Plan& plan, const Topology& topology, const Rule& rule,
+                       const std::atomic<bool>* stop = nullptr);
 
 // By entry: whether its rule has a match in the graph. Stops early when cancelled.
 std::vector<bool> rules_that_match(const Pcg& pcg, const std::vector<RuleEntry>& entries,

@@ -168,6 +168,28 @@ TimelinePath timeline_path(const Trace& trace, const Program& program) {
   return path;
 }
 
+void place_path(TimelinePath& path, const Timeline& timeline, std::size_t source) {
+  std::map<DeviceId, std::vector<std::pair<int, std::size_t>>> rows;  // streams by device
+  for (std::size_t l = 0; l < timeline.lanes.size(); ++l)
+    for (std::size_t r = 0; r < timeline.lanes[l].rows.size(); ++r)
+      if (timeline.lanes[l].kind == Kind::stream && timeline.lanes[l].rows[r].source == source)
+        rows[timeline.lanes[l].device].emplace_back(static_cast<int>(l), r);
+  path.spans.clear();
+  for (const CriticalStep& step : path.steps) {
+    std::int64_t end = timeline.sources[source].last_end[step.task.index()];
+    for (auto [lane, row] : rows[step.device]) {
+      const auto& spans = timeline.lanes[static_cast<std::size_t>(lane)].rows[row].spans;
+      auto at = std::partition_point(spans.begin(), spans.end(), [&](const TimelineSpan& s) { return s.end < end; });
+      for (; at != spans.end() && at->start <= end; ++at)
+        if (at->task == step.task.value) {
+          path.spans.push_back({lane, row, at->start, at->end});
+          break;
+        }
+      if (at != spans.end() && at->start <= end) break;
+    }
+  }
+}
+
 std::vector<RowPlace> place_rows(const Timeline& timeline, const TimelineOptions& options) {
   constexpr float kStream = 17, kLevel = 26, kBetween = 4;
   std::vector<std::string> words;

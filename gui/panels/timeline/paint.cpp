@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "core/base/text.h"
 #include "gui/panels/timeline/timeline.h"
@@ -119,6 +120,37 @@ void paint_ruler(Painter& painter, const TimelineLook& look) {
   }
 }
 
+// From the end of each span of a critical path to the beginning of the next one, where that is on another lane.
+void paint_paths(Painter& painter, const std::vector<TimelinePath>& paths, const TimelineLook& look, float top) {
+  constexpr float kApart = 3;  // pixels: what is closer is one line
+  constexpr std::size_t kMostLines = 600;
+  Rect lanes = lanes_area(look);
+  std::map<std::pair<int, std::size_t>, float> middle;  // of rows that are shown
+  for (const RowPlace& place : *look.places) {
+    float y = top + place.y + place.h / 2;
+    if (y > lanes.y + 2 && y < lanes.bottom() - 2) middle[{static_cast<int>(place.lane), place.row}] = y;
+  }
+  std::int64_t to = look.now.from + static_cast<std::int64_t>(look.now.step * static_cast<double>(lanes.w));
+  for (const TimelinePath& path : paths) {
+    auto at = std::partition_point(path.spans.begin(), path.spans.end(),
+                                   [&](const SpanAt& s) { return s.end < look.now.from; });
+    float last = -1e9f;
+    std::size_t lines = 0;
+    for (; at != path.spans.end() && at + 1 != path.spans.end() && at->end <= to && lines < kMostLines; ++at) {
+      const SpanAt &a = *at, &b = *(at + 1);
+      if (a.lane == b.lane && a.row == b.row) continue;
+      auto from = middle.find({a.lane, a.row}), next = middle.find({b.lane, b.row});
+      if (from == middle.end() || next == middle.end()) continue;
+      Point p{x_of(look, a.end), from->second}, q{x_of(look, b.start), next->second};
+      if (p.x - last < kApart || q.x > lanes.right() || p.x < lanes.x) continue;
+      last = p.x;
+      ++lines;
+      painter.segment(p, q, look.theme.text, 1.5f);
+      painter.circle(q, 2.5f, look.theme.text);
+    }
+  }
+}
+
 }  // namespace
 
 Color span_color(const Theme& theme, SpanKind kind) {
@@ -181,6 +213,7 @@ void paint_timeline(Painter& painter, const Timeline& timeline, const TimelineVi
   auto inside = [&](Point p) {
     return p.x >= lanes.x && p.x <= lanes.right() && p.y >= lanes.y && p.y <= lanes.bottom();
   };
+  if (look.paths) paint_paths(painter, *look.paths, look, top);
   for (const TimelineArrow& arrow : look.arrows) {
     std::optional<Point> a = corner(arrow.from, true), b = corner(arrow.to, false);
     if (!a || !b || !inside(*a) || !inside(*b)) continue;

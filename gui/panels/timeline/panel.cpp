@@ -121,8 +121,14 @@ void TimelinePanel::update(Session& session) {
   paths_.get(session, "critical path", key, [inputs](const SourcesKey& of, JobState&) {
     std::vector<PredictionPtr> alive;
     Paths paths;
-    for (const TimelineInput& input : inputs(of, alive))
-      paths.push_back(input.program ? timeline_path(*input.trace, *input.program) : TimelinePath());
+    std::vector<TimelineInput> list = inputs(of, alive);
+    bool any = std::any_of(list.begin(), list.end(), [](const TimelineInput& i) { return i.program != nullptr; });
+    Timeline timeline;
+    if (any) timeline = make_timeline(list, &of.document->graph(), of.document->topology.get());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      paths.push_back(list[i].program ? timeline_path(*list[i].trace, *list[i].program) : TimelinePath());
+      if (list[i].program) place_path(paths.back(), timeline, i);
+    }
     return paths;
   });
   if (timeline_.data() != shown_) {
@@ -365,6 +371,7 @@ TimelineLook TimelinePanel::look(const Theme& theme) const {
   look.places = &places_;
   look.selected = selected_;
   look.arrows = arrows_;
+  if (options_.critical && paths_.current()) look.paths = paths_.data().get();
   look.device = device_;
   look.link = link_;
   look.range_from = range_from_;
@@ -504,9 +511,9 @@ void TimelinePanel::draw_facts(Ui& ui, Session& session) {
     fact("computes", fmt::format("{:.1f}%", 100 * r.compute));
     fact("communicates", fmt::format("{:.1f}%, {:.1f}% hidden", 100 * r.communication, 100 * r.overlap));
     fact("idle", fmt::format("{:.1f}%", 100 * r.idle));
-    ui.text(fmt::format("{:<13}{:>6}  min / mean / max", "", "count"), theme.dim, Face::mono, 11);
+    ui.text(fmt::format("{:<13} {:>6}  min / mean / max", "", "count"), theme.dim, Face::mono, 11);
     for (const RangeStatistics::Group& g : r.groups)
-      ui.text(fmt::format("{:<13}{:>6}  {} / {} / {}", g.name, g.count, to_string(g.least), to_string(g.mean()),
+      ui.text(fmt::format("{:<13} {:>6}  {} / {} / {}", g.name, g.count, to_string(g.least), to_string(g.mean()),
                           to_string(g.most)),
               theme.text, Face::mono, 11);
     ui.gap();

@@ -81,14 +81,24 @@ struct TimelineInput {
 // `graph` and `topology` may be null: then operators are not known, and devices and links have numbers.
 Timeline make_timeline(const std::vector<TimelineInput>& inputs, const Pcg* graph, const Topology* topology);
 
+// A span by lane, row and index, with its times.
+struct SpanAt {
+  int lane = -1;
+  std::size_t row = 0;
+  std::int64_t start = 0, end = 0;
+};
+
 // Which tasks each source's iteration waits for (core/trace/critical_path.h).
 struct TimelinePath {
   std::vector<CriticalStep> steps;
   std::vector<bool> on;          // by task
   std::vector<DeviceId> device;  // by task on the path
+  std::vector<SpanAt> spans;     // where its steps stand, in order of time; of those that have a span
   bool holds(std::int32_t task, DeviceId on_device) const;
 };
 TimelinePath timeline_path(const Trace& trace, const Program& program);
+// Fills in where the steps stand.
+void place_path(TimelinePath& path, const Timeline& timeline, std::size_t source);
 
 // --- what is seen
 

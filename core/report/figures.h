@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include "core/report/chart.h"
+#include "core/report/experiment.h"
+#include "core/report/results.h"
 
-#include "cli/chart.h"
-#include "cli/experiment.h"
-
-namespace unity::cli {
+namespace unity::report {
 
 // A figure's values by panel, x and series, each in the order of the rows; numbers along x in their own order.
 struct FigureValues {
@@ -22,7 +21,7 @@ struct FigureValues {
   std::vector<std::vector<std::vector<Cell>>> cells;
 };
 
-FigureValues figure_values(const Figure& figure, const nlohmann::ordered_json& rows);
+FigureValues figure_values(const Figure& figure, const std::vector<ResultRow>& rows);
 
 // A chart for each panel. What is published has outlines in the colour of its series.
 std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& values);
@@ -30,4 +29,4 @@ std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& value
 // Markdown: a row for each panel and x, a column for each series, and one for what is published of it.
 std::string figure_table(const Figure& figure, const FigureValues& values);
 
-}  // namespace unity::cli
+}  // namespace unity::report

@@ -1,43 +1,25 @@
-#include "cli/figures.h"
+#include "core/report/figures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "core/base/text.h"
 
-namespace unity::cli {
+namespace unity::report {
 namespace {
 
-using nlohmann::ordered_json;
-
-std::string text_of(const ordered_json& row, const std::string& column) {
-  auto it = row.find(column);
-  if (it == row.end() || it->is_null()) return {};
-  return it->is_string() ? it->get<std::string>() : it->dump();
-}
-
-std::optional<double> number_of(const std::string& text) {
-  double value = 0;
-  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) return {};
-  return value;
-}
-
 // What a row is about apart from its variant.
-std::string place_of(const ordered_json& row) {
+std::string place_of(const ResultRow& row) {
   std::string place;
   for (const char* column : {"model", "topology", "nodes", "devices", "batch_per_gpu", "seq_len", "layers", "budget"})
-    place += text_of(row, column) + "\n";
+    place += row.text(column) + "\n";
   return place;
 }
 
-bool counts(const Figure& figure, const ordered_json& row) {
+bool counts(const Figure& figure, const ResultRow& row) {
   for (const auto& [column, values] : figure.only)
-    if (std::find(values.begin(), values.end(), text_of(row, column)) == values.end()) return false;
+    if (std::find(values.begin(), values.end(), row.text(column)) == values.end()) return false;
   return true;
 }
 
@@ -61,25 +43,28 @@ std::string in_table(double value) {
 
 }  // namespace
 
-FigureValues figure_values(const Figure& figure, const ordered_json& rows) {
-  bool more_is_better = quantities().at(figure.y);
+FigureValues figure_values(const Figure& figure, const std::vector<ResultRow>& rows) {
+  auto known = quantities().find(figure.y);
+  bool more_is_better = known != quantities().end() && known->second;
   std::map<std::string, double> base;  // by place: the best of the variants that others are divided by
-  for (const ordered_json& row : rows) {
-    if (!row.contains(figure.y)) continue;
-    if (std::find(figure.over.begin(), figure.over.end(), text_of(row, "variant")) == figure.over.end()) continue;
-    double y = row[figure.y].get<double>();
+  for (const ResultRow& row : rows) {
+    std::optional<double> value = row.number(figure.y);
+    if (!value) continue;
+    if (std::find(figure.over.begin(), figure.over.end(), row.text("variant")) == figure.over.end()) continue;
+    double y = *value;
     auto [it, first] = base.emplace(place_of(row), y);
     if (!first) it->second = more_is_better ? std::max(it->second, y) : std::min(it->second, y);
   }
   FigureValues values;
   std::map<std::array<std::string, 3>, std::vector<double>> found;  // by panel, x, series
-  for (const ordered_json& row : rows) {
+  for (const ResultRow& row : rows) {
     if (!counts(figure, row)) continue;
-    std::array<std::string, 3> key = {figure.panels.empty() ? "" : text_of(row, figure.panels), text_of(row, figure.x),
-                                      text_of(row, figure.series)};
+    std::array<std::string, 3> key = {figure.panels.empty() ? "" : row.text(figure.panels), row.text(figure.x),
+                                      row.text(figure.series)};
     place_in(values.panels, key[0]), place_in(values.xs, key[1]), place_in(values.series, key[2]);
-    if (!row.contains(figure.y)) continue;
-    double y = row[figure.y].get<double>();
+    std::optional<double> value = row.number(figure.y);
+    if (!value) continue;
+    double y = *value;
     if (!figure.over.empty()) {
       auto by = base.find(place_of(row));
       if (by == base.end() || by->second == 0) continue;
@@ -172,4 +157,4 @@ std::string figure_table(const Figure& figure, const FigureValues& values) {
   return text;
 }
 
-}  // namespace unity::cli
+}  // namespace unity::report

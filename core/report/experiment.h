@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/search_options.h"
+#include "core/report/search_settings.h"
 
-namespace unity::cli {
+namespace unity::report {
 
 // A strategy under settings of its own.
 struct Variant {
@@ -20,7 +20,7 @@ struct Variant {
 };
 
 // A search of the grid. Its key says so in words, and names its row.
-struct Point {
+struct GridPoint {
   std::string model, topology;
   Variant variant;
   int nodes = 0, devices = 0;  // 0: as the topology says, all
@@ -48,7 +48,7 @@ struct Figure {
 
 struct Experiment {
   std::string name;
-  std::vector<Point> grid;
+  std::vector<GridPoint> grid;
   std::vector<Figure> figures;
 };
 
@@ -58,4 +58,4 @@ Experiment load_experiment(const std::string& file);
 // Columns of results that a figure can have as y, and whether more is better.
 const std::map<std::string, bool>& quantities();
 
-}  // namespace unity::cli
+}  // namespace unity::report

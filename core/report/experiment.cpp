@@ -1,4 +1,4 @@
-#include "cli/experiment.h"
+#include "core/report/experiment.h"
 
 #include <algorithm>
 #include <set>
@@ -6,8 +6,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include "core/base/text.h"
+#include "core/models/models.h"
 
-namespace unity::cli {
+namespace unity::report {
 namespace {
 
 // A mapping of a file that says where it is wrong.
@@ -206,7 +207,7 @@ Figure read_figure(const std::string& file, const YAML::Node& node, const std::v
 
 }  // namespace
 
-std::string Point::key() const {
+std::string GridPoint::key() const {
   std::string text = fmt::format("{}/{}/nodes={}/devices={}/{}", model, topology, nodes, devices, variant.name);
   if (!variant.text.empty()) text += fmt::format(" ({})", variant.text);
   if (batch_per_gpu) text += fmt::format("/batch-per-gpu={}", batch_per_gpu);
@@ -266,4 +267,4 @@ Experiment load_experiment(const std::string& file) {
   return e;
 }
 
-}  // namespace unity::cli
+}  // namespace unity::report

@@ -1,0 +1,104 @@
+#include "core/report/results.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+
+namespace unity::report {
+
+using nlohmann::ordered_json;
+
+const std::string* ResultRow::find(const std::string& column) const {
+  for (const auto& [name, value] : cells)
+    if (name == column) return &value;
+  return nullptr;
+}
+
+std::string ResultRow::text(const std::string& column) const {
+  const std::string* value = find(column);
+  return value ? *value : std::string();
+}
+
+std::optional<double> ResultRow::number(const std::string& column) const {
+  const std::string* value = find(column);
+  return value ? number_of(*value) : std::nullopt;
+}
+
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return {};
+  return value;
+}
+
+bool is_results(const std::string& text) { return text.substr(0, 400).find("\"unity-results\"") != std::string::npos; }
+
+Results results_from_json(const std::string& text, const std::string& file) {
+  Results results;
+  try {
+    ordered_json in = ordered_json::parse(text);
+    if (!in.is_object() || in.value("format", "") != "unity-results")
+      throw_input_error("{}: is not the result of a sweep", file);
+    if (int version = in.value("version", 1); version > Results::kVersion)
+      throw_input_error("{}: found version {}, expected at most {}: a newer unity wrote it", file, version,
+                        Results::kVersion);
+    results.experiment = in.value("experiment", "");
+    for (const ordered_json& from : in.at("rows")) {
+      if (!from.is_object()) throw_input_error("{}: is not the result of a sweep: found a row that is none", file);
+      ResultRow& row = results.rows.emplace_back();
+      for (const auto& [column, value] : from.items())
+        if (!value.is_null())
+          row.cells.emplace_back(column, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  } catch (const ordered_json::exception& error) {
+    throw_input_error("{}: is not the result of a sweep: {}", file, error.what());
+  }
+  return results;
+}
+
+const std::vector<std::string>& result_columns() {
+  static const std::vector<std::string> columns = {"point",
+                                                   "model",
+                                                   "topology",
+                                                   "nodes",
+                                                   "devices",
+                                                   "strategy",
+                                                   "variant",
+                                                   "global_batch",
+                                                   "iteration_seconds",
+                                                   "samples_per_second",
+                                                   "communication_bytes",
+                                                   "peak_memory_bytes",
+                                                   "search_seconds",
+                                                   "search_processor_seconds",
+                                                   "candidates",
+                                                   "stopped_because",
+                                                   "lower_bound_seconds",
+                                                   "gap",
+                                                   "plan",
+                                                   "error"};
+  return columns;
+}
+
+std::string to_csv(const std::vector<std::string>& columns, const std::vector<ResultRow>& rows) {
+  std::string text = join(columns, ",") + "\n";
+  for (const ResultRow& row : rows) {
+    std::vector<std::string> fields;
+    for (const std::string& column : columns) {
+      std::string field = row.text(column);
+      if (field.find_first_of(",\"\n") != std::string::npos) {
+        std::string quoted = "\"";
+        for (char c : field) quoted += c == '"' ? "\"\"" : std::string(1, c);
+        field = quoted + "\"";
+      }
+      fields.push_back(field);
+    }
+    text += join(fields, ",") + "\n";
+  }
+  return text;
+}
+
+}  // namespace unity::report

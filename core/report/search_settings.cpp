@@ -1,0 +1,146 @@
+#include "core/report/search_settings.h"
+
+#include <charconv>
+#include <set>
+
+#include "core/base/text.h"
+#include "core/machine/mapping_families.h"
+#include "core/models/models.h"
+#include "core/rewrite/library.h"
+
+namespace unity::report {
+
+void ScheduleSettings::apply(Schedule& schedule) const {
+  if (!order.empty()) schedule.order = parse_pipeline_order(order, "--pipeline-schedule");
+  if (!bucket.empty()) schedule.bucket = bucket == "0" ? Bytes{} : parse_memory("--bucket", bucket);
+  if (!offload.empty()) schedule.offload = parse_offload(offload, "--offload");
+  if (!weights.empty()) schedule.weights = parse_weight_versions(weights, "--weight-versions");
+  if (!remat.empty()) schedule.remat = parse_remat(remat, "--remat");
+}
+
+std::vector<SettingField> setting_fields(ScheduleSettings& s) {
+  return {
+      {"schedule", "Order of micro-batches: gpipe (default), 1f1b, interleaved", &s.order},
+      {"bucket",
+       "Join all-reduces of gradients until they have so many bytes, as in '25 MB' (default: each on its own)",
+       &s.bucket},
+      {"remat",
+       "Activations to compute again in the backward pass: none, blocks, all (about sqrt(n) segments), or "
+       "labels of operators, comma-separated",
+       &s.remat},
+      {"offload", "What waits on the host: none, activations, optimizer, or activations,optimizer (backend cpu)",
+       &s.offload},
+      {"weight-versions", "Weights that a pipeline's passes read: newest (default), or those of one update before: 2bw",
+       &s.weights},
+  };
+}
+
+std::vector<SettingField> setting_fields(SearchSettings& s) {
+  SearchOptions& o = s.search;
+  return {
+      {"budget", "Candidates that may be scored", &o.budget},
+      {"alpha", "Expand candidates up to alpha times the best", &o.alpha},
+      {"jobs", "Threads (default: one for each core); the plan does not depend on it", &o.jobs},
+      {"seed", "Seed of random choices", &o.seed},
+      {"time-limit",
+       "Seconds after which the search ends with the best so far; what it finds then depends on the machine (default: "
+       "none)",
+       &o.time_limit},
+      {"memory-limit", "Memory per device, as in '12 GB' (default: as the device has)", &s.memory_limit},
+      {"parallelism", "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)",
+       &s.parallelism},
+      {"rules", "Further rules of substitution: FILE.rules with its proofs (unity rules verify FILE --write)",
+       &s.rules},
+      {"mappings", "Further families of machine mappings: a YAML file (form: topologies/README.md)", &s.mappings},
+      {"optimizer", "As in 'adam 1e-4' or 'sgd 0.1 momentum=0.9 weight_decay=1e-4' (default: the model's)",
+       &s.optimizer},
+      {"stages", "Strategy pipeline: stages, a divisor of the devices (default: the fastest)", &o.stages},
+      {"parts", "Strategy pipeline: parts of the graph in each stage (default: 1; 2 for interleaved)", &o.parts},
+      {"micro-batches", "Strategy pipeline: parts of the batch (default: the fastest)", &o.micro_batches},
+      {"no-splitting", "Search the whole graph at once", &o.splitting},
+      {"no-algebra", "Do not rewrite: parallelization alone", &o.algebra},
+      {"no-dp", "Do not search for mappings: every operator from the first device on", &o.mapping_dp},
+      {"no-blocks", "Lower candidates for all devices, though a block of them stands for all", &o.blocks},
+      {"no-cache", "Solve equal parts anew, and keep no costs from graph to graph", &o.cache},
+      {"no-buckets",
+       "Strategy unity: each gradient in a collective of its own, or as --bucket says, though joined they be faster",
+       &o.buckets},
+      {"no-seeds",
+       "Strategy unity: what it finds by itself, though data parallelism, the expert or a pipeline of even stages be "
+       "faster",
+       &o.seeds},
+  };
+}
+
+SearchOptions SearchSettings::options(const std::string& strategy, const std::string& model) const {
+  SearchOptions o = search;
+  o.strategy = strategy;
+  o.memory_limit = parse_memory("--memory-limit", memory_limit);
+  std::set<std::string> names;
+  for (const Rule& rule : rule_library()) names.insert(rule.name);
+  for (const std::string& path : rules)
+    for (Rule& rule : load_proved_rules(path)) {
+      if (!names.insert(rule.name).second)
+        throw_input_error("--rules: {}: rule '{}' is there already, in the library or another file", path, rule.name);
+      o.rules.push_back(std::move(rule));
+    }
+  if (!parallelism.empty()) o.parallelism = split_list("--parallelism", parallelism);
+  o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
+  schedule.apply(o.schedule);
+  o.buckets = o.buckets && schedule.bucket.empty();
+  return o;
+}
+
+void SearchSettings::add_mappings(Topology& topology) const {
+  if (!mappings.empty()) topology.mapping_families = std::make_shared<const MappingFamilies>(mappings, topology);
+}
+
+std::vector<std::string> split_list(const std::string& option, const std::string& text) {
+  std::vector<std::string> names;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    std::size_t end = std::min(text.find(',', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    if (names.back().empty()) throw_input_error("{}: found '{}', expected names separated by commas", option, text);
+    begin = end + 1;
+  }
+  return names;
+}
+
+ModelSpec ModelChoice::spec(int devices) const {
+  ModelInfo info = model_info(model);
+  ModelSpec spec{model, {}};
+  if (seq_len) spec.options["seq-len"] = seq_len;
+  if (layers) spec.options["layers"] = layers;
+  for (const std::string& option : options) {
+    std::size_t equals = option.find('=');
+    std::int64_t value = 0;
+    const char* end = option.data() + option.size();
+    const char* begin = equals == std::string::npos ? end : option.data() + equals + 1;
+    auto [rest, error] = std::from_chars(begin, end, value);
+    if (equals == 0 || error != std::errc() || rest != end)
+      throw_input_error("--option: found '{}', expected NAME=VALUE with an integer value", option);
+    spec.options[option.substr(0, equals)] = value;
+  }
+  if (!spec.options.contains("batch"))
+    spec.options["batch"] =
+        global_batch ? global_batch : (batch_per_gpu ? batch_per_gpu : info.batch_per_gpu) * devices;
+  return spec;
+}
+
+Bytes parse_memory(const std::string& option, const std::string& text) {
+  if (text.empty()) return {};
+  std::int64_t count = 0;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, count);
+  Bytes bytes{count};
+  if (error != std::errc() || rest != end) {
+    Result<Bytes> parsed = parse_bytes(text);
+    if (!parsed.ok()) throw_input_error("{}: {}", option, parsed.error().message);
+    bytes = *parsed;
+  }
+  if (bytes.count <= 0) throw_input_error("{}: found '{}', expected more than 0 bytes", option, text);
+  return bytes;
+}
+
+}  // namespace unity::report
