@@ -19,7 +19,8 @@ using report::split_list;
 // there it is --pipeline-schedule alone.
 void add_schedule_options(CLI::App& command, ScheduleSettings& settings, bool short_name = true);
 // Those of setting_fields(), and those above.
-void add_search_options(CLI::App& command, SearchSettings& settings, bool with_budget = true, bool short_schedule = true);
+void add_search_options(CLI::App& command, SearchSettings& settings, bool with_budget = true,
+                        bool short_schedule = true);
 
 // Builds the model for the cost model's machine and searches, with a progress bar.
 // With options.pareto: the front of time and memory, the fastest first.
