@@ -372,8 +372,9 @@ TEST_CASE("broken, foreign, newer and cut off files that are dropped are message
     }));
     std::filesystem::remove(file);
   }
-  CHECK(std::any_of(widgets.begin(), widgets.end(),
-                    [](const Widget& w) { return w.layer == 2 && w.label.find("version is 99") != std::string::npos; }));
+  CHECK(std::any_of(widgets.begin(), widgets.end(), [](const Widget& w) {
+    return w.layer == 2 && w.label.find("version is 99") != std::string::npos;
+  }));
   CHECK(find(widgets, "document 0"));
   CHECK(!find(widgets, "document 1"));
 }
