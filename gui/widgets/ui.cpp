@@ -191,8 +191,7 @@ bool Ui::input(std::string_view name, std::string& value, std::string_view hint,
   // A text that is typed may be longer than its field; a hint may not.
   Rect clip = clip_rect(), seen = intersect({item.x + padding, item.y, text, item.h}, intersect(item, clip));
   if (seen.h < item.h * 0.5f) seen = {};  // scrolled out
-  note(name, shown, intersect(item, clip), seen,
-       value.empty() && text + 2 * padding > item.w);
+  note(name, shown, intersect(item, clip), seen, value.empty() && text + 2 * padding > item.w);
   return changed;
 }
 
