@@ -210,7 +210,8 @@ void Session::keep_selection(const Document& before) {
                  [](const Node& a, const Node& b) { return a.op == b.op && a.name == b.name; }))
     return;
   std::set<std::string> labels;
-  for (NodeId id : selection_.nodes) labels.insert(old[id.index()].name);
+  for (NodeId id : selection_.nodes)
+    if (id.index() < old.size()) labels.insert(old[id.index()].name);
   if (selection_.kind != Selection::Kind::nodes && selection_.kind != Selection::Kind::value) return;
   std::vector<NodeId> kept;
   for (std::size_t i = 0; i < now.size(); ++i)

@@ -17,7 +17,6 @@ void Canvas::fit_into(const Rect& area, const Rect& bounds, float pixels_per_uni
                            std::max(most_scale, least_) * pixels_per_unit);
   view_.offset = {area.x + (area.w - bounds.w * view_.scale) / 2 - bounds.x * view_.scale,
                   area.y + std::max(kMargin, (area.h - bounds.h * view_.scale) / 2) - bounds.y * view_.scale};
-  least_ = 0;
 }
 
 Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect& bounds,

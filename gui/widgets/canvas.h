@@ -20,11 +20,13 @@ class Canvas {
              const std::function<void(Painter&)>& overview = {});
 
   // Shows all; again when the pane changes its size, until the user pans or zooms.
-  void fit() { fit_ = follows_ = true; }
+  void fit() {
+    fit_ = follows_ = true;
+    least_ = 0;
+  }
   // The same, but no smaller than this: then its top is seen.
   void fit_legibly(float least) {
-    fit_ = true;
-    follows_ = false;
+    fit_ = follows_ = true;
     least_ = least;
   }
   // Moves so that this is seen, with some of its surroundings.

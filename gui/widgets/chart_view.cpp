@@ -134,13 +134,15 @@ ChartClick draw_charts(Ui& ui, std::string_view name, Point size, const std::vec
   Rect area{corner.x, corner.y, std::max(size.x, 8.0f), std::max(size.y, 8.0f)};
   bool clicked = ImGui::InvisibleButton(("##charts " + std::string(name)).c_str(), {area.w, area.h});
   bool hovered = ImGui::IsItemHovered();
-  ui.note("charts " + std::string(name), "", area, {}, false);
-  ui.ground(area, ui.theme().canvas);
+  // What is scrolled out is not drawn, and does not cover what is there.
+  Rect seen = intersect(area, clip_rect());
+  ui.note("charts " + std::string(name), "", seen, {}, false);
+  if (seen.w > 0 && seen.h > 0) ui.ground(seen, ui.theme().canvas);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.PushClipRect({area.x, area.y}, {area.right(), area.bottom()}, true);
   float scale = ui.fonts().scale();
   View view{{area.x, area.y}, scale};
-  ImGuiPainter painter(ui, list, view, area);
+  ImGuiPainter painter(ui, list, view, seen);
   PainterSheet sheet(painter, ui.theme());
   draw_chart_grid(sheet, charts, columns, {0, 0, area.w / scale, area.h / scale});
   list.PopClipRect();

@@ -189,8 +189,9 @@ bool Ui::input(std::string_view name, std::string& value, std::string_view hint,
   Rect item = rect_of(ImGui::GetItemRectMin(), ImGui::GetItemRectMax());
   float padding = ImGui::GetStyle().FramePadding.x;
   // A text that is typed may be longer than its field; a hint may not.
-  note(name, shown, item, intersect({item.x + padding, item.y, text, item.h}, item),
-       value.empty() && text + 2 * padding > item.w);
+  Rect clip = clip_rect(), seen = intersect({item.x + padding, item.y, text, item.h}, intersect(item, clip));
+  if (seen.h < item.h * 0.5f) seen = {};  // scrolled out
+  note(name, shown, intersect(item, clip), seen, value.empty() && text + 2 * padding > item.w);
   return changed;
 }
 

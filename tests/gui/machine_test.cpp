@@ -98,3 +98,23 @@ TEST_CASE("facts name what is selected") {
   CHECK(selection_facts(*plan, Selection::of({NodeId(0), NodeId(1)}), &whole)[0].title == "Block");
   CHECK(selection_facts(*plan, {}, &whole).empty());
 }
+
+TEST_CASE("from afar, devices are larger, stand in their nodes and overlap nothing") {
+  Topology topology = load_topology("summit", {32, 0});
+  MachinePlaces places = place_machine(topology, 2.2);
+  REQUIRE(places.far_devices.size() == 192);
+  CHECK(places.far_titles.size() == 32);
+  CHECK(is_far(places, 0.2f));
+  CHECK(!is_far(places, 1));
+  for (std::size_t d = 0; d < places.far_devices.size(); ++d) {
+    const Rect& box = places.far_devices[d];
+    CHECK(box.h > places.devices[d].h);
+    auto inside = std::count_if(places.parts.begin(), places.parts.end(), [&](const MachinePlaces::Part& part) {
+      return part.level == 0 && intersect(part.box, box).w > 0.99f * box.w &&
+             intersect(part.box, box).h > 0.99f * box.h;
+    });
+    CHECK(inside == 1);
+    for (std::size_t other = d + 1; other < places.far_devices.size(); ++other)
+      if (box.meets(places.far_devices[other])) FAIL(d << " overlaps " << other);
+  }
+}

@@ -404,3 +404,17 @@ TEST_CASE("saving a plan asks for its path") {
   CHECK(plan_from_json(read_file(file), file).devices == 2);
   std::filesystem::remove(file);
 }
+
+TEST_CASE("charts that are scrolled out of a small panel cover nothing") {
+  if (no_opengl()) return;
+  auto widgets = after(
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- command: show_search\n- command: {name: search.set, model: mlp-tiny, nodes: 1, devices: 2}\n"
+      "- command: search.settings\n- command: search.start\n- wait\n",
+      "--size 1200x700");
+  const Widget *charts = find(widgets, "charts search"), *below = find(widgets, "tab Info");
+  REQUIRE(charts);
+  REQUIRE(below);
+  CHECK(charts->rect.bottom() <= below->rect.y);
+  CHECK(first_faults(widgets).find("'setting") == std::string::npos);
+}

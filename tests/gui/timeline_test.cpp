@@ -193,3 +193,20 @@ TEST_CASE("ticks are round and at most as many as asked for") {
   CHECK(tick_length(110, 10) == 20);
   CHECK(tick_length(410, 10) == 50);
 }
+
+TEST_CASE("the steps of a critical path stand where their spans are, one after another") {
+  Snapshot plan = small_plan();
+  PlanPrediction whole = Predictor().whole(*plan);
+  Timeline timeline =
+      make_timeline({{"predicted", &whole.result.trace, whole.program}}, &plan->graph(), plan->topology.get());
+  TimelinePath path = timeline_path(whole.result.trace, *whole.program);
+  place_path(path, timeline, 0);
+  REQUIRE(path.spans.size() == path.steps.size());
+  for (std::size_t i = 0; i < path.spans.size(); ++i) {
+    const SpanAt& at = path.spans[i];
+    const TimelineLane& lane = timeline.lanes[static_cast<std::size_t>(at.lane)];
+    CHECK(lane.device == path.steps[i].device);
+    CHECK(at.end == timeline.sources[0].last_end[path.steps[i].task.index()]);
+    if (i > 0) CHECK(at.start >= path.spans[i - 1].end);
+  }
+}

@@ -84,11 +84,19 @@ void RulesPanel::choose(std::size_t entry) {
   problem_.clear();
 }
 
+const RulePlaces* RulesPanel::places(const Session& session) const {
+  const auto& places = places_.data();
+  Snapshot document = session.document();
+  if (!places || !places_.current() || !document || !document->plan || places->graph != &document->plan->pcg)
+    return nullptr;
+  return places.get();
+}
+
 void RulesPanel::choose_match(Session& session, int match) {
   match_ = match;
   choice_ = 0;
   problem_.clear();
-  const auto& places = places_.data();
+  const RulePlaces* places = this->places(session);
   if (!places || static_cast<std::size_t>(match) >= places->matches.size()) return;
   session.select(Selection::of(places->matches[static_cast<std::size_t>(match)].nodes));
   session.commands.run("pcg.show_selected").value();
@@ -96,10 +104,11 @@ void RulesPanel::choose_match(Session& session, int match) {
 
 void RulesPanel::walk(Session& session, int by) {
   if (!derivation_) {
-    if (places_.data() && !places_.data()->matches.empty())
-      choose_match(session, std::clamp(match_ + by, 0, static_cast<int>(places_.data()->matches.size()) - 1));
+    if (const RulePlaces* known = places(session); known && !known->matches.empty())
+      choose_match(session, std::clamp(match_ + by, 0, static_cast<int>(known->matches.size()) - 1));
     return;
   }
+  update_lines(session);
   if (lines_.empty()) return;
   step_ = std::clamp(step_ + by, 0, static_cast<int>(lines_.size()) - 1);
   scroll_to_ = true;
@@ -110,9 +119,9 @@ void RulesPanel::walk(Session& session, int by) {
 }
 
 void RulesPanel::apply(Session& session) {
-  const auto& places = places_.data();
+  const RulePlaces* places = this->places(session);
   auto m = static_cast<std::size_t>(match_);
-  if (!places || !places_.current() || m >= places->matches.size()) return session.say("the rule has no match here");
+  if (!places || m >= places->matches.size()) return session.say("the rule has no match here");
   Arguments arguments = {{"rule", rule_entries()[static_cast<std::size_t>(chosen_)].rule->name},
                          {"match", std::to_string(places->numbers[m])}};
   if (m < places->choices.size()) {
@@ -213,8 +222,8 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
   places_.get(session, "matches", key, [topology = document->topology](const PlacesKey& of, JobState& job) {
     return rule_places(*of.plan, *topology, *of.rule, job.stop());
   });
-  const auto& places = places_.data();
-  if (!places || !places_.current()) {
+  const RulePlaces* places = this->places(session);
+  if (!places) {
     ui.text("matching ..", theme.dim);
     return;
   }

@@ -33,6 +33,8 @@ class RulesPanel : public Panel {
   void draw_derivation(Ui& ui, Session& session);
   void replay_derivation(Session& session);
   void update_lines(Session& session);
+  // Where the chosen rule applies; null while that of the document as it is now is not known.
+  const RulePlaces* places(const Session& session) const;
   void choose(std::size_t entry);
   void choose_match(Session& session, int match);
   void apply(Session& session);

@@ -63,6 +63,7 @@ std::vector<std::pair<std::string, std::string>> rule_facts(const RuleEntry& ent
 
 RulePlaces rule_places(const Plan& plan, const Topology& topology, const Rule& rule, const std::atomic<bool>* stop) {
   RulePlaces places;
+  places.graph = &plan.pcg;
   std::vector<Match> matches = find_matches(plan.pcg, rule);
   Integers degrees;
   for (int d : degrees_of_devices(static_cast<int>(topology.device_count()))) degrees.push_back(d);

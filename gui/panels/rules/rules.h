@@ -46,6 +46,7 @@ void paint_rule(Painter& painter, const RulePicture& picture, const Theme& theme
 
 // Where the source of a rule occurs in a plan's graph, and with which parameters it can be applied there.
 struct RulePlaces {
+  const Pcg* graph = nullptr;  // in which they are
   std::vector<Match> matches;
   std::vector<std::string> labels;               // of their roots
   std::vector<std::vector<Parameters>> choices;  // with which it can be applied there; of the first kChoices of them

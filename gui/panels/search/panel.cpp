@@ -211,7 +211,9 @@ void SearchPanel::draw_settings(Ui& ui) {
     (std::find(std::begin(kFirst), std::end(kFirst), field.name) != std::end(kFirst) ? first : rest).push_back(&field);
   rows_of(first);
   if (!all_settings_) return;
-  ImGui::BeginChild("settings", {0, ui.unit(kSettings)});
+  auto rows =
+      static_cast<float>((rest.size() + static_cast<std::size_t>(columns) - 1) / static_cast<std::size_t>(columns));
+  ImGui::BeginChild("settings", {0, std::min(rows * ImGui::GetFrameHeightWithSpacing(), ui.unit(kSettings))});
   rows_of(rest);
   ImGui::EndChild();
 }
