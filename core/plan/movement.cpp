@@ -42,7 +42,6 @@ PieceIndex Movements::new_piece(PlacementIndex value, DeviceId device, const Box
 
 std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
                                            const std::vector<Requirement>& requirements) {
-  if (std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.value == value; })) emit_waiting();
   Met& known = met(value, sum);
   std::vector<PieceIndex> result(requirements.size(), -1);
   std::vector<Requirement> open;
@@ -52,6 +51,8 @@ std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
     if (!known.met.contains(key) && open_index.emplace(key, open.size()).second) open.push_back(r);
   }
   if (!open.empty()) {
+    if (std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.value == value; }))
+      emit_waiting();
     std::vector<PieceIndex> provided(open.size(), -1);
     if (sum > 1) {
       add_up_partials(value, sum, open, known.summed);

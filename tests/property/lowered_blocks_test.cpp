@@ -121,6 +121,25 @@ TEST_CASE("scores of plans are those of a few blocks of devices") {
   CHECK(check_scores(cost, state.pcg, mapping->mappings, schedule));
 }
 
+TEST_CASE("scores of plans whose operators get parts from several devices are those of a few blocks of devices") {
+  const std::uint64_t seed = GENERATE(range(1, 25));
+  CAPTURE(seed);
+  Dice dice(seed);
+  SimulatedCostModel cost(load_topology("summit", {.nodes = 2}));
+  State state{normalize(build_model({"dlrm", {{"batch", 96}, {"rows", 100}, {"hidden", 64}}})), {}, {}};
+  // Operators one by one, so that those of one operator's operands are here and there.
+  for (std::size_t tries = 1 + dice.below(6); tries > 0; --tries) {
+    std::vector<Move> moves = layout_moves(state.pcg, {2, 3}, {}, true);
+    auto next = apply_move(state, moves[dice.below(moves.size())]);
+    if (next.ok() && most_tasks(next->pcg) <= 12) state = std::move(*next);
+  }
+  std::vector<MachineMapping> mappings = MappingSearch(cost).run(state.pcg)->mappings;
+  for (std::size_t i = 0; i < mappings.size(); ++i)
+    if (const std::string& op = state.pcg.nodes()[i].op->name(); op == "embedding_bag" && mappings[i].strides.empty())
+      mappings[i].start = static_cast<int>(dice.below(12));
+  check_scores(cost, state.pcg, mappings);
+}
+
 TEST_CASE("scores of pipelines are those of a few blocks of devices") {
   std::vector<Case> cases = {{{"bert-large", {{"layers", 4}, {"batch", 576}, {"seq-len", 32}}}, "summit", 12},
                              {{"mlp", {{"batch", 576}}}, "dgx-h100", 12},
