@@ -537,8 +537,8 @@ Result<Outcome> JointSearch::pipelines() const {
   if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
   if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
-  StageSearchOptions options{.layers = {12, 24}, .plans = 12, .even = in_.options.seeds};
-  if (in_.devices <= kManyDevices) options.layers = {8, 12, 24};
+  StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .even = in_.options.seeds};
+  if (in_.devices > kManyDevices) options.layers = {8, 24};
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   if (best_.ok()) options.incumbent = best_->candidate.score.iteration;
