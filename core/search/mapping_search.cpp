@@ -157,8 +157,10 @@ std::int64_t Dp::solve(const Set& set) {
     const Resources left{all.first, all.count / 2}, right{all.first + all.count / 2, all.count - all.count / 2};
     std::vector<Set> narrow;
     std::vector<std::int64_t> narrow_costs;
+    // Operators start at the begin of a half, so that halves of halves have nothing to offer.
+    const bool whole = all.count == static_cast<int>(problem_.topology().device_count());
     for (std::size_t p = 0; p < parts.size(); ++p)
-      if (all.count >= 2 && fits(parts[p], left)) narrow.push_back(parts[p]), narrow_costs.push_back(costs[p]);
+      if (whole && all.count >= 2 && fits(parts[p], left)) narrow.push_back(parts[p]), narrow_costs.push_back(costs[p]);
     if (narrow.size() > 1) {
       std::int64_t one_by_one = std::accumulate(narrow_costs.begin(), narrow_costs.end(), std::int64_t{0});
       const std::int64_t others = best - one_by_one;
