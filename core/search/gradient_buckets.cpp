@@ -17,7 +17,7 @@ constexpr std::size_t kMostPlans = 4;
 
 }  // namespace
 
-std::optional<Outcome> join_gradients(const std::vector<Outcome>& plans, const StrategyInput& input,
+std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const StrategyInput& input,
                                       std::vector<Outcome>& scored) {
   if (!input.options.buckets || input.options.schedule.bucket.count > 0) return std::nullopt;
   auto time = [](const Outcome& o) { return static_cast<double>(o.candidate.score.iteration.count); };

@@ -11,7 +11,7 @@ namespace unity {
 // Of the plans, with gradients joined in buckets of some sizes or each on its own, the fastest that fits; they are the
 // fastest without, and others not much slower, which may gain more. None where no plan is faster, or the options of the
 // search fix the size. All that were scored are appended to `scored`.
-std::optional<Outcome> join_gradients(const std::vector<Outcome>& plans, const StrategyInput& input,
+std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const StrategyInput& input,
                                       std::vector<Outcome>& scored);
 
 }  // namespace unity

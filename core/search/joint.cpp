@@ -424,7 +424,7 @@ void JointSearch::store_parts() {
 // Joined, many small gradients take less time, where they are many: which plan is the fastest may be another one then.
 void JointSearch::join_gradients() {
   std::vector<Outcome> scored;
-  std::optional<Outcome> joined = unity::join_gradients(rivals_, in_, scored);
+  std::optional<Outcome> joined = choose_buckets(rivals_, in_, scored);
   for (Outcome& plan : scored) keep(std::move(plan));
   if (joined) take(std::move(*joined));
   rivals_.clear();

@@ -88,6 +88,8 @@ Result<Outcome> placed_tables(const StrategyInput& input, Bytes smallest) {
   const State whole{normalize(input.model), {}, {}};
   std::size_t tables = lookups(whole.pcg, smallest).size();
   if (tables < 2) return fail("the model has no tables of embedding bags to place on devices");
+  if (smallest.count > 0 && tables == lookups(whole.pcg, {}).size())
+    return fail("the model has no tables of fewer than {}", to_string(smallest));
   int per_node = common_node_size(input.evaluator.cost().topology());
   // The first devices of all nodes, then the second ones.
   std::vector<int> along(static_cast<std::size_t>(input.devices)), across;

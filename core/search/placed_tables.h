@@ -9,7 +9,7 @@ namespace unity {
 // several, biggest first, where the fewest bytes of tables are; all other operators split by batch over all devices, in
 // front of them an exchange of all features. The fastest number of columns' parts, and of tables placed along nodes or
 // across them. Tables of fewer bytes than `smallest` are copied, and split by batch like all else. Error when the model
-// has fewer than two larger ones.
+// has fewer than two larger ones, or none so small.
 Result<Outcome> placed_tables(const StrategyInput& input, Bytes smallest = {});
 
 }  // namespace unity
