@@ -13,15 +13,6 @@ const char* style_of(const Operator& op) {
                                                       : "shape=box, fillcolor=\"#eaf5ea\"";
 }
 
-std::string describe(const Rule& rule, const PatternNode& node) {
-  auto specs = node.op->attributes();
-  std::vector<std::string> attributes;
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    if (node.attributes[i])
-      attributes.push_back((specs[i].required ? "" : specs[i].name + "=") + print(*node.attributes[i], rule));
-  return node.op->name() + (attributes.empty() ? "" : "(" + join(attributes) + ")");
-}
-
 class Drawing {
  public:
   explicit Drawing(const Rule& rule) : rule_(rule) {}
@@ -66,7 +57,7 @@ class Drawing {
     const PatternNode& node = rule_.nodes[static_cast<std::size_t>(v.node)];
     std::string id = fmt::format("{}_n{}", side_, v.node);
     if (!drawn_.insert(id).second) return id;
-    text_ += fmt::format("    {} [label={}, {}];\n", id, quote_text(describe(rule_, node)), style_of(*node.op));
+    text_ += fmt::format("    {} [label={}, {}];\n", id, quote_text(in_words(rule_, node)), style_of(*node.op));
     for (PatternValue in : node.inputs) {
       std::string from = value(in);
       text_ += fmt::format("    {} -> {};\n", from, id);
@@ -80,6 +71,15 @@ class Drawing {
 };
 
 }  // namespace
+
+std::string in_words(const Rule& rule, const PatternNode& node) {
+  auto specs = node.op->attributes();
+  std::vector<std::string> attributes;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (node.attributes[i])
+      attributes.push_back((specs[i].required ? "" : specs[i].name + "=") + print(*node.attributes[i], rule));
+  return node.op->name() + (attributes.empty() ? "" : "(" + join(attributes) + ")");
+}
 
 std::string to_dot(const Rule& rule) { return Drawing(rule).run(); }
 

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "core/rewrite/rule_dot.h"
 #include "gui/layout/layout.h"
 #include "gui/panels/rules/rules.h"
 
@@ -8,15 +9,6 @@ namespace unity::gui {
 namespace {
 
 constexpr float kText = 12, kBetween = 76, kHead = 26, kPadding = 14, kMostText = 260;
-
-std::string describe(const Rule& rule, const PatternNode& node) {
-  auto specs = node.op->attributes();
-  std::vector<std::string> attributes;
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    if (node.attributes[i])
-      attributes.push_back((specs[i].required ? "" : specs[i].name + "=") + print(*node.attributes[i], rule));
-  return node.op->name() + (attributes.empty() ? "" : "(" + join(attributes) + ")");
-}
 
 // One side: its nodes, the variables it reads, and its results.
 class Side {
@@ -63,7 +55,7 @@ class Side {
     if (v.variable >= 0) return drawn_[key] = add(rule_.values[static_cast<std::size_t>(v.variable)], Kind::variable);
     const PatternNode& node = rule_.nodes[static_cast<std::size_t>(v.node)];
     bool layout = node.op->category() == OpCategory::parallelization;
-    int id = drawn_[key] = add(describe(rule_, node), layout ? Kind::layout : Kind::op);
+    int id = drawn_[key] = add(in_words(rule_, node), layout ? Kind::layout : Kind::op);
     for (PatternValue in : node.inputs) {
       int from = value(in);
       graph_.edges.push_back({from, id});
