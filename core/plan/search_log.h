@@ -19,7 +19,7 @@ enum class LeftOut : std::uint8_t {
   not_allowed,     // a kind of parallelism that the options exclude
   refused,         // the rule or sharding does not apply: a side would be ill-typed
   too_many_tasks,  // an operator would have more tasks than there are devices
-  long_path,       // its tasks alone, one after another, take longer than alpha times the best
+  long_path,       // what it computes alone, one task after another, takes longer than (alpha times) the best
   much_work,       // a rewriting with more work than others of the same graph
   duplicate,       // equal to one that was there before
   given_up,        // others of the part made no progress, or were too slow to be of use

@@ -209,10 +209,18 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
     task.flops = flops, task.bytes = bytes;
     return static_cast<double>(cost.task_time(task, nullptr, DeviceId(0)).count);
   };
+  // Of gradients in buckets (buckets.h), each takes its share of a bucket's time.
+  const auto bucket = static_cast<double>(in_.options.schedule.bucket.count);
+  auto summed = [&](double shard, int copies) {
+    double whole = std::max(shard, bucket);
+    return shard / whole *
+           static_cast<double>(
+               collective(CollectiveKind::all_reduce, copies, std::max(1, devices.count / copies), devices, whole));
+  };
   int states = in_.options.optimizer.states();
   std::set<NodeId> stored;
-  for (std::vector<double>* v :
-       {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight, &sums.again, &sums.kept})
+  for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight, &sums.again,
+                                 &sums.kept, &sums.compute})
     v->assign(1, 0);
   std::set<std::pair<ValueRef, int>> brought;  // values, by the degree of what they are read in
   for (std::size_t k = 0; k < nodes.size(); ++k) {
@@ -223,7 +231,8 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       sharding.micro[static_cast<std::size_t>(axis->second)] = micro_batches;
     TaskGrid grid = task_grid(table, sharding);
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
-    double work = flops(table, ranges), read = 0, made = 0, time = 0, sync = 0, update = 0, persistent = 0, kept = 0;
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, moved = 0, sync = 0, update = 0, persistent = 0,
+           kept = 0;
     for (const OperandAxes& in : table.inputs)
       if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
     for (const OperandAxes& out : table.outputs)
@@ -238,7 +247,7 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only) time += task_time(work, read + made);
       if (producer.is_compute()) {
         double move = move_time(pcg.shape(source), shape, micro_batches, devices);
-        time += move;
+        moved += move;
         if (move > 0 && brought.emplace(source, shape.shards()).second)
           kept += bytes_of(shape) / shape.shards() / micro_batches;
       }
@@ -246,13 +255,13 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       double shard = bytes_of(shape) / shape.shards();
       if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
       if (!stored.insert(source.node).second) continue;
-      sync += static_cast<double>(collective(CollectiveKind::all_reduce, shape.copies,
-                                             std::max(1, devices.count / shape.copies), devices, shard));
+      sync += summed(shard, shape.copies);
       update += task_time(0, (3 + 2 * states) * shard);
       persistent += (2 + states) * shard;
     }
     auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
-    push(sums.time, time), push(sums.sync, sync), push(sums.update, update), push(sums.persistent, persistent);
+    push(sums.compute, time), push(sums.time, time + moved), push(sums.sync, sync), push(sums.update, update),
+        push(sums.persistent, persistent);
     push(sums.in_flight, needs_gradient_[operators_[k].index()] ? made : 0);
     bool needed = needs_gradient_[operators_[k].index()];
     push(sums.again, needed ? again : 0);

@@ -51,9 +51,9 @@ class IntraPlans {
 
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
-  // `in_flight`.
+  // `in_flight`. `compute` is the time without what is moved.
   struct Sums {
-    std::vector<double> time, sync, update, persistent, in_flight, again, kept;
+    std::vector<double> time, compute, sync, update, persistent, in_flight, again, kept;
   };
   const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices);
 

@@ -36,6 +36,9 @@ constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which
 constexpr std::size_t kFrontKept = 6;          // partial plans per layout at a cut
 constexpr int kBudgetPerPart = 80;             // candidates per part and pair of layouts
 constexpr int kPatience = 12;                  // of these, without progress
+constexpr int kWholePatience = 1000;           // of whole graphs, and
+constexpr int kFewOfWhole = 400;               // after which no plan may be twice as slow as
+constexpr double kOfNoUse = 2;                 // the best known
 constexpr double kFarSlower = 1.25;            // than the best layout: others need not be looked at closely
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
@@ -71,12 +74,16 @@ class JointSearch {
   Result<Outcome> run();
 
  private:
-  SubstitutionOptions level_2() const;
+  SubstitutionOptions level_2();
   // The rest is for complete plans.
   int budget_of_parts() const { return in_.options.budget - in_.options.budget / kWholeShare; }
   std::ptrdiff_t compute_operators() const {
     return std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
                          [](const Node& n) { return n.is_compute(); });
+  }
+  // What takes so long is not worth a look where only the fastest plan is asked for.
+  Picoseconds of_no_use() const {
+    return {static_cast<std::int64_t>(kOfNoUse * static_cast<double>(best_->candidate.score.iteration.count))};
   }
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
@@ -107,6 +114,7 @@ class JointSearch {
   std::vector<Part> parts_;
   std::vector<Rule> rules_;
   std::map<Hash, std::vector<Entry>> memo_;
+  RewritingGains gains_;
   std::vector<std::size_t> kind_;    // by part: the first one that is alike
   std::vector<std::int64_t> least_;  // by kind: the least time under any layouts so far
   std::set<Hash> assembled_;
@@ -174,13 +182,14 @@ std::vector<State> JointSearch::seeds(const Pcg& graph, const Part& part, const 
   return states;
 }
 
-SubstitutionOptions JointSearch::level_2() const {
+SubstitutionOptions JointSearch::level_2() {
   SubstitutionOptions options;
   options.alpha = in_.options.alpha;
   options.jobs = in_.options.jobs;
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
   options.rules = &rules_;
+  if (in_.options.cache) options.gains = &gains_;
   options.one_device = serial_;
   if (serial_) options.rewriting_share = 1;
   return options;
@@ -328,6 +337,10 @@ void JointSearch::whole_graph() {
   if (options.thorough) {
     options.budget = std::min(options.budget, kThoroughBudget);
     options.rewriting_share = kThoroughRewritingShare;
+  } else if (!serial_ && !in_.options.pareto) {
+    options.patience = kWholePatience;
+    options.few = kFewOfWhole;
+    if (best_.ok()) options.limit = of_no_use();
   }
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
@@ -458,6 +471,10 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
   std::vector<State> states;
   for (const Partial& plan : plans) {
     if (in_.evaluator.stopping()) break;
+    if (best_.ok() && !in_.options.pareto && plan.time > of_no_use().count) {
+      record.left_out(LeftOut::given_up);
+      continue;
+    }
     auto state = record.timed(SearchLevel::split, [&] { return assemble(plan); });
     if (!state.ok())
       take(state.error());

@@ -26,6 +26,7 @@ constexpr double kAlpha = 1.05;    // than the best: what is slower is not impro
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
+constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr int kVeryManyDevices = 512;
 constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
@@ -65,11 +66,21 @@ int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copi
 
 // What a device does and holds in a range of layers.
 struct Totals {
-  double time = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
+  double time = 0, compute = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
 
+  // Operators begin .. end - 1.
+  void add(const IntraPlans::Sums& s, std::size_t begin, std::size_t end, bool remat) {
+    time += s.time[end] - s.time[begin];
+    compute += s.compute[end] - s.compute[begin];
+    sync += s.sync[end] - s.sync[begin];
+    update += s.update[end] - s.update[begin];
+    persistent += s.persistent[end] - s.persistent[begin];
+    in_flight += remat ? s.kept[end] - s.kept[begin] : s.in_flight[end] - s.in_flight[begin];
+    if (remat) time += s.again[end] - s.again[begin];
+  }
+  double once() const { return std::max(0.0, sync - kHidden * time) + update; }
   StageOption option(int micro_batches) const {
-    double once = std::max(0.0, sync - kHidden * time) + update;
-    return {static_cast<std::int64_t>(time + once / micro_batches), static_cast<std::int64_t>(persistent),
+    return {static_cast<std::int64_t>(time + once() / micro_batches), static_cast<std::int64_t>(persistent),
             static_cast<std::int64_t>(in_flight)};
   }
 };
@@ -104,16 +115,26 @@ class StageSearch {
     StagedPlan plan;
   };
 
+  // Of an iteration, picoseconds.
+  struct Estimate {
+    std::int64_t time = 0;   // with all that is sent and summed
+    std::int64_t least = 0;  // of what is computed alone: no plan is faster
+  };
+
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
 
   void cluster(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
   double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches);
-  std::int64_t entry_time(int layer, const Resources& devices, int micro_batches) const;
+  double anew(std::size_t cut, const Resources& devices, int micro_batches);
+  std::int64_t handover(std::size_t cut, int device, int micro_batches) const;
+  std::int64_t entry_time(std::size_t cut, const Resources& devices, int micro_batches) const;
   std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat,
                                          int copies);
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies);
+  Estimate estimate(const StagedPlan& plan);
+  std::int64_t best_known() const;
   bool order_is_free() const;
   std::vector<StagedPlan> best_proposals();
   std::vector<std::vector<StagedPlan>> even_plans();
@@ -173,16 +194,30 @@ double StageSearch::border_time(const IntraPlan& plan, std::size_t cut, const Re
   return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
 }
 
+// What crosses between operators of different plans is laid out anew, forth and back.
+double StageSearch::anew(std::size_t cut, const Resources& devices, int micro_batches) {
+  return 2 * static_cast<double>(plans_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
+                                                   plans_.crossing()[cut] / micro_batches));
+}
+
+// To hand a micro-batch over to a stage that begins at `device`, and its gradient back.
+std::int64_t StageSearch::handover(std::size_t cut, int device, int micro_batches) const {
+  const Topology& topology = in_.evaluator.cost().topology();
+  DeviceId from(device - 1), to(device);
+  double bytes = plans_.crossing()[cut] / micro_batches;
+  return 2 * (topology.latency(from, to).count + from_seconds(bytes / topology.bandwidth(from, to).rate).count);
+}
+
 // How long what comes into a stage with a micro-batch takes its links: all of them, which its devices may share.
-std::int64_t StageSearch::entry_time(int layer, const Resources& devices, int micro_batches) const {
-  if (layer == 0 || devices.count == in_.devices) return 0;
+std::int64_t StageSearch::entry_time(std::size_t cut, const Resources& devices, int micro_batches) const {
+  if (cut == 0 || devices.count == in_.devices) return 0;
   const Topology& topology = in_.evaluator.cost().topology();
   int node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
   int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
   int outside = devices.first > 0 ? inside - 1 : inside + 1;
   int ways = devices.count < node ? devices.count : devices.count / node * ways_out_;
   double rate = topology.bandwidth(DeviceId(outside), DeviceId(inside)).rate * std::max(1, ways);
-  return from_seconds(plans_.crossing()[begin_of(layer)] / micro_batches / rate).count;
+  return from_seconds(plans_.crossing()[cut] / micro_batches / rate).count;
 }
 
 // By the number of layers after the first: the fastest, and the one that needs the least memory.
@@ -197,14 +232,7 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
   std::vector<const IntraPlans::Sums*> sums;
   for (const IntraPlan& p : plans) sums.push_back(&plans_.sums(p, micro_batches, devices));
   auto extend = [&](Totals t, std::size_t plan, int layer) {
-    std::size_t begin = begin_of(layer), end = begin_of(layer + 1);
-    const IntraPlans::Sums& s = *sums[plan];
-    t.time += s.time[end] - s.time[begin];
-    t.sync += s.sync[end] - s.sync[begin];
-    t.update += s.update[end] - s.update[begin];
-    t.persistent += s.persistent[end] - s.persistent[begin];
-    t.in_flight += remat ? s.kept[end] - s.kept[begin] : s.in_flight[end] - s.in_flight[begin];
-    if (remat) t.time += s.again[end] - s.again[begin];
+    t.add(*sums[plan], begin_of(layer), begin_of(layer + 1), remat);
     return t;
   };
   auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
@@ -212,11 +240,7 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
   std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
   for (std::size_t n = 0; n < layers; ++n) {
     int layer = first + static_cast<int>(n);
-    // What crosses between layers of different plans is laid out anew, forth and back.
-    double anew = n == 0
-                      ? 0
-                      : 2 * static_cast<double>(plans_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
-                                                                  plans_.crossing()[begin_of(layer)] / micro_batches));
+    double laid_out = n == 0 ? 0 : anew(begin_of(layer), devices, micro_batches);
     std::vector<Chain> next(plans.size());
     for (std::size_t p = 0; p < plans.size(); ++p) {
       std::size_t best = p;
@@ -226,7 +250,7 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
       for (std::size_t q = 0; q < plans.size(); ++q) {
         if (n == 0 && q != p) continue;
         Totals t = extend(mixed[q].totals, p, layer);
-        if (q != p) t.time += anew;
+        if (q != p) t.time += laid_out;
         if (q == 0 || n == 0 || time(t) < time(next[p].totals)) next[p].totals = t, best = q;
       }
       next[p].plans = mixed[best].plans;
@@ -248,7 +272,6 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
 // The DP's, for each number of stages one; where `copies` is not 0, of plans with as many.
 std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const Saving& saving, int copies) {
   const Evaluator& evaluator = in_.evaluator;
-  const Topology& topology = evaluator.cost().topology();
   StageProblem problem;
   problem.layers = static_cast<int>(layer_ends_.size());
   problem.devices = in_.devices;
@@ -273,18 +296,14 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   problem.options = [&](int first, int last, int submesh) {
     std::vector<StageOption> options;
     std::int64_t border =
-        entry_time(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
+        entry_time(begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
     for (const Chain& c : chains_of(first, last, submesh)) {
       options.push_back(c.totals.option(micro_batches));
       options.back().time = std::max(options.back().time, border);
     }
     return options;
   };
-  problem.handover = [&](int cut, int device) {
-    double bytes = plans_.crossing()[begin_of(cut)] / micro_batches;
-    DeviceId from(device - 1), to(device);
-    return 2 * (topology.latency(from, to).count + from_seconds(bytes / topology.bandwidth(from, to).rate).count);
-  };
+  problem.handover = [&](int cut, int device) { return handover(begin_of(cut), device, micro_batches); };
   std::vector<Proposal> proposals;
   for (const ChosenStages& chosen : choose_stages(problem)) {
     Proposal p{chosen.time, {micro_batches, {}, {}, {}, !saving.fits, saving.one_f_one_b, saving.remat}};
@@ -298,6 +317,32 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
     proposals.push_back(std::move(p));
   }
   return proposals;
+}
+
+// Of each stage what the DP's equation asks for.
+StageSearch::Estimate StageSearch::estimate(const StagedPlan& plan) {
+  Estimate result;
+  double sum = 0, slowest = 0, once = 0, computed = 0, most_computed = 0;
+  for (std::size_t s = 0; s < plan.ends.size(); ++s) {
+    std::size_t begin = s == 0 ? 0 : plan.ends[s - 1];
+    const Resources& devices = plan.devices[s];
+    Totals totals;
+    totals.time = plan.plans[begin].tensor * border_time(plan.plans[begin], begin, devices, plan.micro_batches);
+    for (std::size_t k = begin; k < plan.ends[s];) {
+      std::size_t end = k;
+      while (end < plan.ends[s] && plan.plans[end] == plan.plans[k]) ++end;
+      if (k > begin) totals.time += anew(k, devices, plan.micro_batches);
+      totals.add(plans_.sums(plan.plans[k], plan.micro_batches, devices), k, end, plan.remat);
+      k = end;
+    }
+    double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
+    sum += time, slowest = std::max(slowest, time), once = std::max(once, totals.once());
+    computed += totals.compute, most_computed = std::max(most_computed, totals.compute);
+    if (s > 0) sum += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
+  }
+  result.time = static_cast<std::int64_t>(sum + (plan.micro_batches - 1) * slowest + once);
+  result.least = static_cast<std::int64_t>(computed + (plan.micro_batches - 1) * most_computed);
+  return result;
 }
 
 // Whether the options leave open in which order micro-batches run, and what is computed again.
@@ -355,12 +400,26 @@ std::vector<std::vector<StagedPlan>> StageSearch::even_plans() {
   return plans;
 }
 
-// Scores those that are new, as long as there are tasks left.
+// The fastest plan that fits, of this search or from before it, picoseconds; 0: none.
+std::int64_t StageSearch::best_known() const {
+  std::int64_t best = options_.incumbent.count;
+  if (best_.ok() && !std::get<0>(best_plan_) && (best == 0 || std::get<1>(best_plan_) < best))
+    best = std::get<1>(best_plan_);
+  return best;
+}
+
+// Scores those that are new, as long as there are tasks left, but for those whose computation alone takes longer than
+// the best plan.
 void StageSearch::simulate(std::vector<StagedPlan> plans) {
+  const std::int64_t best = best_known();
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || simulated_.contains(p)) return true;
     if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
+      return true;
+    }
+    if (best > 0 && !in_.options.pareto && estimate(p).least >= best) {
+      in_.evaluator.record().left_out(LeftOut::long_path);
       return true;
     }
     simulated_.insert(p);
@@ -370,10 +429,15 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
   std::size_t at_once = bounded ? kAtOnce : std::max<std::size_t>(1, plans.size());
   for (std::size_t first = 0; first < plans.size(); first += at_once) {
     std::size_t count = std::min(at_once, plans.size() - first);
-    double most = bounded ? std::min(tasks_left_, kMostTasksOfOne) : tasks_left_;
+    std::vector<double> most(count, tasks_left_);
+    for (std::size_t i = 0; bounded && i < count; ++i) {
+      bool promising =
+          best == 0 || static_cast<double>(estimate(plans[first + i]).time) <= kFarSlower * static_cast<double>(best);
+      most[i] = std::min(tasks_left_, promising ? kMostTasksOfOne : kMostTasksOfSlow);
+    }
     std::vector<Result<Outcome>> outcomes(count, fail("the search was stopped"));
     parallel_for(count, in_.options.jobs,
-                 [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[first + i], in_, most); });
+                 [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[first + i], in_, most[i]); });
     for (std::size_t i = 0; i < count; ++i) take(plans[first + i], std::move(outcomes[i]));
   }
 }
@@ -393,8 +457,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
 // Whether all of these are, than the best plan known; asked on many devices.
 bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
   if (std::isinf(tasks_left_) || !best_.ok()) return false;
-  std::int64_t best = std::get<1>(best_plan_);
-  if (options_.incumbent.count > 0) best = std::min(best, options_.incumbent.count);
+  const std::int64_t best = best_known();
   return std::all_of(plans.begin(), plans.end(), [&](const StagedPlan& p) {
     return std::none_of(open_.begin(), open_.end(), [&](const Scored& s) {
       return std::get<2>(s) == p && static_cast<double>(std::get<1>(s)) <= kFarSlower * static_cast<double>(best);

@@ -8,13 +8,11 @@
 #include <type_traits>
 
 #include "core/base/parallel.h"
-#include "core/rewrite/apply.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/derive.h"
-#include "core/rewrite/match.h"
-#include "core/rewrite/normalize.h"
 #include "core/search/parallelism.h"
 #include "core/search/pareto.h"
+#include "core/search/rewritings.h"
 #include "core/search/work_estimate.h"
 
 namespace unity {
@@ -27,68 +25,8 @@ struct Open {
   bool operator<(const Open& other) const { return cost != other.cost ? cost < other.cost : hash < other.hash; }
 };
 
-constexpr double kGain = 0.002;             // of the best time: less is no progress
-constexpr int kFewCandidates = 8;           // after which a state slower than the limit is given up
-constexpr std::size_t kScoredAtOnce = 8;    // where patience may end the search in between
-constexpr std::size_t kRewritingsKept = 8;  // of one state: those with the least work
-
-// A state that a move leads to, or why there is none.
-struct Reached {
-  std::optional<State> state;
-  LeftOut why_not = LeftOut::refused;
-};
-
-Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match) {
-  State next{{}, state.moves, state.steps};
-  next.pcg = normalize(UNITY_TRY(apply(state.pcg, rule, match, {})));
-  next.steps.push_back({rule.name, state.pcg[match.root()].name, 0, 0});
-  next.moves.push_back(move);
-  return next;
-}
-
-// What the library's rules make of a state, those with the least work first, at most kRewritingsKept. A library knows
-// many equations that only move work about; scoring all of them would leave no budget for anything else.
-std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& options, Evaluator& evaluator) {
-  const DeviceSpec& device = evaluator.cost().topology().specs.at(0);
-  struct Rewriting {
-    Move move;
-    const Rule* rule;
-    Match match;
-    Reached reached;
-    double work = 0;
-  };
-  std::vector<Rewriting> all;
-  const std::vector<Rule>& library = options.rules ? *options.rules : rule_library();
-  evaluator.record().timed(SearchLevel::substitution, [&] {
-    MatchIndex index(state.pcg);
-    for (std::size_t r = 0; r < library.size(); ++r) {
-      if (!library[r].algebraic()) continue;
-      std::vector<Match> matches = find_matches(index, library[r]);
-      for (std::size_t m = 0; m < matches.size(); ++m)
-        all.push_back(
-            {{Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0}, &library[r], matches[m], {}, 0});
-    }
-  });
-  parallel_for(all.size(), options.jobs, [&](std::size_t i) {
-    auto thread_timer = evaluator.record().time(SearchLevel::substitution);
-    if (evaluator.stopping()) {
-      all[i].reached.why_not = LeftOut::interrupted;
-      return;
-    }
-    auto rewritten = rewrite(state, all[i].move, *all[i].rule, all[i].match);
-    if (!rewritten.ok()) return;
-    all[i].work = work_seconds(rewritten->pcg, device);
-    all[i].reached.state = std::move(*rewritten);
-  });
-  std::stable_sort(all.begin(), all.end(), [](const Rewriting& a, const Rewriting& b) { return a.work < b.work; });
-  std::vector<Reached> reached;
-  std::size_t kept = 0;
-  for (Rewriting& r : all) {
-    if (r.reached.state && kept++ >= kRewritingsKept) r.reached = {{}, LeftOut::much_work};
-    reached.push_back(std::move(r.reached));
-  }
-  return reached;
-}
+constexpr double kGain = 0.002;           // of the best time: less is no progress
+constexpr std::size_t kScoredAtOnce = 8;  // where patience may end the search in between
 
 // Whether sharding a class has to give one of its operators more tasks than there are devices.
 bool has_no_room(const Pcg& pcg, const std::vector<AxisClass>& classes, const Move& move, int devices) {
@@ -224,6 +162,7 @@ class BestFirst {
   SubstitutionResult result_;
   std::set<Open> open_;
   std::set<Hash> seen_;
+  RewritingGains gains_;
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max(), best_path_ = 0;
   std::int64_t gained_ = best_;  // the best time when last there was progress,
   int gained_at_ = 0;            // scored by then
@@ -313,7 +252,7 @@ void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes
 // Whether nothing more is to be expected, or worth it.
 bool BestFirst::finished() {
   if (options_.patience == 0) return false;
-  if (options_.limit.count > 0 && scored_ >= kFewCandidates && best_ > options_.limit.count)
+  if (options_.limit.count > 0 && scored_ >= options_.few && best_ > options_.limit.count)
     result_.stopped_because = "given up: too slow to be of use";
   else if (scored_ - gained_at_ >= options_.patience)
     result_.stopped_because = fmt::format("no progress in {} candidates", scored_ - gained_at_);
@@ -354,7 +293,7 @@ void BestFirst::expand(const State& from) {
   consider(std::move(states));
   if (rewritten_ >= options_.budget / options_.rewriting_share || finished()) return;
   int before = scored_;
-  consider(rewritings(from, options_, evaluator_));
+  consider(rewritings(from, options_, evaluator_, options_.gains ? *options_.gains : gains_));
   rewritten_ += scored_ - before;
 }
 

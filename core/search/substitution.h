@@ -6,8 +6,10 @@
 // Rounds have a fixed width and are merged by (cost, hash), so the result does not depend on timing.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/plan/plan.h"
@@ -49,20 +51,24 @@ struct Found {
   Candidate candidate;
 };
 
+using RewritingGains = std::unordered_map<Hash, std::optional<std::int64_t>>;  // rewritings.h
+
 struct SubstitutionOptions {
   double alpha = 1.05;
   int budget = 100;                          // candidates scored by this call
   int jobs = 0;                              // threads; 0: one for each core
   int patience = 0;                          // scored without a gain (kGain), after which it ends; 0: the budget
-  Picoseconds limit{};                       // what is not faster is of no use: a few candidates show it; 0: none
+  Picoseconds limit{};                       // what is not faster is of no use; 0: none
+  int few = 8;                               // candidates that show whether anything is
   int devices = 1;                           // degrees are divisors of this
   std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
-  int rewriting_share = 4;                   // of the budget, one in so many may go to rewritings
-  bool one_device = false;                   // every operator on device 0, whatever the others could do
-  bool part = false;                         // candidates are those of a part (Evaluator::evaluate_part)
-  bool whole = false;                        // candidates are complete plans, for the log's best so far
-  std::size_t keep = 4;                      // results
+  RewritingGains* gains = nullptr;  // that other searches with these rules have found, and that this one adds to
+  int rewriting_share = 4;          // of the budget, one in so many may go to rewritings
+  bool one_device = false;          // every operator on device 0, whatever the others could do
+  bool part = false;                // candidates are those of a part (Evaluator::evaluate_part)
+  bool whole = false;               // candidates are complete plans, for the log's best so far
+  std::size_t keep = 4;             // results
   // For small graphs: operators are sharded one by one, too, and when no state within alpha is left, alpha grows until
   // none is left at all or the budget is spent; the results are the fastest of each degree of parallelism (`keep` of
   // them), and then the Pareto front.
