@@ -122,10 +122,12 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   return evaluate(std::move(pcg), std::move(mappings), lower, {});
 }
 
-Result<Candidate> Evaluator::evaluate_part(Pcg pcg) {
+Result<Candidate> Evaluator::evaluate_part(Pcg pcg, Bytes bucket) {
   LowerOptions lower = lower_;
   bool many = static_cast<int>(cost_.topology().device_count()) > kManyDevices;
-  return evaluate(std::move(pcg), lower, {.few_must_tell = many && options_.blocks && lower.schedule == Schedule()});
+  bool few_must_tell = many && options_.blocks && lower.schedule == Schedule();
+  if (lower.schedule.bucket.count == 0) lower.schedule.bucket = bucket;
+  return evaluate(std::move(pcg), lower, {.few_must_tell = few_must_tell});
 }
 
 Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,

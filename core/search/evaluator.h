@@ -53,8 +53,8 @@ class Evaluator {
   Result<Candidate> evaluate(Pcg pcg, const Schedule& schedule);              // another schedule than the search's
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule);
   // Of a part of a graph, of which there are many candidates: on many devices, an error where a few do not tell what
-  // all do (device_blocks.h).
-  Result<Candidate> evaluate_part(Pcg pcg);
+  // all do (device_blocks.h). `bucket`: as of the schedule, where that has none.
+  Result<Candidate> evaluate_part(Pcg pcg, Bytes bucket);
   // Of stages, where that takes no more than some `most_tasks`: if need be of the first micro-batches only, from where
   // on each takes as long as the one before it (of very many tasks, nearly). In a few devices that tell what all do,
   // what all devices of a stage do together is delayed less by what stages send to one another than it is in all: by

@@ -9,9 +9,7 @@
 namespace unity {
 namespace {
 
-// What PyTorch's data parallelism takes (Li et al., 2020), and what is far from it.
-constexpr Bytes kUsual{25'000'000};
-constexpr Bytes kOthers[] = {{1'000'000}, {5'000'000}, {100'000'000}, {400'000'000}};
+constexpr Bytes kOthers[] = {{}, {1'000'000}, {5'000'000}, {100'000'000}, {400'000'000}};  // the first: not joined
 constexpr double kMayGain = 2;  // a plan this much slower than the fastest may be faster once gradients are joined
 constexpr std::size_t kMostPlans = 4;
 
@@ -31,7 +29,7 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
   std::erase_if(from, [&](const Outcome& o) { return time(o) > kMayGain * fastest; });
   if (from.size() > kMostPlans) from.resize(kMostPlans);
 
-  std::optional<Outcome> best;
+  std::optional<Outcome> best;  // faster than the fastest, or as fast with each gradient on its own
   auto try_all = [&](std::vector<std::pair<const Outcome*, Bytes>> choices) {
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
@@ -50,16 +48,19 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
       if (!f) continue;
       input.evaluator.found(f->candidate.score);
       scored.push_back(*f);
-      if (fits(*f) && time(*f) < (best ? time(*best) : fastest)) best = std::move(f);
+      const Outcome& than = best ? *best : from[0];
+      bool simpler = f->candidate.schedule.bucket.count == 0 && than.candidate.schedule.bucket.count > 0;
+      if (fits(*f) && (time(*f) < time(than) || (simpler && time(*f) == time(than)))) best = std::move(f);
     }
   };
   std::vector<std::pair<const Outcome*, Bytes>> usual, others;
   for (const Outcome& o : from)
-    if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsual);
+    if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsualBucket);
   try_all(usual);
-  if (!best) return std::nullopt;
-  const Outcome joined = *best;
-  for (Bytes bytes : kOthers) others.emplace_back(&joined, bytes);
+  if (!best && from[0].candidate.schedule.bucket.count == 0) return std::nullopt;
+  const Outcome joined = best ? *best : from[0];
+  for (Bytes bytes : kOthers)
+    if (bytes != joined.candidate.schedule.bucket) others.emplace_back(&joined, bytes);
   try_all(others);
   return best;
 }

@@ -231,23 +231,24 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       sharding.micro[static_cast<std::size_t>(axis->second)] = micro_batches;
     TaskGrid grid = task_grid(table, sharding);
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
-    double work = flops(table, ranges), read = 0, made = 0, time = 0, moved = 0, sync = 0, update = 0, persistent = 0,
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0,
            kept = 0;
     for (const OperandAxes& in : table.inputs)
       if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
-    time += task_time(work, read + made);
+    time += task_time(work, read + made), compute += task_time(work, read + made);
     double again = in_block_[k] ? task_time(work, read + made) : 0;
     for (std::size_t j = 0; j < n.inputs.size(); ++j) {
       ValueRef source = source_of(pcg, n.inputs[j]);
       const Node& producer = pcg[source.node];
       const ParallelShape& shape = pcg.shape(n.inputs[j]);
       NodeId in_model = model_[operators_[k]].inputs[j].node;
-      if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only) time += task_time(work, read + made);
+      if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only)
+        time += task_time(work, read + made), compute += task_time(work, read + made);
       if (producer.is_compute()) {
         double move = move_time(pcg.shape(source), shape, micro_batches, devices);
-        moved += move;
+        time += move;
         if (move > 0 && brought.emplace(source, shape.shards()).second)
           kept += bytes_of(shape) / shape.shards() / micro_batches;
       }
@@ -260,7 +261,7 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       persistent += (2 + states) * shard;
     }
     auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
-    push(sums.compute, time), push(sums.time, time + moved), push(sums.sync, sync), push(sums.update, update),
+    push(sums.compute, compute), push(sums.time, time), push(sums.sync, sync), push(sums.update, update),
         push(sums.persistent, persistent);
     push(sums.in_flight, needs_gradient_[operators_[k].index()] ? made : 0);
     bool needed = needs_gradient_[operators_[k].index()];

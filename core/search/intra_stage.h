@@ -7,6 +7,7 @@
 // updated. What ranks complete plans is their simulation.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,9 +50,11 @@ class IntraPlans {
   // The micro-batches must divide what each device has of the batch.
   bool has_micro_batches(const IntraPlan& plan, int micro_batches) const;
 
+  bool has_blocks() const { return std::find(in_block_.begin(), in_block_.end(), true) != in_block_.end(); }
+
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
-  // `in_flight`. `compute` is the time without what is moved.
+  // `in_flight`. `compute` is of tasks of the forward and the backward pass alone.
   struct Sums {
     std::vector<double> time, compute, sync, update, persistent, in_flight, again, kept;
   };

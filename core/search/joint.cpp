@@ -81,6 +81,11 @@ class JointSearch {
     return std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
                          [](const Node& n) { return n.is_compute(); });
   }
+  // How gradients are joined, of parts and of what they make together: as is best where they are many and small.
+  Bytes bucket() const {
+    return buckets_are_free() && !serial_ && in_.devices > 1 ? kUsualBucket : in_.options.schedule.bucket;
+  }
+  bool buckets_are_free() const { return in_.options.buckets && in_.options.schedule.bucket.count == 0; }
   // What takes so long is not worth a look where only the fastest plan is asked for.
   Picoseconds of_no_use() const {
     return {static_cast<std::int64_t>(kOfNoUse * static_cast<double>(best_->candidate.score.iteration.count))};
@@ -214,6 +219,7 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   options.budget = std::min<int>(kBudgetPerPart, budget_of_parts() - static_cast<int>(in_.evaluator.scored()));
   if (options.budget <= 0) return it->second;
   options.part = true;
+  options.bucket = bucket();
   options.patience = kPatience;
   options.limit = limit;
   record.part_solved();
@@ -426,6 +432,7 @@ bool runs_in_stages(const Candidate& candidate) {
 void JointSearch::store_parts() {
   if (front_.empty()) return;
   Outcome fastest = front_.front();
+  if (best_.ok() && best_->candidate.score.iteration <= fastest.candidate.score.iteration) fastest = *best_;
   if (best_.ok()) fastest.stopped_because = best_->stopped_because;
   for (Outcome& variant : memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts)) {
     in_.evaluator.found(variant.candidate.score);
@@ -439,7 +446,9 @@ void JointSearch::join_gradients() {
   std::vector<Outcome> scored;
   std::optional<Outcome> joined = choose_buckets(rivals_, in_, scored);
   for (Outcome& plan : scored) keep(std::move(plan));
-  if (joined) take(std::move(*joined));
+  // It may be as fast with each gradient on its own.
+  if (joined && (!best_.ok() || joined->candidate.score.iteration <= best_->candidate.score.iteration))
+    best_ = std::move(*joined);
   rivals_.clear();
 }
 
@@ -485,8 +494,10 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
   }
   std::vector<Result<Candidate>> candidates(states.size(), fail("the search was stopped"));
   std::int64_t number = in_.evaluator.scored();
+  Schedule joined = in_.options.schedule;
+  joined.bucket = bucket();
   parallel_for(states.size(), in_.options.jobs,
-               [&](std::size_t i) { candidates[i] = in_.evaluator.evaluate(states[i].pcg); });
+               [&](std::size_t i) { candidates[i] = in_.evaluator.evaluate(states[i].pcg, joined); });
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!candidates[i].ok()) {
       take(candidates[i].error());
@@ -554,7 +565,8 @@ Result<Outcome> JointSearch::pipelines() const {
   if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
   if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
-  StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .even = in_.options.seeds};
+  StageSearchOptions options{
+      .layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free(), .even = in_.options.seeds};
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));

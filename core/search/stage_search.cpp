@@ -9,6 +9,7 @@
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
+#include "core/search/gradient_buckets.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
@@ -18,11 +19,13 @@ namespace {
 
 constexpr double kHidden = 0.6;         // of a micro-batch's time can hide the sums of gradients
 constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much, to begin with
-constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
-constexpr double kFarSlower = 1.25;     // than the incumbent
+// Of what a stage computes, at least so much is not gradients of weights, which nothing waits for.
+constexpr double kThereAndBack = 0.5;
+constexpr int kCorrections = 2;      // of that, where what is proposed does not fit
+constexpr double kFarSlower = 1.25;  // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
-constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved
+constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
@@ -306,7 +309,12 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   problem.handover = [&](int cut, int device) { return handover(begin_of(cut), device, micro_batches); };
   std::vector<Proposal> proposals;
   for (const ChosenStages& chosen : choose_stages(problem)) {
-    Proposal p{chosen.time, {micro_batches, {}, {}, {}, !saving.fits, saving.one_f_one_b, saving.remat}};
+    Proposal p{chosen.time,
+               {.micro_batches = micro_batches,
+                .stored_parts = !saving.fits,
+                .one_f_one_b = saving.one_f_one_b,
+                .remat = saving.remat,
+                .bucket = in_.options.schedule.bucket}};
     for (const ChosenStage& s : chosen.stages) {
       const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];
       for (int layer = s.first; layer < s.last; ++layer)
@@ -322,7 +330,7 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
 // Of each stage what the DP's equation asks for.
 StageSearch::Estimate StageSearch::estimate(const StagedPlan& plan) {
   Estimate result;
-  double sum = 0, slowest = 0, once = 0, computed = 0, most_computed = 0;
+  double sum = 0, slowest = 0, once = 0, before = 0, least = 0;
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {
     std::size_t begin = s == 0 ? 0 : plan.ends[s - 1];
     const Resources& devices = plan.devices[s];
@@ -337,11 +345,13 @@ StageSearch::Estimate StageSearch::estimate(const StagedPlan& plan) {
     }
     double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
     sum += time, slowest = std::max(slowest, time), once = std::max(once, totals.once());
-    computed += totals.compute, most_computed = std::max(most_computed, totals.compute);
+    // The first micro-batch comes to this stage, and the last one leaves it, through those before it: there and back.
+    least = std::max(least, before + plan.micro_batches * totals.compute);
+    before += kThereAndBack * totals.compute;
     if (s > 0) sum += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
   }
   result.time = static_cast<std::int64_t>(sum + (plan.micro_batches - 1) * slowest + once);
-  result.least = static_cast<std::int64_t>(computed + (plan.micro_batches - 1) * most_computed);
+  result.least = static_cast<std::int64_t>(least);
   return result;
 }
 
@@ -393,8 +403,11 @@ std::vector<std::vector<StagedPlan>> StageSearch::even_plans() {
     plans.emplace_back();
     for (int m : {stages, 2 * stages}) {
       if (!plans_.has_micro_batches(inside, m)) continue;
-      plans.back().push_back({m, layer_ends_, even_devices(stages, stages, in_.devices / stages),
-                              std::vector<IntraPlan>(plans_.operators().size(), inside), false});
+      plans.back().push_back({.micro_batches = m,
+                              .ends = layer_ends_,
+                              .devices = even_devices(stages, stages, in_.devices / stages),
+                              .plans = std::vector<IntraPlan>(plans_.operators().size(), inside),
+                              .bucket = in_.options.schedule.bucket});
     }
   }
   return plans;
@@ -418,7 +431,8 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
     }
-    if (best > 0 && !in_.options.pareto && estimate(p).least >= best) {
+    if (best > 0 && !in_.options.pareto &&
+        static_cast<double>(estimate(p).least) >= kAlpha * static_cast<double>(best)) {
       in_.evaluator.record().left_out(LeftOut::long_path);
       return true;
     }
@@ -488,10 +502,16 @@ std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
   StagedPlan stored = plan;
   stored.stored_parts = !plan.stored_parts;
   add(std::move(stored));
+  if (options_.buckets) {
+    StagedPlan other = plan;
+    other.bucket = plan.bucket.count > 0 ? Bytes{} : kUsualBucket;
+    add(std::move(other));
+  }
   if (order_is_free()) {
     StagedPlan other = plan, again = plan;
     other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
-    add(std::move(other)), add(std::move(again));
+    add(std::move(other));
+    if (plans_.has_blocks()) add(std::move(again));
   }
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {
     std::size_t begin = s == 0 ? 0 : plan.ends[s - 1], end = plan.ends[s];
@@ -560,6 +580,8 @@ void StageSearch::improve() {
     auto next = open_.extract(open_.begin());
     if (static_cast<double>(std::get<1>(next.value())) > kAlpha * best_time()) return;
     std::vector<StagedPlan> moves = neighbours(std::get<2>(next.value()));
+    std::stable_sort(moves.begin(), moves.end(),
+                     [&](const StagedPlan& a, const StagedPlan& b) { return estimate(a).time < estimate(b).time; });
     for (std::size_t at = 0; at < moves.size(); at += kMovesAtOnce) {
       if (simulated_.size() >= most || in_.evaluator.stopping()) return;
       if (tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;

@@ -87,6 +87,7 @@ Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, co
   Schedule schedule = input.options.schedule;
   if (plan.one_f_one_b) schedule.order = PipelineOrder::one_f_one_b;
   if (plan.remat) schedule.remat = {"blocks"};
+  schedule.bucket = plan.bucket;
   if (plan.ends.size() == 1) {
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), schedule, most_tasks));
     return Outcome{std::move(candidate), std::move(steps), to_string(plan), {}};

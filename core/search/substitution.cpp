@@ -223,7 +223,7 @@ void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes
                   static_cast<double>(paths[i]) > alpha_ * static_cast<double>(std::max(best_, best_path_));
     if (too_long[i]) return;
     auto candidate = options_.one_device ? evaluator_.evaluate(states[i].pcg, natural_mappings(states[i].pcg))
-                     : options_.part     ? evaluator_.evaluate_part(states[i].pcg)
+                     : options_.part     ? evaluator_.evaluate_part(states[i].pcg, options_.bucket)
                                          : evaluator_.evaluate(states[i].pcg);
     if (!candidate.ok()) return;
     candidate->pcg = Pcg();  // the state holds it
