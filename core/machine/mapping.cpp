@@ -65,11 +65,31 @@ DeviceId MachineMapping::device(const std::vector<int>& coordinates) const {
   return DeviceId(places[static_cast<std::size_t>(at)]);
 }
 
+namespace {
+
+// MachineMapping::place of all tasks, in order.
+std::vector<int> places_of(const MachineMapping& mapping, const TaskGrid& grid) {
+  UNITY_CHECK(mapping.strides.size() == grid.size(), "{} strides, {} grid dimensions", mapping.strides.size(),
+              grid.size());
+  std::vector<int> result = {mapping.start};
+  result.reserve(static_cast<std::size_t>(task_count(grid)));
+  for (std::size_t g = grid.size(); g-- > 0;) {
+    std::size_t inner = result.size();
+    for (int x = 1; x < grid[g].degree; ++x)
+      for (std::size_t i = 0; i < inner; ++i) result.push_back(result[i] + x * mapping.strides[g]);
+  }
+  return result;
+}
+
+}  // namespace
+
 std::vector<DeviceId> MachineMapping::devices(const TaskGrid& grid) const {
   std::vector<DeviceId> result;
-  int tasks = task_count(grid);
-  result.reserve(static_cast<std::size_t>(tasks));
-  for (int task = 0; task < tasks; ++task) result.push_back(device(grid_coordinates(grid, task)));
+  for (int at : places_of(*this, grid)) {
+    UNITY_CHECK(places.empty() || (at >= 0 && at < static_cast<int>(places.size())), "place {} of {}", at,
+                places.size());
+    result.emplace_back(places.empty() ? at : places[static_cast<std::size_t>(at)]);
+  }
   return result;
 }
 
@@ -83,8 +103,7 @@ Result<void> check_mapping(const MachineMapping& mapping, const TaskGrid& grid, 
   if (mapping.strides.size() != grid.size())
     return fail("mapping: {} strides for a task grid of {} dimensions", mapping.strides.size(), grid.size());
   auto table = static_cast<int>(mapping.places.size());
-  std::vector<int> used;
-  for (int task = 0; task < task_count(grid); ++task) used.push_back(mapping.place(grid_coordinates(grid, task)));
+  std::vector<int> used = places_of(mapping, grid);
   for (int place : used) {
     if (table > 0 && (place < 0 || place >= table))
       return fail("mapping ({}): a task at place {}, expected 0 to {}", to_string(mapping), place, table - 1);

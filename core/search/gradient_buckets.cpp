@@ -9,7 +9,7 @@
 namespace unity {
 namespace {
 
-constexpr Bytes kOthers[] = {{}, {1'000'000}, {5'000'000}, {100'000'000}, {400'000'000}};  // the first: not joined
+constexpr Bytes kSmaller{5'000'000}, kSmallest{1'000'000}, kLarger{100'000'000}, kLargest{400'000'000};
 constexpr double kMayGain = 2;  // a plan this much slower than the fastest may be faster once gradients are joined
 constexpr std::size_t kMostPlans = 4;
 
@@ -30,7 +30,8 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
   if (from.size() > kMostPlans) from.resize(kMostPlans);
 
   std::optional<Outcome> best;  // faster than the fastest, or as fast with each gradient on its own
-  auto try_all = [&](std::vector<std::pair<const Outcome*, Bytes>> choices) {
+  using Choices = std::vector<std::pair<const Outcome*, Bytes>>;
+  auto try_all = [&](Choices choices) {
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
     std::vector<std::optional<Outcome>> found(choices.size());
@@ -53,15 +54,20 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
       if (fits(*f) && (time(*f) < time(than) || (simpler && time(*f) == time(than)))) best = std::move(f);
     }
   };
-  std::vector<std::pair<const Outcome*, Bytes>> usual, others;
+  Choices usual;
   for (const Outcome& o : from)
     if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsualBucket);
   try_all(usual);
   if (!best && from[0].candidate.schedule.bucket.count == 0) return std::nullopt;
   const Outcome joined = best ? *best : from[0];
-  for (Bytes bytes : kOthers)
-    if (bytes != joined.candidate.schedule.bucket) others.emplace_back(&joined, bytes);
-  try_all(others);
+  // A step to either side, and the next ones where that is no loss.
+  const std::size_t before = scored.size();
+  try_all({{&joined, kSmaller}, {&joined, kLarger}});
+  for (std::size_t i = before, tried = scored.size(); i < tried; ++i) {
+    if (time(scored[i]) > time(joined)) continue;
+    bool smaller = scored[i].candidate.schedule.bucket == kSmaller;
+    try_all(smaller ? Choices{{&joined, kSmallest}, {&joined, Bytes{}}} : Choices{{&joined, kLargest}});
+  }
   return best;
 }
 

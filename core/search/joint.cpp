@@ -28,9 +28,11 @@ namespace unity {
 
 Result<Outcome> data_parallel(const StrategyInput& input);
 Result<Outcome> expert(const StrategyInput& input);
-Result<Outcome> algebra_then_parallel(const StrategyInput& input);
 
 namespace {
+
+// `known`: the iteration of a plan that is there already; 0: none.
+Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known);
 
 constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
 constexpr std::size_t kFrontKept = 6;          // partial plans per layout at a cut
@@ -63,9 +65,10 @@ struct Partial {
 
 class JointSearch {
  public:
-  // `serial`: for the graph that is fastest on one device, whether it fits there or not.
-  explicit JointSearch(const StrategyInput& input, bool serial = false)
-      : in_(input), serial_(serial), parts_(split(input.model, input.options.minimum_part)) {
+  // `serial`: for the graph that is fastest on one device, whether it fits there or not. `known`: the iteration of a
+  // plan that is there already; 0: none.
+  explicit JointSearch(const StrategyInput& input, bool serial = false, Picoseconds known = {})
+      : in_(input), serial_(serial), known_(known), parts_(split(input.model, input.options.minimum_part)) {
     if (!input.options.splitting) parts_.assign(1, {0, input.model.size(), {}, {}});
     if (!input.options.algebra) return;
     rules_ = rule_library();
@@ -88,7 +91,10 @@ class JointSearch {
   bool buckets_are_free() const { return in_.options.buckets && in_.options.schedule.bucket.count == 0; }
   // What takes so long is not worth a look where only the fastest plan is asked for.
   Picoseconds of_no_use() const {
-    return {static_cast<std::int64_t>(kOfNoUse * static_cast<double>(best_->candidate.score.iteration.count))};
+    Picoseconds best = known_;
+    if (best_.ok() && (best.count == 0 || best_->candidate.score.iteration < best))
+      best = best_->candidate.score.iteration;
+    return {static_cast<std::int64_t>(kOfNoUse * static_cast<double>(best.count))};
   }
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
@@ -116,6 +122,7 @@ class JointSearch {
 
   const StrategyInput& in_;
   bool serial_;
+  Picoseconds known_;
   std::vector<Part> parts_;
   std::vector<Rule> rules_;
   std::map<Hash, std::vector<Entry>> memo_;
@@ -123,6 +130,9 @@ class JointSearch {
   std::vector<std::size_t> kind_;    // by part: the first one that is alike
   std::vector<std::int64_t> least_;  // by kind: the least time under any layouts so far
   std::set<Hash> assembled_;
+  std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
+  std::optional<Hash> joined_of_;  // the graph whose buckets are chosen
+  std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
   std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
@@ -346,7 +356,7 @@ void JointSearch::whole_graph() {
   } else if (!serial_ && !in_.options.pareto) {
     options.patience = kWholePatience;
     options.few = kFewOfWhole;
-    if (best_.ok()) options.limit = of_no_use();
+    options.limit = of_no_use();
   }
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
@@ -434,6 +444,7 @@ void JointSearch::store_parts() {
   Outcome fastest = front_.front();
   if (best_.ok() && best_->candidate.score.iteration <= fastest.candidate.score.iteration) fastest = *best_;
   if (best_.ok()) fastest.stopped_because = best_->stopped_because;
+  stored_of_ = canonical_hash(fastest.candidate.pcg);
   for (Outcome& variant : memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts)) {
     in_.evaluator.found(variant.candidate.score);
     keep(variant);
@@ -444,11 +455,19 @@ void JointSearch::store_parts() {
 // Joined, many small gradients take less time, where they are many: which plan is the fastest may be another one then.
 void JointSearch::join_gradients() {
   std::vector<Outcome> scored;
+  if (best_.ok()) {
+    // What is so much slower gains too little; of the best graph it is known.
+    std::erase_if(rivals_, [&](const Outcome& o) { return o.candidate.score.iteration > of_no_use(); });
+    Hash best = canonical_hash(best_->candidate.pcg);
+    if (best == joined_of_)
+      std::erase_if(rivals_, [&](const Outcome& o) { return canonical_hash(o.candidate.pcg) == best; });
+  }
   std::optional<Outcome> joined = choose_buckets(rivals_, in_, scored);
   for (Outcome& plan : scored) keep(std::move(plan));
   // It may be as fast with each gradient on its own.
   if (joined && (!best_.ok() || joined->candidate.score.iteration <= best_->candidate.score.iteration))
     best_ = std::move(*joined);
+  if (best_.ok()) joined_of_ = canonical_hash(best_->candidate.pcg);
   rivals_.clear();
 }
 
@@ -463,7 +482,7 @@ void JointSearch::trade_memory() {
     if (slower && !pareto && i > 0) continue;
     bool enough = fits(plan.candidate.score) && !pareto;
     // A pipeline's parts were stored so by the search for its stages; here its operators would be mapped anew.
-    if (enough && runs_in_stages(plan.candidate)) continue;
+    if (enough && (runs_in_stages(plan.candidate) || canonical_hash(plan.candidate.pcg) == stored_of_)) continue;
     if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
     for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
       in_.evaluator.found(variant.candidate.score);
@@ -478,9 +497,11 @@ void JointSearch::trade_memory() {
 void JointSearch::whole_plans(const std::vector<Partial>& plans) {
   SearchRecorder& record = in_.evaluator.record();
   std::vector<State> states;
+  for (const Partial& plan : plans) promised_ = std::min(promised_, plan.time);
   for (const Partial& plan : plans) {
     if (in_.evaluator.stopping()) break;
-    if (best_.ok() && !in_.options.pareto && plan.time > of_no_use().count) {
+    if (best_.ok() && !in_.options.pareto &&
+        static_cast<double>(plan.time) > kFarSlower * static_cast<double>(promised_)) {
       record.left_out(LeftOut::given_up);
       continue;
     }
@@ -531,17 +552,13 @@ void JointSearch::parts() {
     return some;
   };
   std::vector<Partial> uniform;
-  std::int64_t promised = std::numeric_limits<std::int64_t>::max();
   for (const Layout& group : groups) {
     std::int64_t limit = 0;
-    if (best_.ok())
+    if (best_.ok() && promised_ != std::numeric_limits<std::int64_t>::max())
       limit = static_cast<std::int64_t>(
-          kFarSlower * static_cast<double>(std::max(promised, best_->candidate.score.iteration.count)));
+          kFarSlower * static_cast<double>(std::max(promised_, best_->candidate.score.iteration.count)));
     std::vector<Partial> found = chain(only({group}), limit);
-    if (!found.empty() && found[0].time < promised) {
-      promised = found[0].time;
-      whole_plans({found[0]});
-    }
+    if (!found.empty() && found[0].time < promised_) whole_plans({found[0]});
     uniform.insert(uniform.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   keep_front(uniform);
@@ -626,7 +643,10 @@ Result<Outcome> JointSearch::run() {
     store_parts();
     if (!too_large) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (in_.options.seeds && compute_operators() <= kFewOperators) compare(algebra_then_parallel(in_));
+    if (in_.options.seeds && compute_operators() <= kFewOperators) {
+      Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
+      compare(algebra_then_parallel(in_, known));
+    }
   }
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);
@@ -639,21 +659,23 @@ Result<Outcome> JointSearch::run() {
   return std::move(best_);
 }
 
-}  // namespace
-
-Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
-
-// As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
-Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
+Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known) {
   SearchOptions serial = input.options, parallel = input.options;
   auto scored = static_cast<int>(input.evaluator.scored());
   serial.budget = scored + std::max(1, (input.options.budget - scored) / 4);
   parallel.algebra = false;
   Outcome fastest = UNITY_TRY(JointSearch({input.model, input.evaluator, serial, 1}, true).run());
   const Pcg& graph = fastest.candidate.pcg;
-  Outcome outcome = UNITY_TRY(JointSearch({graph, input.evaluator, parallel, input.devices}).run());
+  Outcome outcome = UNITY_TRY(JointSearch({graph, input.evaluator, parallel, input.devices}, false, known).run());
   outcome.derivation.insert(outcome.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
   return outcome;
 }
+
+}  // namespace
+
+Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
+
+// As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
+Result<Outcome> algebra_then_parallel(const StrategyInput& input) { return algebra_then_parallel(input, {}); }
 
 }  // namespace unity

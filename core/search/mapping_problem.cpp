@@ -337,17 +337,14 @@ void MappingProblem::place_leaves(const std::vector<int>& chosen, std::vector<Ma
     int best_spread = -1;              // devices from copy to copy
     for (auto [user, operand] : users)
       for (const Box& box : items_[static_cast<std::size_t>(user)].tasks->inputs[operand]) most += box.elements();
-    std::vector<std::vector<int>> coordinates;
     std::vector<Box> boxes;
-    for (int t = 0; t < task_count(grid); ++t) {
-      coordinates.push_back(grid_coordinates(grid, t));
-      boxes.push_back(storage_box(storage, grid, coordinates.back()));
-    }
+    for (int t = 0; t < task_count(grid); ++t) boxes.push_back(storage_box(storage, grid, grid_coordinates(grid, t)));
     for (const MachineMapping& choice : choices) {
       if (best == most) break;
       if (!check_mapping(choice, grid, static_cast<int>(topology_.device_count())).ok()) continue;
       std::vector<const Box*> stored(topology_.device_count());
-      for (std::size_t t = 0; t < boxes.size(); ++t) stored[choice.device(coordinates[t]).index()] = &boxes[t];
+      std::vector<DeviceId> places = choice.devices(grid);
+      for (std::size_t t = 0; t < boxes.size(); ++t) stored[places[t].index()] = &boxes[t];
       std::int64_t local = 0;
       for (auto [user, operand] : users) {
         const Tasks& tasks = *items_[static_cast<std::size_t>(user)].tasks;
