@@ -8,8 +8,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, kLeftOutReasons> kReasons = {
-    "not_allowed", "refused",     "too_many_tasks", "long_path", "much_work",   "duplicate", "given_up",
-    "over_budget", "interrupted", "not_runnable",   "not_told",  "above_alpha", "rejected",  "does_not_fit"};
+    "not_allowed", "refused",       "too_many_tasks", "long_path",   "much_work",
+    "duplicate",   "given_up",      "over_budget",    "interrupted", "not_runnable",
+    "not_told",    "slow_estimate", "above_alpha",    "rejected",    "does_not_fit"};
 constexpr std::array<std::string_view, kSearchLevels> kLevels = {"split", "substitution", "mapping", "lowering",
                                                                  "simulation"};
 

@@ -27,11 +27,12 @@ enum class LeftOut : std::uint8_t {
   interrupted,     // an interruption or time limit came first
   not_runnable,    // no machine mapping or no lowering
   not_told,        // of a part on many devices: a few of them do not tell what all do
+  slow_estimate,   // of a part: its mapping's estimate is far above that of the best one
   above_alpha,     // slower than alpha times the best: not expanded
   rejected,        // slower than the one that Monte Carlo stood at, and not accepted
   does_not_fit,    // a complete plan that needs more memory than there is
 };
-constexpr std::size_t kLeftOutReasons = 14;
+constexpr std::size_t kLeftOutReasons = 15;
 std::string_view to_string(LeftOut reason);  // "too_many_tasks"
 constexpr bool is_scored(LeftOut reason) { return reason >= LeftOut::above_alpha; }
 

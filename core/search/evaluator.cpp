@@ -122,12 +122,12 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   return evaluate(std::move(pcg), std::move(mappings), lower, {});
 }
 
-Result<Candidate> Evaluator::evaluate_part(Pcg pcg, Bytes bucket) {
+Result<Candidate> Evaluator::evaluate_part(Pcg pcg, Bytes bucket, Picoseconds most) {
   LowerOptions lower = lower_;
   bool many = static_cast<int>(cost_.topology().device_count()) > kManyDevices;
   bool few_must_tell = many && options_.blocks && lower.schedule == Schedule();
   if (lower.schedule.bucket.count == 0) lower.schedule.bucket = bucket;
-  return evaluate(std::move(pcg), lower, {.few_must_tell = few_must_tell});
+  return evaluate(std::move(pcg), lower, {.few_must_tell = few_must_tell, .most_estimated = most});
 }
 
 Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,
@@ -160,7 +160,13 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, const 
     record_.left_out(LeftOut::not_runnable);
     return mapping.error();
   }
-  return evaluate(std::move(pcg), std::move(mapping->mappings), lower, limits);
+  if (limits.most_estimated.count > 0 && mapping->estimate > limits.most_estimated) {
+    record_.left_out(LeftOut::slow_estimate);
+    return fail("estimated to take {}", to_string(mapping->estimate));
+  }
+  auto candidate = evaluate(std::move(pcg), std::move(mapping->mappings), lower, limits);
+  if (candidate.ok()) candidate->estimate = mapping->estimate;
+  return candidate;
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,

@@ -32,6 +32,7 @@ struct Candidate {
   MemoryUse memory;
   std::int64_t tasks = 0;  // of the program that was scored
   bool exact = true;       // the score is that of all devices
+  Picoseconds estimate{};  // of the mapping search, if it was asked: a sum of pieces
 };
 
 // What can be left out of the evaluation, to see what it is worth.
@@ -53,8 +54,9 @@ class Evaluator {
   Result<Candidate> evaluate(Pcg pcg, const Schedule& schedule);              // another schedule than the search's
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule);
   // Of a part of a graph, of which there are many candidates: on many devices, an error where a few do not tell what
-  // all do (device_blocks.h). `bucket`: as of the schedule, where that has none.
-  Result<Candidate> evaluate_part(Pcg pcg, Bytes bucket);
+  // all do (device_blocks.h), or where the mapping search estimates more than `most` (0: no limit). `bucket`: as of the
+  // schedule, where that has none.
+  Result<Candidate> evaluate_part(Pcg pcg, Bytes bucket, Picoseconds most);
   // Of stages, where that takes no more than some `most_tasks`: if need be of the first micro-batches only, from where
   // on each takes as long as the one before it (of very many tasks, nearly). In a few devices that tell what all do,
   // what all devices of a stage do together is delayed less by what stages send to one another than it is in all: by
@@ -83,6 +85,7 @@ class Evaluator {
  private:
   struct Limits {
     bool few_must_tell = false;
+    Picoseconds most_estimated{};
     double most_tasks = std::numeric_limits<double>::infinity();
     bool all = false;  // devices are lowered
   };

@@ -41,6 +41,7 @@ constexpr int kPatience = 12;                  // of these, without progress
 constexpr int kWholePatience = 1000;           // of whole graphs, and
 constexpr int kFewOfWhole = 400;               // after which no plan may be twice as slow as
 constexpr double kOfNoUse = 2;                 // the best known
+constexpr double kFarAbove = 1.1;              // of estimates of a part
 constexpr double kFarSlower = 1.25;            // than the best layout: others need not be looked at closely
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
@@ -230,6 +231,8 @@ const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in
   if (options.budget <= 0) return it->second;
   options.part = true;
   options.bucket = bucket();
+  // What takes longer may need less memory, where that is wanted.
+  if (in_.devices > kManyDevices && !in_.options.pareto && copies_may_fit()) options.far_above = kFarAbove;
   options.patience = kPatience;
   options.limit = limit;
   record.part_solved();

@@ -163,7 +163,7 @@ class BestFirst {
   std::set<Open> open_;
   std::set<Hash> seen_;
   RewritingGains gains_;
-  std::int64_t best_ = std::numeric_limits<std::int64_t>::max(), best_path_ = 0;
+  std::int64_t best_ = std::numeric_limits<std::int64_t>::max(), best_path_ = 0, best_estimate_ = 0;
   std::int64_t gained_ = best_;  // the best time when last there was progress,
   int gained_at_ = 0;            // scored by then
   double alpha_;
@@ -215,6 +215,7 @@ void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes
   std::vector<std::optional<Candidate>> candidates(states.size());
   std::vector<std::int64_t> paths(states.size());
   std::vector<char> too_long(states.size());
+  const Picoseconds most_estimated{static_cast<std::int64_t>(options_.far_above * static_cast<double>(best_estimate_))};
   parallel_for(states.size(), options_.jobs, [&](std::size_t i) {
     paths[i] =
         record_.timed(SearchLevel::substitution, [&] { return path_time(states[i].pcg, evaluator_.cost()); }).count;
@@ -223,7 +224,7 @@ void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes
                   static_cast<double>(paths[i]) > alpha_ * static_cast<double>(std::max(best_, best_path_));
     if (too_long[i]) return;
     auto candidate = options_.one_device ? evaluator_.evaluate(states[i].pcg, natural_mappings(states[i].pcg))
-                     : options_.part     ? evaluator_.evaluate_part(states[i].pcg, options_.bucket)
+                     : options_.part     ? evaluator_.evaluate_part(states[i].pcg, options_.bucket, most_estimated)
                                          : evaluator_.evaluate(states[i].pcg);
     if (!candidate.ok()) return;
     candidate->pcg = Pcg();  // the state holds it
@@ -244,7 +245,8 @@ void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes
       open_.insert({cost, hashes[i], std::move(found)});
     else
       record_.left_out(LeftOut::above_alpha);
-    if (cost < best_) best_ = cost, best_path_ = paths[i];
+    if (cost < best_)
+      best_ = cost, best_path_ = paths[i], best_estimate_ = result_.found.back().candidate.estimate.count;
     if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_)) gained_ = best_, gained_at_ = scored_;
   }
 }

@@ -67,7 +67,8 @@ struct SubstitutionOptions {
   int rewriting_share = 4;          // of the budget, one in so many may go to rewritings
   bool one_device = false;          // every operator on device 0, whatever the others could do
   bool part = false;                // candidates are those of a part (Evaluator::evaluate_part),
-  Bytes bucket{};                   // whose gradients are joined so
+  Bytes bucket{};                   // whose gradients are joined so;
+  double far_above = 0;             // what is estimated so many times the best one's estimate is not scored; 0: all are
   bool whole = false;               // candidates are complete plans, for the log's best so far
   std::size_t keep = 4;             // results
   // For small graphs: operators are sharded one by one, too, and when no state within alpha is left, alpha grows until
