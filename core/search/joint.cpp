@@ -520,8 +520,16 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
   std::int64_t number = in_.evaluator.scored();
   Schedule joined = in_.options.schedule;
   joined.bucket = bucket();
-  parallel_for(states.size(), in_.options.jobs,
-               [&](std::size_t i) { candidates[i] = in_.evaluator.evaluate(states[i].pcg, joined); });
+  // On many devices, what a few do not tell takes long to score, and is slow: exchanges that cross all nodes.
+  auto score = [&](bool all) {
+    parallel_for(states.size(), in_.options.jobs, [&](std::size_t i) {
+      candidates[i] = all ? in_.evaluator.evaluate(states[i].pcg, joined)
+                          : in_.evaluator.evaluate_part(states[i].pcg, joined.bucket, {});
+    });
+  };
+  score(false);
+  if (!best_.ok() && std::none_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.ok(); }))
+    score(true);
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!candidates[i].ok()) {
       take(candidates[i].error());
