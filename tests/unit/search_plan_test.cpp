@@ -40,6 +40,20 @@ TEST_CASE("the joint search finds one rule for all layers where it is fastest: M
   CHECK(unity.prediction.iteration <= find(spec, cost, options).value().prediction.iteration);
 }
 
+TEST_CASE("where gradients gain by being joined, the search finds what gains most without a look at baselines") {
+  ModelSpec spec{"bert-large", {{"layers", 1}, {"batch", 768}}};
+  SimulatedCostModel cost(load_topology("summit", {32, 0}));
+  SearchOptions options;
+  options.seeds = false;
+  Plan unseeded = find(spec, cost, options).value();
+  options.strategy = "data-parallel";
+  options.schedule.bucket = Bytes{25'000'000};
+  Plan joined = find(spec, cost, options).value();
+  options.schedule.bucket = {};
+  CHECK(joined.prediction.iteration < find(spec, cost, options).value().prediction.iteration);
+  CHECK(unseeded.prediction.iteration <= joined.prediction.iteration);
+}
+
 TEST_CASE("the same search gives the same plan, with any number of threads") {
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(load_topology("summit", {1, 4}));
