@@ -16,7 +16,7 @@ void IterationOptions::add(CLI::App& command) {
 }
 
 int IterationOptions::count(const Schedule& schedule) const {
-  return iterations > 0 ? iterations : schedule.weights == WeightVersions::delayed ? 4 : 1;
+  return iterations > 0 ? iterations : schedule.weights == WeightVersions::delayed ? kSteadyIterations : 1;
 }
 
 Program several_iterations(const Plan& plan, const Program& step, int iterations) {

@@ -1,5 +1,6 @@
 #include "simulator/cost_model.h"
 
+#include "simulator/analysis/steady_state.h"
 #include "simulator/devices/roofline.h"
 #include "simulator/devices/task_times.h"
 #include "simulator/simulate.h"
@@ -12,8 +13,11 @@ SimulatedCostModel::SimulatedCostModel(Topology topology) : topology_(std::move(
 }
 
 Score SimulatedCostModel::score(const Program& program) const {
-  SimulationResult result = simulate(program, collectives_, {.trace = false});
-  return {result.iteration, std::move(result.peak_memory), program.communicated()};
+  const bool several = program.iterations > 1;
+  SimulationResult result = simulate(program, collectives_, {.trace = several});
+  if (!several) return {result.iteration, std::move(result.peak_memory), program.communicated()};
+  return {steady_state(program, result.trace).iteration(), std::move(result.peak_memory),
+          Bytes{program.communicated().count / program.iterations}};
 }
 
 Picoseconds SimulatedCostModel::task_time(const Task& task, const ProgramOp*, DeviceId device) const {

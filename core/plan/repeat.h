@@ -19,6 +19,7 @@
 namespace unity {
 
 inline constexpr int kMostIterations = 255;
+inline constexpr int kSteadyIterations = 4;  // of which the third is like those after it
 
 std::string input_of_iteration(const std::string& name, int iteration);
 

@@ -21,7 +21,8 @@ class CostModel {
  public:
   virtual ~CostModel() = default;
 
-  // What ranks candidates and what is reported. A Program may be a piece of an iteration with boundaries (lower.h).
+  // What ranks candidates and what is reported. A Program may be a piece of an iteration with boundaries (lower.h); of
+  // one of several iterations (repeat.h), what one takes among the others.
   virtual Score score(const Program& program) const = 0;
 
   // Piece costs for the mapping DP: one task alone on an idle device; one collective alone on the idle machine.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/plan/repeat.h"
+
 namespace unity {
 Bytes Score::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
@@ -221,7 +223,13 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   Program program =
       UNITY_TRY(record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); }));
   auto timer = record_.time(SearchLevel::simulation);
-  Scored scored{cost_.score(program), memory_use(program), static_cast<std::int64_t>(program.tasks.size())};
+  MemoryUse memory = memory_use(program);
+  // A step with weights of one update before begins before the last one has ended: what it takes among others counts.
+  bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
+                           [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
+  if (options.schedule.weights == WeightVersions::delayed && !piece)
+    program = UNITY_TRY(repeat(program, kSteadyIterations, options.schedule.order));
+  Scored scored{cost_.score(program), memory, static_cast<std::int64_t>(program.tasks.size())};
   if (!options.blocks.all()) unfold(scored.score, program, options.blocks);
   return scored;
 }

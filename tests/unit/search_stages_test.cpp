@@ -5,6 +5,7 @@
 
 #include "core/models/models.h"
 #include "core/plan/lower.h"
+#include "core/plan/repeat.h"
 #include "core/rewrite/library.h"
 #include "core/search/intra_stage.h"
 #include "core/search/pipeline_stages.h"
@@ -12,7 +13,9 @@
 #include "core/search/stage_dp.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
+#include "simulator/analysis/steady_state.h"
 #include "simulator/cost_model.h"
+#include "simulator/simulate.h"
 #include "tests/support/seed.h"
 
 namespace unity {
@@ -192,6 +195,23 @@ TEST_CASE("Alpa's stages tile the machine, rewrite nothing and repeat") {
   CHECK(a.mappings == b.mappings);
   for (const DerivationStep& step : a.derivation)
     for (const Rule& rule : rule_library()) CHECK_FALSE((rule.algebraic() && rule.name == step.rule));
+}
+
+TEST_CASE(
+    "with weights of one update before, a pipeline is searched for and predicted by what a step takes among others") {
+  ModelSpec spec{"mlp", {{"batch", 1536}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 6}));
+  SearchOptions options;
+  options.strategy = "pipeline";
+  options.schedule.order = PipelineOrder::one_f_one_b;
+  Plan flush = find_plan(spec, build_model(spec), cost, options).value();
+  options.schedule.weights = WeightVersions::delayed;
+  Plan steady = find_plan(spec, build_model(spec), cost, options).value();
+  CHECK(steady.prediction.iteration < flush.prediction.iteration);
+  Program step = lower(steady.pcg, steady.mappings, cost.topology(), {true, steady.optimizer, steady.schedule}).value();
+  Program program = repeat(step, kSteadyIterations, steady.schedule.order).value();
+  SimulationResult result = simulate(program, cost.topology());
+  CHECK(steady.prediction.iteration == steady_state(program, result.trace).iteration());
 }
 
 TEST_CASE("pipelines with stages of their own are no slower than even ones") {
