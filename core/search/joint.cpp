@@ -66,10 +66,19 @@ struct Partial {
 
 class JointSearch {
  public:
-  // `serial`: for the graph that is fastest on one device, whether it fits there or not. `known`: the iteration of a
-  // plan that is there already; 0: none.
-  explicit JointSearch(const StrategyInput& input, bool serial = false, Picoseconds known = {})
-      : in_(input), serial_(serial), known_(known), parts_(split(input.model, input.options.minimum_part)) {
+  // What else it is for than to find the fastest plan of all.
+  struct Purpose {
+    bool serial = false;     // the graph that is fastest on one device, whether it fits there or not
+    Picoseconds known{};     // the iteration of a plan that is there already; 0: none
+    bool rewritten = false;  // the graph is the result of algebra, of which it needs no more; pipelines it does
+  };
+  explicit JointSearch(const StrategyInput& input) : JointSearch(input, Purpose()) {}
+  JointSearch(const StrategyInput& input, const Purpose& purpose)
+      : in_(input),
+        serial_(purpose.serial),
+        rewritten_(purpose.rewritten),
+        known_(purpose.known),
+        parts_(split(input.model, input.options.minimum_part)) {
     if (!input.options.splitting) parts_.assign(1, {0, input.model.size(), {}, {}});
     if (!input.options.algebra) return;
     rules_ = rule_library();
@@ -122,7 +131,7 @@ class JointSearch {
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput& in_;
-  bool serial_;
+  bool serial_, rewritten_;
   Picoseconds known_;
   std::vector<Part> parts_;
   std::vector<Rule> rules_;
@@ -598,7 +607,9 @@ Result<Outcome> JointSearch::pipelines() const {
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
-  if (best_.ok()) options.incumbent = best_->candidate.score.iteration;
+  options.incumbent = known_;
+  if (best_.ok() && (known_.count == 0 || best_->candidate.score.iteration < known_))
+    options.incumbent = best_->candidate.score.iteration;
   return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options);
 }
 
@@ -650,11 +661,12 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
   if (!serial_) join_gradients();
-  if (all && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
+  bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
+  if (with_pipelines && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
     if (!too_large) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (in_.options.seeds && compute_operators() <= kFewOperators) {
+    if (all && in_.options.seeds && compute_operators() <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
       compare(algebra_then_parallel(in_, known));
     }
@@ -675,9 +687,12 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds kn
   auto scored = static_cast<int>(input.evaluator.scored());
   serial.budget = scored + std::max(1, (input.options.budget - scored) / 4);
   parallel.algebra = false;
-  Outcome fastest = UNITY_TRY(JointSearch({input.model, input.evaluator, serial, 1}, true).run());
+  Outcome fastest = UNITY_TRY(JointSearch({input.model, input.evaluator, serial, 1}, {.serial = true}).run());
   const Pcg& graph = fastest.candidate.pcg;
-  Outcome outcome = UNITY_TRY(JointSearch({graph, input.evaluator, parallel, input.devices}, false, known).run());
+  // Where there is a plan already, pipelines of the model as it is were looked at.
+  bool rewritten = known.count == 0 || canonical_hash(graph) != canonical_hash(normalize(input.model));
+  JointSearch second({graph, input.evaluator, parallel, input.devices}, {.known = known, .rewritten = rewritten});
+  Outcome outcome = UNITY_TRY(second.run());
   outcome.derivation.insert(outcome.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
   return outcome;
 }
