@@ -244,8 +244,10 @@ void run_bench(App& app, const std::vector<OpenRequest>& plans, double start) {
   line("start to first frame", start, 1);
   app.settle(kPatience);
   while (!app.session().files().empty()) app.session().close(0);
-  bench_graph(app);
-  bench_timeline(app);
+  if (!std::getenv("BENCH_PLANS")) {
+    bench_graph(app);
+    bench_timeline(app);
+  }
   for (const OpenRequest& plan : plans) bench_plan(app, plan);
 }
 

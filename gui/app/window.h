@@ -35,6 +35,7 @@ class Window {
   void handle_shortcuts();
   void follow_document();
   void draw_bar(const Rect& area);
+  void draw_documents(float right);
   void draw_status(const Rect& area);
   void draw_area(Area area, const Rect& place);
   void draw_splitter(const char* name, const Rect& place, bool vertical, const Rect& whole);

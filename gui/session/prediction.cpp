@@ -40,6 +40,12 @@ OriginId origin_of(const Program& program, const Task& task) {
 
 }  // namespace
 
+bool devices_do_alike(const Schedule& schedule) {
+  Schedule rest = schedule;
+  rest.order = Schedule().order, rest.remat.clear(), rest.bucket = Schedule().bucket;
+  return rest == Schedule();
+}
+
 std::string PlanPrediction::iteration_text() const { return (estimated ? "about " : "") + to_string(iteration); }
 
 Bytes PlanPrediction::peak() const {
@@ -79,7 +85,7 @@ Predictor::Piece Predictor::piece(const Document& document, const Machine& machi
   }
   const Plan& plan = *document.plan;
   LowerOptions options{true, plan.optimizer, plan.schedule, {}};
-  if (plan.schedule == Schedule()) options.blocks = machine.blocks.find(plan.pcg, plan.mappings);
+  if (devices_do_alike(plan.schedule)) options.blocks = machine.blocks.find(plan.pcg, plan.mappings);
   Result<Program> program = lower(plan.pcg, plan.mappings, *document.topology, options);
   if (!program.ok() && !options.blocks.all()) {
     options.blocks = {};

@@ -153,11 +153,54 @@ void Session::open(const OpenRequest& request) {
   jobs.submit("open " + request.source, work, [this](const std::string& error) { complain(error); });
 }
 
-void Session::add(Snapshot document) {
-  // Reading the rules takes as long as an edit may: they are there by then.
-  if (document->plan && files_.empty())
+void Session::restore(const SavedState& state, const std::string& state_path) {
+  if (state.open.empty()) return;
+  std::size_t first = std::min(state.active, state.open.size() - 1);
+  for (std::size_t i = 0; i < state.open.size(); ++i) restoring_[i] = state.open[i];
+  restore_one(first, state_path, [this, state_path, first] {
+    for (const auto& [place, saved] : std::map(restoring_))
+      if (place != first) restore_one(place, state_path, [] {});
+  });
+}
+
+void Session::restore_one(std::size_t place, const std::string& state_path, const std::function<void()>& after) {
+  auto work = [this, saved = restoring_[place], place, state_path, after](JobState& job) -> Jobs::Completion {
+    std::string note;
+    Snapshot document = restore_document(
+        saved, state_path, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop(),
+        note);
+    return [this, document, place, note, after] {
+      if (!note.empty()) complain(note);
+      restoring_.erase(place);
+      read_rules(*document);
+      auto behind = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f->place > place; });
+      if (!files_.empty() && behind - files_.begin() <= static_cast<std::ptrdiff_t>(active_)) ++active_;
+      (*files_.insert(behind, std::make_unique<OpenFile>(document)))->place = place;
+      after();
+    };
+  };
+  jobs.submit("open " + restoring_[place].request.source, work, [this, place, after](const std::string& error) {
+    restoring_.erase(place);
+    complain(error);
+    after();
+  });
+}
+
+std::vector<SavedDocument> Session::restoring() const {
+  std::vector<SavedDocument> open;
+  for (const auto& [place, saved] : restoring_) open.push_back(saved);
+  return open;
+}
+
+// Reading the rules takes as long as an edit may: they are there by then.
+void Session::read_rules(const Document& document) {
+  if (document.plan && files_.empty())
     jobs.submit(
         "rules", [](JobState&) -> Jobs::Completion { return find_rule({}), Jobs::Completion(); }, {}, true);
+}
+
+void Session::add(Snapshot document) {
+  read_rules(*document);
   bool behind = document->trace && this->document() && this->document()->plan;
   files_.push_back(std::make_unique<OpenFile>(std::move(document)));
   if (!behind) return activate(files_.size() - 1);
@@ -185,6 +228,7 @@ Result<void> Session::apply(const Edit& edit) {
   if (!file()) return fail("{}: no document is open", edit.name);
   Snapshot before = document();
   Document next = UNITY_TRY(gui::apply(*before, edit));
+  next.edited = true;
   file()->history.push(std::make_shared<const Document>(std::move(next)), edit);
   keep_selection(*before);
   edited_at_ = std::chrono::steady_clock::now();

@@ -187,11 +187,11 @@ void ExperimentsPanel::draw(Ui& ui, Session& session) {
                                     {"as figures", "Figures", Shows::figure}}) {
     if (ui.button(name, label, "", shows != Shows::figure || !sweep_->figures.empty(), shows_ == shows)) show(shows);
     if (shows == Shows::figure && sweep_->figures.empty()) ui.tooltip(sweep_->note);
-    ui.same_line(4);
+    ui.flow(4);
   }
   if (shows_ == Shows::figure && sweep_->figures.empty()) shows_ = Shows::table;
   if (!sweep_->figures.empty()) figure_ = figure_ % static_cast<int>(sweep_->figures.size());
-  ui.same_line();
+  ui.flow();
   if (ui.button("export csv", "CSV", "Export the rows that are shown (Ctrl+Shift+X); views export as SVG and PNG"))
     session.commands.run("experiments.export_csv").value();
   data_.get(session, "experiment", {sweep_, shows_, table_, plot_, figure_}, [](const Key& key, JobState&) {
@@ -233,12 +233,12 @@ void ExperimentsPanel::draw_columns(Ui& ui) {
 
 void ExperimentsPanel::draw_table(Ui& ui, Session& session) {
   const Theme& theme = ui.theme();
-  ui.same_line();
+  ui.flow();
   ui.input("filter rows", table_.filter, "rows with: words, devices=4, nodes>1", 250);
-  ui.same_line();
+  ui.flow();
   if (ui.button("columns", "Columns", "Choose what is shown (Ctrl+Shift+5)", true, choosing_)) choosing_ = !choosing_;
   if (row_ >= 0) {
-    ui.same_line();
+    ui.flow();
     if (ui.button("open row", "Open plan", "The plan of the chosen row (Ctrl+Shift+O)")) {
       Result<void> done = session.commands.run("experiments.open_plan");
       if (!done.ok()) session.complain(done.error().message);
@@ -288,7 +288,7 @@ void ExperimentsPanel::draw_axes(Ui& ui) {
   if (shows_ == Shows::figure) {
     std::vector<std::string> names;
     for (const report::Figure& figure : sweep_->figures) names.push_back(figure.name);
-    ui.same_line();
+    ui.flow();
     ui.choose("figure", names, figure_, 220, "The figures that the experiment declares (Ctrl+Shift+3)");
     return;
   }
@@ -306,16 +306,16 @@ void ExperimentsPanel::draw_axes(Ui& ui) {
   std::vector<std::string> panels = {""};
   panels.insert(panels.end(), groups.begin(), groups.end());
   axis("y", numbers_, plot_.y, "What is drawn");
-  ui.same_line();
+  ui.flow(8, 181);
   axis("x", groups, plot_.x, "Along which");
-  ui.same_line();
+  ui.flow(8, 181);
   axis("by", groups, plot_.series, "A line or colour for each of its values");
   axis("each", panels, plot_.panels, "A chart for each of its values");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("lines", "lines", plot_.lines, "Lines along numbers, else bars in groups");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("log x", "log x", plot_.log_x, "Logarithmic, of lines");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("log y", "log y", plot_.log_y, "Logarithmic");
 }
 

@@ -12,6 +12,8 @@ namespace unity::gui {
 namespace {
 
 constexpr double kLeastFactor = 0.125, kMostFactor = 8;
+// Below kNarrow, what stands side by side stands one below the other.
+constexpr float kNarrow = 560, kWhatIf = 248, kDims = 236, kGridBelow = 150;
 
 std::string in_words(const GridPlaces& grid, const MachineMapping& mapping) {
   std::vector<std::string> words;
@@ -92,10 +94,13 @@ void MachinePanel::draw(Ui& ui, Session& session) {
   float room = ImGui::GetContentRegionAvail().y, below = std::min(ui.unit(262), room * 0.5f);
   draw_machine(ui, session, room - below - ui.unit(36));
   draw_time(ui);
-  float split = ImGui::GetContentRegionAvail().x - ui.unit(248);
-  ImGui::BeginChild("mapping", {split, 0});
-  draw_mapping(ui, session);
+  bool narrow = ImGui::GetContentRegionAvail().x < ui.unit(kNarrow);
+  ImGui::BeginChild("mapping", {narrow ? 0 : ImGui::GetContentRegionAvail().x - ui.unit(kWhatIf), 0});
+  draw_mapping(ui, session, narrow ? ui.unit(kGridBelow) : 0);
+  if (narrow) ui.gap();
+  if (narrow) draw_scales(ui, session);
   ImGui::EndChild();
+  if (narrow) return;
   ImGui::SameLine(0, ui.unit(14));
   ImGui::BeginChild("what if", {0, 0});
   draw_scales(ui, session);
@@ -186,31 +191,18 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
 }
 
 void MachinePanel::draw_time(Ui& ui) {
-  const Theme& theme = ui.theme();
   ui.checkbox("mean", "mean load", mean_,
               "Links show their mean load over the iteration, else that at a time (Ctrl+M)");
-  ui.same_line();
   ImGui::BeginDisabled(mean_);
   bool done = false;
+  ui.flow();
   ui.slider("machine time", time_, 0, 1, "", 200, done, false);
-  ui.same_line(6);
+  ui.flow(6);
   Picoseconds at{static_cast<std::int64_t>(time_ * static_cast<double>(last_.iteration))};
-  ui.text(mean_ ? std::string("over the iteration") : "at " + to_string(at), theme.dim);
+  ui.text(mean_ ? std::string("over the iteration") : "at " + to_string(at), ui.theme().dim);
   ImGui::EndDisabled();
-  ui.same_line(16);
-  ui.text("idle", theme.dim, Face::text, 12);
-  ui.same_line(5);
-  ImVec2 corner = ImGui::GetCursorScreenPos();
-  constexpr int kSteps = 30;
-  float step = ui.unit(110) / kSteps, height = ui.unit(11);
-  for (int i = 0; i < kSteps; ++i)
-    ImGui::GetWindowDrawList()->AddRectFilled(
-        {corner.x + step * static_cast<float>(i), corner.y + 3},
-        {corner.x + step * static_cast<float>(i + 1) + 0.5f, corner.y + 3 + height},
-        packed(theme.ramp(i / (kSteps - 1.0))));
-  ImGui::Dummy({step * kSteps, height});
-  ui.same_line(5);
-  ui.text("busy", theme.dim, Face::text, 12);
+  ui.flow(16, 150);
+  ui.ramp("idle", "busy", 110);
 }
 
 std::vector<NodeId> MachinePanel::alike(const Document& document, NodeId node) const {
@@ -281,7 +273,7 @@ void MachinePanel::draw_dims(Ui& ui, Session& session, NodeId node, const TaskGr
   if (fits.ok() && edit_ != shown_) apply(session, node, edit_);
 }
 
-void MachinePanel::draw_mapping(Ui& ui, Session& session) {
+void MachinePanel::draw_mapping(Ui& ui, Session& session, float grid_below) {
   Snapshot document = session.document();
   const Plan& plan = *document->plan;
   NodeId node = session.selection().node();
@@ -331,17 +323,17 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session) {
     if (ui.choose("mappings", names, chosen, width - 4, "The mappings that the search tries") &&
         chosen < static_cast<int>(useful.size()))
       apply(session, node, useful[static_cast<std::size_t>(chosen)]);
-    float left = std::min(ui.unit(236), ImGui::GetContentRegionAvail().x * 0.55f);
-    ImGui::BeginChild("dims", {left, 0});
+    if (grid_below == 0) ImGui::BeginChild("dims", {ui.unit(kDims), 0});
     draw_dims(ui, session, node, grid);
     std::size_t count = alike(*document, node).size();
     ui.checkbox("all alike", fmt::format("and the {} alike", std::max<std::size_t>(count, 1) - 1), all_alike_,
                 "Map all operators of this label but for numbers, which are mapped as this one is");
     if (!problem_.empty()) ui.wrapped(problem_, ui.theme().error);
-    ImGui::EndChild();
-    ImGui::SameLine(0, ui.unit(10));
+    if (grid_below == 0) ImGui::EndChild();
+    if (grid_below == 0) ImGui::SameLine(0, ui.unit(10));
   }
   ImVec2 room = ImGui::GetContentRegionAvail();
+  if (grid_below > 0) room.y = grid_below;
   if (room.y < ui.unit(24) || room.x < ui.unit(24)) return;
   if (double aspect = room.x / room.y; std::abs(aspect / grid_aspect_ - 1) > 0.1) {
     grid_aspect_ = aspect;
@@ -398,7 +390,7 @@ void MachinePanel::draw_scales(Ui& ui, Session& session) {
   PredictionPtr now = session.prediction(), before = session.prediction_before();
   if (!document->scales.empty()) {
     if (ui.button("reset scales", "Reset", "The machine as it is")) session.commands.run("reset_scales").value();
-    ui.same_line();
+    ui.flow();
   }
   if (now && now->error.empty()) {
     ImGui::AlignTextToFramePadding();

@@ -227,32 +227,33 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
   if (ui.input("search", query_, "search operators", 170, focus_search_))
     found_ = search_nodes(document_->graph(), query_);
   focus_search_ = false;
-  ui.same_line();
+  ui.flow(8, 146);
   ui.text("colour", ui.theme().dim);
   ui.same_line(6);
   int coloring = static_cast<int>(coloring_);
   if (ui.choose("coloring", colorings(), coloring, 124, "What the colours of operators show (Ctrl+1 to Ctrl+5)"))
     coloring_ = static_cast<PcgColoring>(coloring);
-  ui.same_line();
+  ui.flow();
   if (ui.button("expand all", icon::kExpand, "Expand all blocks (Ctrl+Shift+E)")) expand_all(true);
-  ui.same_line(4);
+  ui.flow(4);
   if (ui.button("collapse all", icon::kCollapse, "Collapse all blocks (Ctrl+E)")) expand_all(false);
-  ui.same_line(4);
+  ui.flow(4);
   if (ui.button("fit", icon::kFit, "Show the whole graph (Ctrl+0)")) canvas_.fit();
-  ui.same_line(4);
+  ui.flow(4);
   if (ui.button("path", icon::kPath,
                 "Mark all paths from the selected operator to the one that is clicked next (Ctrl+L)",
                 session.selection().node().valid(), path_from_.valid()))
     path_from_ = session.selection().node();
-  ui.same_line();
+  ui.flow();
   ui.checkbox("weights", "weights", options_.weights, "Show weights as nodes of their own, else below their operator");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("layouts", "layouts", options_.layouts,
               "Show partition, combine, replicate and reduce, which say how data lie on devices");
   if (session.files().size() > 1) {
     std::vector<std::string> names = {"compare with .."};
-    for (const auto& file : session.files()) names.push_back(file->history.now()->title);
-    ui.same_line();
+    for (const auto& file : session.files())
+      names.push_back(elide(tools_.metrics, file->history.now()->title, 14, Face::text, 150 - 44));
+    ui.flow();
     if (ui.choose("compare", names, compare_with_, 150,
                   "Mark what was added (green) and changed (orange) since another graph")) {
       diff_ = {};
@@ -306,35 +307,13 @@ void PcgPanel::draw_removed(Ui& ui) {
   ImGui::EndChild();
 }
 
-void PcgPanel::draw_legend(Ui& ui, float width) {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+void PcgPanel::draw_legend(Ui& ui) {
   const Theme& theme = ui.theme();
-  float size = ImGui::GetTextLineHeight() * 0.7f;
-  if (!colors_.high.empty()) {
-    ui.text(colors_.low, theme.dim, Face::mono, 12);
-    ui.same_line(6);
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    constexpr int kSteps = 40;
-    float step = ui.unit(160) / kSteps;
-    for (int i = 0; i < kSteps; ++i)
-      list.AddRectFilled({at.x + step * static_cast<float>(i), at.y + 2},
-                         {at.x + step * static_cast<float>(i + 1) + 0.5f, at.y + size},
-                         packed(theme.ramp(i / (kSteps - 1.0))));
-    ImGui::Dummy({step * kSteps, size});
-    ui.same_line(6);
-    ui.text(colors_.high, theme.dim, Face::mono, 12);
-    return;
-  }
-  float used = 0;
+  if (!colors_.high.empty()) return ui.ramp(colors_.low, colors_.high, 160, Face::mono);
+  bool first = true;
   for (const auto& [category, name] : colors_.legend) {
-    float needs = size + ImGui::CalcTextSize(name.c_str()).x + ui.unit(24);
-    if (used > 0 && used + needs < width) ui.same_line(14);
-    used = used > 0 && used + needs < width ? used + needs : needs;
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    list.AddRectFilled({at.x, at.y + 3}, {at.x + size, at.y + 3 + size}, packed(theme.category(category)), 2);
-    ImGui::Dummy({size, size});
-    ui.same_line(5);
-    ui.text(name, theme.dim, Face::text, 12);
+    if (!std::exchange(first, false)) ui.flow(14);
+    ui.swatch(theme.category(category), name);
   }
 }
 
@@ -445,7 +424,7 @@ void PcgPanel::draw(Ui& ui, Session& session) {
   update(session);
   draw_toolbar(ui, session);
   draw_search(ui, session);
-  draw_legend(ui, ImGui::GetContentRegionAvail().x);
+  draw_legend(ui);
   const auto& shown = prepared_.data();
   if (shown && !shown->view.note.empty()) {
     ui.same_line(16);

@@ -35,7 +35,7 @@ class PcgPanel : public Panel {
   void draw_toolbar(Ui& ui, Session& session);
   void draw_search(Ui& ui, Session& session);
   void draw_removed(Ui& ui);
-  void draw_legend(Ui& ui, float width);
+  void draw_legend(Ui& ui);
   void draw_canvas(Ui& ui, Session& session);
   void update(Session& session);
   void click(Session& session, const PcgHit& hit, Point at, bool twice);

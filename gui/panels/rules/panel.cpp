@@ -136,14 +136,14 @@ void RulesPanel::apply(Session& session) {
 void RulesPanel::draw(Ui& ui, Session& session) {
   if (ui.button("library", "Library", "All rules, and where they apply (Ctrl+Shift+R)", true, !derivation_))
     derivation_ = false;
-  ui.same_line(4);
+  ui.flow(4);
   bool planned = session.document() && session.document()->plan;
   if (ui.button("derivation", "Derivation", "How the plan came from its model (Ctrl+Shift+D)", planned, derivation_))
     derivation_ = true;
   if (derivation_ && planned) return draw_derivation(ui, session);
-  ui.same_line();
+  ui.flow();
   ui.input("rule search", query_, "search rules", 170);
-  ui.same_line();
+  ui.flow();
   ui.checkbox("only matching", "that apply", only_matching_, "Only rules that have a match in this plan");
   bool filter = only_matching_ && planned;
   if (filter)
@@ -156,7 +156,7 @@ void RulesPanel::draw(Ui& ui, Session& session) {
     if (filter && matching_.data()) std::erase_if(found_, [&](std::size_t i) { return !(*matching_.data())[i]; });
     found_for_ = wanted;
   }
-  ui.same_line();
+  ui.flow();
   ui.text(fmt::format("{} rules", found_.size()), ui.theme().dim);
   ImGui::BeginChild("rule list", {ui.unit(kList), 0});
   draw_list(ui);
@@ -234,7 +234,7 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
                        : fmt::format("{} matches", count),
           theme.text, Face::strong);
   if (places->ill_typed > 0) {
-    ui.same_line();
+    ui.flow();
     ui.text(fmt::format("{} more would not fit", places->ill_typed), theme.dim);
   }
   if (count > 0) {
@@ -244,10 +244,10 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
       std::vector<std::string> names;
       for (const Parameters& p : places->choices[m]) names.push_back(to_text(p));
       choice_ = std::clamp(choice_, 0, static_cast<int>(names.size()) - 1);
-      ui.same_line();
+      ui.flow();
       ui.choose("parameters", names, choice_, 120, "The rule leaves this to choose");
     }
-    ui.same_line();
+    ui.flow();
     if (ui.button("apply rule", "Apply", "Rewrite the plan here (F9); Ctrl+Z takes it back")) apply(session);
   }
   draw_outcome(ui, session);
@@ -272,7 +272,7 @@ void RulesPanel::draw_outcome(Ui& ui, Session& session) {
   if (!before || !before->error.empty()) return ui.text(text, theme.text, Face::mono, 13);
   double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
   ui.text(fmt::format("{} > {}", before->iteration_text(), text), theme.text, Face::mono, 13);
-  ui.same_line();
+  ui.flow();
   ui.text(fmt::format("{:+.2f}% by {}", change, "the last rule"), change <= 0 ? theme.good : theme.error);
 }
 
@@ -313,19 +313,19 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   Snapshot document = session.document();
   const Theme& theme = ui.theme();
   update_lines(session);
-  ui.same_line();
+  ui.flow();
   if (ui.button("step before", "<", "Step before (F7)", step_ > 0)) walk(session, -1);
-  ui.same_line(4);
+  ui.flow(4);
   if (ui.button("next step", ">", "Next step (F8)", !lines_.empty())) walk(session, 1);
-  ui.same_line();
+  ui.flow();
   if (ui.button("replay", "Replay",
                 "Apply all steps again, from the model on, with every operator from the first device on, and show the "
                 "time before and after each (F10)",
                 !lines_.empty() && !(replaying_ && !replaying_->done())))
     session.commands.run("rules.replay").value();
-  ui.same_line();
+  ui.flow();
   ui.checkbox("together", "together", together_, "Neighbouring steps that lay out operators the same way are one");
-  ui.same_line();
+  ui.flow();
   ImGui::AlignTextToFramePadding();
   ui.text(lines_.empty()
               ? "none: the model as it is"

@@ -420,35 +420,28 @@ void TimelinePanel::draw_lanes(Ui& ui, Session& session, Point size) {
 
 void TimelinePanel::draw_toolbar(Ui& ui, Session& session) {
   ui.input("lanes", options_.filter, "lanes, e.g. gpu0", 130);
-  ui.same_line();
+  ui.flow();
   ui.checkbox("links", "links", options_.links);
-  ui.same_line();
+  ui.flow();
   ui.checkbox("memory", "memory", options_.memory);
-  ui.same_line();
+  ui.flow();
   ui.checkbox("critical path", "critical path", options_.critical, "Underline what the iteration waits for");
-  ui.same_line();
+  ui.flow();
   if (ui.button("timeline fit", icon::kFit, "Show the whole iteration (Ctrl+8)")) fit_ = true;
-  ui.same_line(4);
+  ui.flow(4);
   if (ui.button("timeline zoom", icon::kSearch, "Zoom to the range or the selection (Ctrl+Shift+G)"))
     zoom_to_selection(session);
   if (session.files().size() > 1) {
     std::vector<std::string> names = {"its measurement"};
     for (const auto& file : session.files())
-      names.push_back(elide(tools_.metrics, file->history.now()->title, 14, Face::text, 150));
+      names.push_back(elide(tools_.metrics, file->history.now()->title, 14, Face::text, 146));
     compare_with_ = std::min(compare_with_, static_cast<int>(session.files().size()));
-    ui.same_line();
+    ui.flow();
     ui.choose("timeline compare", names, compare_with_, 190, "What stands below each lane");
   }
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  float size = ImGui::GetTextLineHeight() * 0.7f;
   for (std::size_t k = 0; k + 1 < kSpanKinds; ++k) {
-    ui.same_line(12);
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    list.AddRectFilled({at.x, at.y + 6}, {at.x + size, at.y + 6 + size},
-                       packed(span_color(ui.theme(), static_cast<SpanKind>(k))), 2);
-    ImGui::Dummy({size, size});
-    ui.same_line(4);
-    ui.text(to_string(static_cast<SpanKind>(k)), ui.theme().dim, Face::text, 12);
+    ui.flow(12);
+    ui.swatch(span_color(ui.theme(), static_cast<SpanKind>(k)), to_string(static_cast<SpanKind>(k)));
   }
 }
 
