@@ -66,8 +66,9 @@ Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect
 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.PushClipRect({area.x, area.y}, {area.right(), area.bottom()}, true);
-  ui.ground(area, ui.theme().canvas);
-  ImGuiPainter painter(ui, list, view_, area);
+  Rect shown = clip_rect();  // of the area, where a panel scrolls
+  ui.ground(shown, ui.theme().canvas);
+  ImGuiPainter painter(ui, list, view_, shown);
   paint(painter);
 
   Rect seen = painter.visible();

@@ -281,18 +281,19 @@ void RulesPanel::replay_derivation(Session& session) {
   update_lines(session);
   if (lines_.empty() || (replaying_ && !replaying_->done())) return;
   auto replayed = replayed_ = std::make_shared<Replayed>();
+  replayed->lines.resize(lines_.size());
   std::vector<StepRange> ranges;
   for (const DerivationLine& line : lines_) ranges.push_back({line.first, line.count});
   auto work = [replayed, ranges, plan = session.document()->plan,
                topology = session.document()->topology](JobState& job) -> Jobs::Completion {
-    replay(
-        *plan, topology, ranges,
-        [&](std::size_t line, const ReplayedSteps& steps) {
-          job.progress(static_cast<double>(line + 1) / static_cast<double>(ranges.size()), "applying the derivation");
-          std::lock_guard lock(replayed->mutex);
-          replayed->lines.push_back(steps);
-        },
-        job.stop());
+    ReplayWatch watch;
+    watch.known = [&](std::size_t line, const ReplayedSteps& steps) {
+      std::lock_guard lock(replayed->mutex);
+      replayed->lines[line] = steps;
+    };
+    watch.progress = [&](double fraction, const std::string& what) { job.progress(fraction, what); };
+    watch.stop = job.stop();
+    replay(*plan, topology, ranges, watch);
     return [] {};
   };
   replaying_ =
@@ -335,7 +336,7 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   int show = scroll_to_ ? step_ : -1;
   scroll_to_ = false;
   float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
-  std::vector<ReplayedSteps> replayed;
+  std::vector<std::optional<ReplayedSteps>> replayed;
   if (replayed_) {
     std::lock_guard lock(replayed_->mutex);
     replayed = replayed_->lines;
@@ -352,12 +353,15 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
                  ? fmt::format("{} > {}", to_string(Picoseconds{line.before}), to_string(Picoseconds{line.after}))
                  : to_string(Picoseconds{line.after});
     std::string tip;
-    if (i < replayed.size()) {
-      const ReplayedSteps& again = replayed[i];
+    if (i < replayed.size() && replayed[i]) {
+      const ReplayedSteps& again = *replayed[i];
       cost = again.applied == 0       ? std::string("-")
              : again.after.count == 0 ? std::string("cannot run so")
-                                      : fmt::format("{} > {}", to_string(again.before), to_string(again.after));
+                                      : fmt::format("{}{} > {}", again.about ? "about " : "", to_string(again.before),
+                                                    to_string(again.after));
       tip = again.note;
+      if (tip.empty() && again.about)
+        tip = "As the same steps in the first and in the last layer, which were simulated";
     }
     float right = cost.empty() ? 0 : tools_.metrics.width(cost, 14) + 20;
     std::string label = elide(tools_.metrics, text + "   " + at, 14, Face::text, width - right - 30);

@@ -60,7 +60,7 @@ class RulesPanel : public Panel {
   // What applying the steps again has said, by line; filled in while it goes on.
   struct Replayed {
     std::mutex mutex;
-    std::vector<ReplayedSteps> lines;
+    std::vector<std::optional<ReplayedSteps>> lines;
   };
   std::shared_ptr<Replayed> replayed_;
   Job replaying_;
