@@ -190,6 +190,7 @@ void bench_plan(App& app, const OpenRequest& request) {
     edits.shown.push_back(app.session().last_edit_seconds());
     edits.exact.push_back(app.session().last_edit_exact_seconds());
     if (about > 0) edits.off.push_back(std::abs(about / exact - 1));
+    if (std::getenv("BENCH_PLANS")) fmt::print("   {} {} {} about {} exact {} shown {} exact {}\n", command, arguments.begin()->second, arguments.rbegin()->second, about, exact, edits.shown.back(), edits.exact.back());
     app.settle(kPatience);
     run(app, "undo");
     app.settle(kPatience);

@@ -8,10 +8,11 @@
 namespace unity::gui {
 namespace {
 
-constexpr std::size_t kMostOpen = 60;    // items that the first look at a graph may have
-constexpr float kMarker = 22;            // width of what expands and collapses at a click
-constexpr float kLegible = 0.85f;        // scale at which all texts can be read
-constexpr std::size_t kMostFound = 200;  // that the list shows
+constexpr std::size_t kMostOpen = 60;      // items that the first look at a graph may have
+constexpr float kMarker = 22;              // width of what expands and collapses at a click
+constexpr float kLegible = 0.85f;          // scale at which all texts can be read
+constexpr std::size_t kMostFound = 200;    // that the list shows
+constexpr std::size_t kLargeGraph = 5000;  // nodes whose layout is seen to take its time
 
 // Labels count, too: panels show them.
 Hash graph_hash(const Pcg& pcg) {
@@ -157,14 +158,18 @@ void PcgPanel::update(Session& session) {
     graph_ = graph;
     document_ = document;
   }
-  prepared_.get(session, "layout", {document, options_, graph_}, [tools = tools_](const Prepare& key, JobState& job) {
-    Shown shown{key.document, std::make_shared<const BlockTree>(find_blocks(key.document->graph())), {}};
-    PcgOptions options = key.options;
-    options.open.merge(first_open(*shown.tree));
-    shown.view = select_items(key.document->graph(), *shown.tree, options, tools.metrics);
-    place_items(shown.view, *shown.tree, tools.metrics, tools.program, job.stop());
-    return shown;
-  });
+  prepared_.get(
+      session, "layout", {document, options_, graph_},
+      [tools = tools_](const Prepare& key, JobState& job) {
+        Shown shown{key.document, std::make_shared<const BlockTree>(find_blocks(key.document->graph())), {}};
+        PcgOptions options = key.options;
+        options.open.merge(first_open(*shown.tree));
+        shown.view = select_items(key.document->graph(), *shown.tree, options, tools.metrics);
+        job.progress(0.3, "layout");
+        place_items(shown.view, *shown.tree, tools.metrics, tools.program, job.stop());
+        return shown;
+      },
+      document->graph().size() < kLargeGraph);
   const auto& shown = prepared_.data();
   if (!shown || shown->document->graph().size() != document->graph().size()) return;
   if (prepared_.current() && fit_next_) {
@@ -224,8 +229,7 @@ std::optional<Drawing> PcgPanel::drawing(const Theme& theme) const {
 }
 
 void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
-  if (ui.input("search", query_, "search operators", 170, focus_search_))
-    found_ = search_nodes(document_->graph(), query_);
+  ui.input("search", query_, "search operators", 170, focus_search_);
   focus_search_ = false;
   ui.flow(8, 146);
   ui.text("colour", ui.theme().dim);
@@ -274,8 +278,11 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
 }
 
 void PcgPanel::draw_search(Ui& ui, Session& session) {
+  if (std::pair wanted(query_, graph_); found_for_ != wanted) {
+    found_ = search_nodes(document_->graph(), query_);
+    found_for_ = wanted;
+  }
   if (query_.empty()) return;
-  found_ = search_nodes(document_->graph(), query_);
   ui.text(fmt::format("{} found", found_.size()), ui.theme().dim);
   ui.same_line();
   ui.checkbox("only found", "fade the others", only_found_);
@@ -355,7 +362,9 @@ void PcgPanel::draw_canvas(Ui& ui, Session& session) {
   const std::shared_ptr<const Shown> shown = prepared_.data();
   ImVec2 room = ImGui::GetContentRegionAvail();
   if (!shown || shown->document->graph().size() != document_->graph().size()) {
-    ui.text("laying out ..", ui.theme().dim);
+    ui.wrapped(prepared_.cancelled() ? "The layout was cancelled. What is shown, or expanded, starts it again."
+                                     : "laying out ..",
+               ui.theme().dim);
     return;
   }
   const Pcg& pcg = document_->graph();

@@ -53,6 +53,7 @@ class PcgPanel : public Panel {
   ItemColors colors_;
   std::string query_;
   std::vector<NodeId> found_;
+  std::pair<std::string, Hash> found_for_;  // query and graph
   bool only_found_ = false, focus_search_ = false;
   NodeId path_from_;            // a click on another operator marks the paths from here
   std::vector<NodeId> marked_;  // path, or diff
