@@ -190,7 +190,6 @@ void bench_plan(App& app, const OpenRequest& request) {
     edits.shown.push_back(app.session().last_edit_seconds());
     edits.exact.push_back(app.session().last_edit_exact_seconds());
     if (about > 0) edits.off.push_back(std::abs(about / exact - 1));
-    if (std::getenv("BENCH_PLANS")) fmt::print("   {} {} {} about {} exact {} shown {} exact {}\n", command, arguments.begin()->second, arguments.rbegin()->second, about, exact, edits.shown.back(), edits.exact.back());
     app.settle(kPatience);
     run(app, "undo");
     app.settle(kPatience);
@@ -245,10 +244,8 @@ void run_bench(App& app, const std::vector<OpenRequest>& plans, double start) {
   line("start to first frame", start, 1);
   app.settle(kPatience);
   while (!app.session().files().empty()) app.session().close(0);
-  if (!std::getenv("BENCH_PLANS")) {
-    bench_graph(app);
-    bench_timeline(app);
-  }
+  bench_graph(app);
+  bench_timeline(app);
   for (const OpenRequest& plan : plans) bench_plan(app, plan);
 }
 

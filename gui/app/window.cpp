@@ -175,10 +175,9 @@ void Window::draw_documents(float right) {
   constexpr float kTitle = 190, kMore = 110;
   std::vector<std::string> labels;
   std::vector<float> ends = {0};
-  for (const auto& file : session_.files()) {
-    const Document& document = *file->history.now();
-    labels.push_back(elide(ui_.fonts().metrics(), document.title, 14, Face::text, kTitle) +
-                     (document.edited ? " *" : ""));
+  for (const std::string& title : session_.titles()) {
+    bool edited = session_.files()[labels.size()]->history.now()->edited;
+    labels.push_back(elide(ui_.fonts().metrics(), title, 14, Face::text, kTitle) + (edited ? " *" : ""));
     ends.push_back(ends.back() + ImGui::CalcTextSize(labels.back().c_str()).x + 2 * ImGui::GetStyle().FramePadding.x +
                    ui_.unit(4));
   }

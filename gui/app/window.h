@@ -68,7 +68,6 @@ class Window {
   } asked_;
   int open_topology_ = 0, open_nodes_ = 2, open_strategy_ = 0;
   std::vector<std::string> models_, topologies_, strategies_;
-  std::map<const Message*, double> shown_since_;
   std::string select_when_open_;
   std::pair<Rect, std::string> export_;
   bool dark_ = false, themed_ = false, sweep_in_front_ = false;

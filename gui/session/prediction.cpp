@@ -111,7 +111,8 @@ std::optional<PlanPrediction> Predictor::estimate(const Document& before, const 
       scales_text(before.scales) != scales_text(after.scales))
     return {};
   std::shared_ptr<const Machine> machine = this->machine(after);
-  std::optional<Picoseconds> change = estimate_change(*before.plan, known.iteration, *after.plan, machine->cost, machine->blocks);
+  std::optional<Picoseconds> change =
+      estimate_change(*before.plan, known.iteration, *after.plan, machine->cost, machine->blocks);
   std::optional<Picoseconds> iteration;
   if (change)
     iteration = Picoseconds{known.iteration.count + change->count};

@@ -219,6 +219,22 @@ void Session::activate(std::size_t index) {
   active_ = std::min(index, files_.empty() ? 0 : files_.size() - 1);
 }
 
+std::vector<std::string> Session::titles() const {
+  std::vector<std::string> titles;
+  std::map<std::string, int> count, numbers;
+  for (const auto& file : files_) ++count[file->history.now()->title];
+  for (const auto& file : files_) {
+    const Document& document = *file->history.now();
+    bool told = count[document.title] == 1 || !document.plan;
+    titles.push_back(told ? document.title : fmt::format("{}, {}", document.title, document.request.strategy));
+  }
+  count.clear();
+  for (const std::string& title : titles) ++count[title];
+  for (std::string& title : titles)
+    if (count[title] > 1) title += fmt::format(" {}", ++numbers[title]);
+  return titles;
+}
+
 PredictionPtr Session::prediction_before() const {
   const Snapshot* before = file() ? file()->history.before() : nullptr;
   return before ? file()->prediction(*before) : nullptr;

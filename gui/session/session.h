@@ -23,6 +23,7 @@ namespace unity::gui {
 struct Message {
   std::string text;
   bool error = false;
+  double since = -1;  // when it was first shown, in the window's seconds
 };
 
 // An open document with its past, and what was predicted of its snapshots.
@@ -68,6 +69,8 @@ class Session {
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
+  // Of all files, each another one: with the strategy, and a number, where titles alone do not tell.
+  std::vector<std::string> titles() const;
   void activate(std::size_t index);
   OpenFile* file() const { return files_.empty() ? nullptr : files_[active_].get(); }
   Snapshot document() const { return file() ? file()->history.now() : nullptr; }

@@ -75,7 +75,23 @@ std::optional<Drawing> MachinePanel::drawing(const Theme& theme) const {
   look.device = last_.device;
   look.link = last_.link;
   look.iteration = last_.iteration;
-  return Drawing{places->bounds.grown(10), [places, look](Painter& painter) { paint_machine(painter, *places, look); }};
+  Drawing drawing{places->bounds.grown(10),
+                  [places, look](Painter& painter) { paint_machine(painter, *places, look); }};
+  if (mapped_.cells.empty()) return drawing;
+  // The selected operator's grid stands below.
+  constexpr float kTitle = 40;
+  GridPlaces grid = mapped_;
+  float dx = places->bounds.x - grid.bounds.x, dy = places->bounds.bottom() + kTitle - grid.bounds.y;
+  for (Rect& cell : grid.cells) cell.x += dx, cell.y += dy;
+  for (auto& [at, label] : grid.labels) at.x += dx, at.y += dy;
+  grid.bounds.x += dx, grid.bounds.y += dy;
+  drawing.bounds = unite(drawing.bounds, grid.bounds.grown(10));
+  drawing.paint = [paint = drawing.paint, grid, look, title = mapped_title_](Painter& painter) {
+    paint(painter);
+    painter.text({grid.bounds.x, grid.bounds.y - kTitle / 2}, title, {15, look.theme.text, Face::strong});
+    paint_grid(painter, grid, *look.topology, look.theme, look.device);
+  };
+  return drawing;
 }
 
 void MachinePanel::draw(Ui& ui, Session& session) {
@@ -277,6 +293,7 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session, float grid_below) {
   Snapshot document = session.document();
   const Plan& plan = *document->plan;
   NodeId node = session.selection().node();
+  mapped_ = {};
   if (!node.valid() || !has_tasks(plan.pcg, node, plan.mappings[node.index()])) {
     ui.heading("Mapping");
     ui.wrapped(node.valid() ? "This has no tasks: inputs and parallelization only say which data lie where."
@@ -293,9 +310,9 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session, float grid_below) {
     problem_.clear();
     grid_canvas_.fit();
   }
+  mapped_title_ = "Mapping of " + plan.pcg[node].name;
   float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
-  ui.text(elide(tools_.metrics, "Mapping of " + plan.pcg[node].name, 15, Face::strong, width), ui.theme().text,
-          Face::strong, 15);
+  ui.text(elide(tools_.metrics, mapped_title_, 15, Face::strong, width), ui.theme().text, Face::strong, 15);
   bool editable = mapping.places.empty() && mapping.strides.size() == grid.size() && !grid.empty();
   if (!editable) {
     ui.wrapped(grid.empty() ? fmt::format("One task, on {}.", topology_->device(DeviceId(mapping.start)).name)
@@ -340,6 +357,7 @@ void MachinePanel::draw_mapping(Ui& ui, Session& session, float grid_below) {
     grid_canvas_.fit();
     places = place_grid(plan.pcg, node, mapping, *topology_, grid_aspect_);
   }
+  mapped_ = places;
   DeviceId selected = session.selection().kind == Selection::Kind::device ? session.selection().device : DeviceId();
   grid_canvas_.most_scale = 1.4f;
   Canvas::Input input = grid_canvas_.draw(ui, "grid", {room.x, room.y}, places.bounds, [&](Painter& painter) {

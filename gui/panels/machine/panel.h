@@ -60,6 +60,9 @@ class MachinePanel : public Panel {
     LinkId link;
     std::int64_t iteration = 0;
   } last_;
+  // The grid that was drawn last, for export.
+  GridPlaces mapped_;
+  std::string mapped_title_;
 };
 
 }  // namespace unity::gui

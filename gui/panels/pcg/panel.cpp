@@ -9,6 +9,7 @@ namespace unity::gui {
 namespace {
 
 constexpr std::size_t kMostOpen = 60;      // items that the first look at a graph may have
+constexpr float kCompare = 160;            // width of the choice of another graph
 constexpr float kMarker = 22;              // width of what expands and collapses at a click
 constexpr float kLegible = 0.85f;          // scale at which all texts can be read
 constexpr std::size_t kMostFound = 200;    // that the list shows
@@ -70,7 +71,7 @@ void PcgPanel::add_commands(Session& session) {
   });
   add("pcg.path", "Graph: paths from the selected operator to ..", "Ctrl+L", [this, &session] {
     path_from_ = session.selection().node();
-    if (!path_from_.valid()) session.say("select an operator first; the next one that is clicked ends the path");
+    if (!path_from_.valid()) session.say("select an operator first; the next one that is selected ends the path");
   });
   for (std::size_t i = 0; i < colorings().size(); ++i)
     add(("pcg.color_" + colorings()[i]).c_str(), ("Graph: colour by " + colorings()[i]).c_str(),
@@ -200,6 +201,13 @@ void PcgPanel::update(Session& session) {
     colored_by_ = coloring_;
   }
   const Selection& selection = session.selection();
+  // Wherever the other end is selected: in the graph, among what was found, in the timeline.
+  if (NodeId end = selection.node(); path_from_.valid() && end.valid() && end != path_from_) {
+    marked_ = nodes_between(document->graph(), path_from_, end);
+    marked_text_ =
+        marked_.empty() ? "there is no path between them" : fmt::format("{} nodes on the paths", marked_.size());
+    path_from_ = {};
+  }
   int hovered = flags_.hovered;
   const std::vector<NodeId>* only = only_found_ && !query_.empty() ? &found_ : nullptr;
   if (selection.kind == Selection::Kind::device && document->plan) {
@@ -245,7 +253,7 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
   if (ui.button("fit", icon::kFit, "Show the whole graph (Ctrl+0)")) canvas_.fit();
   ui.flow(4);
   if (ui.button("path", icon::kPath,
-                "Mark all paths from the selected operator to the one that is clicked next (Ctrl+L)",
+                "Mark all paths from the selected operator to the one that is selected next (Ctrl+L)",
                 session.selection().node().valid(), path_from_.valid()))
     path_from_ = session.selection().node();
   ui.flow();
@@ -255,10 +263,11 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
               "Show partition, combine, replicate and reduce, which say how data lie on devices");
   if (session.files().size() > 1) {
     std::vector<std::string> names = {"compare with .."};
-    for (const auto& file : session.files())
-      names.push_back(elide(tools_.metrics, file->history.now()->title, 14, Face::text, 150 - 44));
+    for (const std::string& title : session.titles())
+      names.push_back(elide(tools_.metrics, title, 14, Face::text, kCompare - 44));
+    if (compare_with_ >= static_cast<int>(names.size())) compare_with_ = 0;
     ui.flow();
-    if (ui.choose("compare", names, compare_with_, 150,
+    if (ui.choose("compare", names, compare_with_, kCompare,
                   "Mark what was added (green) and changed (orange) since another graph")) {
       diff_ = {};
       marked_text_.clear();
@@ -266,8 +275,9 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
       if (compare_with_ > 0) {
         const auto& other = session.files()[static_cast<std::size_t>(compare_with_ - 1)]->history.now();
         diff_ = diff_graphs(other->graph(), document_->graph());
-        marked_text_ = fmt::format("{} added, {} changed, {} removed since {}", diff_.added.size(),
-                                   diff_.changed.size(), diff_.removed.size(), other->title);
+        marked_text_ =
+            fmt::format("{} added, {} changed, {} removed since {}", diff_.added.size(), diff_.changed.size(),
+                        diff_.removed.size(), session.titles()[static_cast<std::size_t>(compare_with_ - 1)]);
         for (NodeId id : diff_.removed) {
           const Node& node = other->graph()[id];
           removed_.push_back(fmt::format("{}  {}", node.op->name(), node.name));
@@ -335,12 +345,6 @@ void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) 
       return;
     }
     NodeId node = block.nodes[0];
-    if (path_from_.valid() && path_from_ != node) {
-      marked_ = nodes_between(document_->graph(), path_from_, node);
-      marked_text_ =
-          marked_.empty() ? "there is no path between them" : fmt::format("{} nodes on the paths", marked_.size());
-      path_from_ = {};
-    }
     session.select(Selection::of(node));
   } else if (hit.edge >= 0) {
     session.select(Selection::of(shown.view.edges[static_cast<std::size_t>(hit.edge)].values[0]));
@@ -439,7 +443,7 @@ void PcgPanel::draw(Ui& ui, Session& session) {
     ui.same_line(16);
     ui.text("layout by ranks: " + shown->view.note, ui.theme().warning, Face::text, 12);
   }
-  if (path_from_.valid()) ui.text("click the operator where the paths end", ui.theme().accent);
+  if (path_from_.valid()) ui.text("select the operator where the paths end", ui.theme().accent);
   if (!marked_text_.empty()) ui.text(marked_text_, ui.theme().accent);
   if (compare_with_ > 0 && !removed_.empty()) draw_removed(ui);
   draw_canvas(ui, session);

@@ -70,6 +70,23 @@ void RulesPanel::load(const std::string& text) {
 }
 
 std::optional<Drawing> RulesPanel::drawing(const Theme& theme) const {
+  if (derivation_ && !lines_.empty()) {
+    constexpr float kLine = 20, kWidth = 900;
+    std::vector<LineText> lines;
+    for (std::size_t i = 0; i < lines_.size(); ++i) lines.push_back(line_text(i, replayed_lines()));
+    Rect area{0, 0, kWidth, kLine * static_cast<float>(lines.size() + 1)};
+    return Drawing{area, [lines, metrics = tools_.metrics, &theme](Painter& painter) {
+                     float y = 0;
+                     for (const LineText& line : lines) {
+                       y += kLine;
+                       float right = metrics.width(line.cost, 14) + 20;
+                       painter.text({10, y},
+                                    elide(metrics, line.step + "   " + line.where, 14, Face::text, kWidth - right - 20),
+                                    {14, theme.text});
+                       painter.text({kWidth - 10, y}, line.cost, {14, theme.dim, Face::text, Align::right});
+                     }
+                   }};
+  }
   auto picture = picture_.data();
   if (!picture) return std::nullopt;
   return Drawing{picture->bounds.grown(10),
@@ -310,6 +327,35 @@ void RulesPanel::update_lines(Session& session) {
   if (replaying_) replaying_->cancel();
 }
 
+std::vector<std::optional<ReplayedSteps>> RulesPanel::replayed_lines() const {
+  if (!replayed_) return {};
+  std::lock_guard lock(replayed_->mutex);
+  return replayed_->lines;
+}
+
+RulesPanel::LineText RulesPanel::line_text(std::size_t i,
+                                           const std::vector<std::optional<ReplayedSteps>>& replayed) const {
+  const DerivationLine& line = lines_[i];
+  LineText text;
+  text.step = fmt::format("{:>3}  {}{}", i + 1, line.rule, line.degree ? fmt::format(" in {}", line.degree) : "");
+  text.where = line.count > 1 ? fmt::format("at {} and {} more", line.where, line.count - 1) : "at " + line.where;
+  auto from_to = [](Picoseconds before, Picoseconds after) {
+    return fmt::format("{} > {}", to_string(before), to_string(after));
+  };
+  if (line.after > 0)
+    text.cost = line.before > 0 ? from_to(Picoseconds{line.before}, Picoseconds{line.after})
+                                : to_string(Picoseconds{line.after});
+  if (i >= replayed.size() || !replayed[i]) return text;
+  const ReplayedSteps& again = *replayed[i];
+  text.cost = again.applied == 0       ? std::string("-")
+              : again.after.count == 0 ? std::string("cannot run so")
+                                       : (again.about ? "about " : "") + from_to(again.before, again.after);
+  text.tip = again.note.empty() && again.about
+                 ? "As the same steps in the first and in the last layer, which were simulated"
+                 : again.note;
+  return text;
+}
+
 void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   Snapshot document = session.document();
   const Theme& theme = ui.theme();
@@ -336,35 +382,12 @@ void RulesPanel::draw_derivation(Ui& ui, Session& session) {
   int show = scroll_to_ ? step_ : -1;
   scroll_to_ = false;
   float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
-  std::vector<std::optional<ReplayedSteps>> replayed;
-  if (replayed_) {
-    std::lock_guard lock(replayed_->mutex);
-    replayed = replayed_->lines;
-  }
+  std::vector<std::optional<ReplayedSteps>> replayed = replayed_lines();
   ImGui::BeginChild("steps", {0, 0});
   draw_lines(ui, lines_.size(), show, [&](std::size_t i) {
-    const DerivationLine& line = lines_[i];
-    std::string text =
-        fmt::format("{:>3}  {}{}", i + 1, line.rule, line.degree ? fmt::format(" in {}", line.degree) : "");
-    std::string at = line.count > 1 ? fmt::format("at {} and {} more", line.where, line.count - 1) : "at " + line.where;
-    std::string cost;
-    if (line.after > 0)
-      cost = line.before > 0
-                 ? fmt::format("{} > {}", to_string(Picoseconds{line.before}), to_string(Picoseconds{line.after}))
-                 : to_string(Picoseconds{line.after});
-    std::string tip;
-    if (i < replayed.size() && replayed[i]) {
-      const ReplayedSteps& again = *replayed[i];
-      cost = again.applied == 0       ? std::string("-")
-             : again.after.count == 0 ? std::string("cannot run so")
-                                      : fmt::format("{}{} > {}", again.about ? "about " : "", to_string(again.before),
-                                                    to_string(again.after));
-      tip = again.note;
-      if (tip.empty() && again.about)
-        tip = "As the same steps in the first and in the last layer, which were simulated";
-    }
+    auto [step, where, cost, tip] = line_text(i, replayed);
     float right = cost.empty() ? 0 : tools_.metrics.width(cost, 14) + 20;
-    std::string label = elide(tools_.metrics, text + "   " + at, 14, Face::text, width - right - 30);
+    std::string label = elide(tools_.metrics, step + "   " + where, 14, Face::text, width - right - 30);
     if (ui.selectable(fmt::format("step {}", i), label, static_cast<int>(i) == step_, cost)) {
       step_ = static_cast<int>(i);
       walk(session, 0);

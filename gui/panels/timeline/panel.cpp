@@ -85,7 +85,7 @@ TimelinePanel::SourcesKey TimelinePanel::wanted_sources(Session& session) const 
   if (key.sources.empty() || key.document->trace) return key;
   if (compare_with_ > 0 && compare_with_ <= static_cast<int>(session.files().size())) {
     const OpenFile& other = *session.files()[static_cast<std::size_t>(compare_with_ - 1)];
-    if (&other != session.file()) add(other, other.history.now()->title);
+    if (&other != session.file()) add(other, session.titles()[static_cast<std::size_t>(compare_with_ - 1)]);
     return key;
   }
   for (const auto& file : session.files())
@@ -433,8 +433,8 @@ void TimelinePanel::draw_toolbar(Ui& ui, Session& session) {
     zoom_to_selection(session);
   if (session.files().size() > 1) {
     std::vector<std::string> names = {"its measurement"};
-    for (const auto& file : session.files())
-      names.push_back(elide(tools_.metrics, file->history.now()->title, 14, Face::text, 146));
+    for (const std::string& title : session.titles())
+      names.push_back(elide(tools_.metrics, title, 14, Face::text, 146));
     compare_with_ = std::min(compare_with_, static_cast<int>(session.files().size()));
     ui.flow();
     ui.choose("timeline compare", names, compare_with_, 190, "What stands below each lane");
