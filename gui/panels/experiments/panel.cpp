@@ -5,11 +5,12 @@
 
 #include "core/base/text.h"
 #include "gui/widgets/chart_view.h"
+#include "gui/widgets/lines.h"
 
 namespace unity::gui {
 namespace {
 
-constexpr float kRow = 20, kLeast = 46, kMost = 210, kGap = 14;
+constexpr float kLeast = 46, kMost = 210, kGap = 14;
 
 int place_of(const std::vector<std::string>& list, const std::string& value) {
   auto at = std::find(list.begin(), list.end(), value);
@@ -160,13 +161,13 @@ std::optional<Drawing> ExperimentsPanel::drawing(const Theme& theme) const {
   std::vector<float> wide = widths(columns);
   float width = kGap;
   for (float w : wide) width += w + kGap;
-  float height = kRow * static_cast<float>(data->rows.size() + 2);
+  float height = kLine * static_cast<float>(data->rows.size() + 2);
   return Drawing{{0, 0, width, height}, [data, columns, wide, &theme](Painter& painter) {
                    float x = kGap;
                    for (std::size_t c = 0; c < columns.size(); ++c) {
-                     painter.text({x, kRow}, in_words(columns[c]), {14, theme.text, Face::strong, Align::left});
+                     painter.text({x, kLine}, in_words(columns[c]), {14, theme.text, Face::strong, Align::left});
                      for (std::size_t r = 0; r < data->rows.size(); ++r)
-                       painter.text({x, kRow * static_cast<float>(r + 2)},
+                       painter.text({x, kLine * static_cast<float>(r + 2)},
                                     cell_text(data->sweep->results.rows[data->rows[r]], columns[c]),
                                     {13, theme.text, Face::mono, Align::left});
                      x += wide[c] + kGap;
@@ -262,12 +263,8 @@ void ExperimentsPanel::draw_table(Ui& ui, Session& session) {
     if (ui.link("sort " + columns[c], label, columns[c] + ": click to sort")) sort_by(columns[c]);
     x += wide[c] + kGap;
   }
-  float top = ImGui::GetCursorPosY(), height = ui.unit(kRow);
-  auto first = static_cast<std::size_t>(std::max(0.0f, (ImGui::GetScrollY() - top) / height));
-  auto last = std::min(data->rows.size(), first + static_cast<std::size_t>(ImGui::GetWindowHeight() / height) + 2);
-  for (std::size_t i = first; i < last; ++i) {
+  draw_lines(ui, data->rows.size(), -1, [&](std::size_t i) {
     const report::ResultRow& row = sweep_->results.rows[data->rows[i]];
-    ImGui::SetCursorPosY(top + static_cast<float>(i) * height);
     if (ui.selectable(fmt::format("row {}", data->rows[i]), "", static_cast<int>(data->rows[i]) == row_))
       row_ = static_cast<int>(data->rows[i]);
     ui.tooltip(row.find("error") ? row.text("error") : row.text("point"));
@@ -278,8 +275,7 @@ void ExperimentsPanel::draw_table(Ui& ui, Session& session) {
       ui.text(text, row.find("error") ? theme.dim : theme.text, Face::mono, 13);
       x += wide[c] + kGap;
     }
-  }
-  ImGui::SetCursorPosY(top + static_cast<float>(data->rows.size()) * height);
+  });
   ImGui::EndChild();
 }
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "gui/widgets/lines.h"
 
 namespace unity::gui {
 namespace {
@@ -312,15 +313,11 @@ void PcgPanel::draw_search(Ui& ui, Session& session) {
 }
 
 void PcgPanel::draw_removed(Ui& ui) {
-  float line = ImGui::GetTextLineHeightWithSpacing();
-  ImGui::BeginChild("removed", {0, std::min(static_cast<float>(removed_.size()), 4.0f) * line});
+  ImGui::BeginChild("removed", {0, std::min(static_cast<float>(removed_.size()), 4.0f) * ui.unit(kLine)});
   float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale() - 12;
-  auto first = static_cast<std::size_t>(ImGui::GetScrollY() / line);
-  for (std::size_t i = first; i < std::min(removed_.size(), first + 6); ++i) {
-    ImGui::SetCursorPosY(static_cast<float>(i) * line);
+  draw_lines(ui, removed_.size(), -1, [&](std::size_t i) {
     ui.text(elide(tools_.metrics, "removed  " + removed_[i], 13, Face::mono, width), ui.theme().error, Face::mono, 13);
-  }
-  ImGui::SetCursorPosY(static_cast<float>(removed_.size()) * line);
+  });
   ImGui::EndChild();
 }
 
