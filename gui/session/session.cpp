@@ -220,18 +220,25 @@ void Session::activate(std::size_t index) {
 }
 
 std::vector<std::string> Session::titles() const {
-  std::vector<std::string> titles;
-  std::map<std::string, int> count, numbers;
-  for (const auto& file : files_) ++count[file->history.now()->title];
-  for (const auto& file : files_) {
-    const Document& document = *file->history.now();
-    bool told = count[document.title] == 1 || !document.plan;
-    titles.push_back(told ? document.title : fmt::format("{}, {}", document.title, document.request.strategy));
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t f = 0; f < files_.size(); ++f) groups[files_[f]->history.now()->title].push_back(f);
+  std::vector<std::string> titles(files_.size());
+  for (const auto& [title, group] : groups) {
+    // With as little more as tells them apart.
+    for (int more = 0; more < 4; ++more) {
+      std::set<std::string> different;
+      for (std::size_t f : group) {
+        const Document& document = *files_[f]->history.now();
+        titles[f] = title;
+        if (more & 1 && document.plan) titles[f] += ", " + document.request.strategy;
+        if (more & 2 && document.plan) titles[f] += fmt::format(", {} devices", document.topology->device_count());
+        different.insert(titles[f]);
+      }
+      if (different.size() == group.size()) break;
+      if (more < 3) continue;
+      for (std::size_t n = 0; n < group.size(); ++n) titles[group[n]] += fmt::format(" {}", n + 1);
+    }
   }
-  count.clear();
-  for (const std::string& title : titles) ++count[title];
-  for (std::string& title : titles)
-    if (count[title] > 1) title += fmt::format(" {}", ++numbers[title]);
   return titles;
 }
 

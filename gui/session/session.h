@@ -69,7 +69,7 @@ class Session {
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
-  // Of all files, each another one: with the strategy, and a number, where titles alone do not tell.
+  // Of all files, each another one: with strategy, devices or a number, where titles alone do not tell.
   std::vector<std::string> titles() const;
   void activate(std::size_t index);
   OpenFile* file() const { return files_.empty() ? nullptr : files_[active_].get(); }

@@ -241,6 +241,18 @@ TEST_CASE("the state file reads back what was written, and others are refused") 
                     "s.json: found version 99, expected at most 2");
 }
 
+TEST_CASE("documents of one title are told apart by what differs") {
+  Session session;
+  session.add(small_plan());
+  CHECK(session.titles() == std::vector<std::string>{"bert-tiny on summit"});
+  Document other = *small_plan();
+  other.request.strategy = "unity";
+  session.add(std::make_shared<const Document>(other));
+  CHECK(session.titles() == std::vector<std::string>{"bert-tiny on summit, expert", "bert-tiny on summit, unity"});
+  session.add(small_plan());
+  CHECK(session.titles()[2] == "bert-tiny on summit, expert, 4 devices 3");
+}
+
 TEST_CASE("plans that are in no file come back as they were, and their copies go with them") {
   namespace fs = std::filesystem;
   fs::path folder = fs::temp_directory_path() / "kept";

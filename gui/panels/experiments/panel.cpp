@@ -183,11 +183,13 @@ void ExperimentsPanel::draw(Ui& ui, Session& session) {
     return;
   }
   take(document);
-  for (auto [name, label, shows] : {std::tuple("as table", "Table", Shows::table),
-                                    {"as plot", "Plot", Shows::plot},
-                                    {"as figures", "Figures", Shows::figure}}) {
-    if (ui.button(name, label, "", shows != Shows::figure || !sweep_->figures.empty(), shows_ == shows)) show(shows);
-    if (shows == Shows::figure && sweep_->figures.empty()) ui.tooltip(sweep_->note);
+  bool figures = !sweep_->figures.empty();
+  for (auto [name, label, shows, tip] :
+       {std::tuple("as table", "Table", Shows::table, std::string("All points (Ctrl+Shift+1)")),
+        {"as plot", "Plot", Shows::plot, "Any number over any column (Ctrl+Shift+2)"},
+        {"as figures", "Figures", Shows::figure,
+         figures ? "What the experiment declares, theirs beside ours (Ctrl+Shift+3)" : sweep_->note}}) {
+    if (ui.button(name, label, tip, shows != Shows::figure || figures, shows_ == shows)) show(shows);
     ui.flow(4);
   }
   if (shows_ == Shows::figure && sweep_->figures.empty()) shows_ = Shows::table;

@@ -162,7 +162,8 @@ void SearchPanel::draw_request(Ui& ui, Session& session) {
   if (ui.button("stop search", "Stop", "End the search; the best plan so far opens, marked as such (Ctrl+.)", runs))
     session.search_run()->stop();
   ui.flow(6);
-  if (ui.button("all settings", all_settings_ ? "Fewer settings" : "All settings", "(Ctrl+Shift+A)"))
+  if (ui.button("all settings", all_settings_ ? "Fewer settings" : "All settings",
+                "What else a search can be told (Ctrl+Shift+A)"))
     all_settings_ = !all_settings_;
   ui.flow(6);
   bool plan = session.document() && session.document()->plan;

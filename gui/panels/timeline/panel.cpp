@@ -292,10 +292,11 @@ void TimelinePanel::draw_lanes(Ui& ui, Session& session, Point size) {
 
 void TimelinePanel::draw_toolbar(Ui& ui, Session& session) {
   ui.input("lanes", options_.filter, "lanes, e.g. gpu0", 130);
+  ui.tooltip("Only lanes whose titles hold all these words: node0 compute");
   ui.flow();
-  ui.checkbox("links", "links", options_.links);
+  ui.checkbox("links", "links", options_.links, "A lane for each link, as full as it is");
   ui.flow();
-  ui.checkbox("memory", "memory", options_.memory);
+  ui.checkbox("memory", "memory", options_.memory, "What the memory of each device holds, over time");
   ui.flow();
   ui.checkbox("critical path", "critical path", options_.critical, "Underline what the iteration waits for");
   ui.flow();
