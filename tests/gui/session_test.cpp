@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "gui/panels/panel.h"
 #include "gui/session/script.h"
 #include "gui/session/state.h"
 #include "tests/gui/support.h"
@@ -302,6 +303,26 @@ TEST_CASE("plans that are in no file come back as they were, and their copies go
     CHECK(!fs::exists(folder / "gui.plans"));
   }
   fs::remove_all(folder);
+}
+
+TEST_CASE("what panels keep comes back") {
+  const PanelTools tools{TextMetrics(), UNITY_BINARY_DIR "/bin/unity-gui"};
+  Session session;
+  session.add(small_plan());
+  std::vector<PanelInfo> panels = make_panels(tools), others = make_panels(tools);
+  for (PanelInfo& info : panels) info.panel->add_commands(session);
+  for (const char* command : {"pcg.weights", "pcg.layouts", "pcg.color_memory", "machine.mean", "timeline.links",
+                              "timeline.critical", "rules.derivation", "experiments.plot"})
+    static_cast<void>(session.commands.run(command));
+  REQUIRE(session.commands.run("timeline.filter", {{"text", "gpu0 compute"}}).ok());
+  REQUIRE(session.commands.run("rules.show", {{"rule", "fuse_attention"}}).ok());
+  REQUIRE(session.commands.run("search.set", {{"budget", "100"}, {"model", "mlp-tiny"}}).ok());
+  for (std::size_t p = 0; p < panels.size(); ++p) {
+    INFO(panels[p].name);
+    std::string kept = panels[p].panel->save();
+    others[p].panel->load(kept);
+    CHECK(others[p].panel->save() == kept);
+  }
 }
 
 TEST_CASE("scripts say file and line of what they cannot do") {

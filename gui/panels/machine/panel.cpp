@@ -35,7 +35,7 @@ std::string MachinePanel::save() const { return fmt::format("{} {} {}", mean_, t
 
 void MachinePanel::load(const std::string& text) {
   std::istringstream in(text);
-  in >> mean_ >> time_ >> all_alike_;
+  in >> std::boolalpha >> mean_ >> time_ >> all_alike_;
 }
 
 MachineLook MachinePanel::look(const Theme& theme, const Session&) const {

@@ -99,7 +99,7 @@ std::string PcgPanel::save() const {
 void PcgPanel::load(const std::string& text) {
   std::istringstream in(text);
   int coloring = 0;
-  if (!(in >> coloring >> options_.weights >> options_.layouts)) return;
+  if (!(in >> std::boolalpha >> coloring >> options_.weights >> options_.layouts)) return;
   coloring_ = static_cast<PcgColoring>(std::clamp(coloring, 0, 4));
   std::string key;
   std::getline(in, key);

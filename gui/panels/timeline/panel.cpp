@@ -64,7 +64,7 @@ std::string TimelinePanel::save() const {
 
 void TimelinePanel::load(const std::string& text) {
   std::istringstream in(text);
-  if (!(in >> options_.links >> options_.memory >> options_.critical)) return;
+  if (!(in >> std::boolalpha >> options_.links >> options_.memory >> options_.critical)) return;
   in.get();
   std::getline(in, options_.filter);
 }
