@@ -264,18 +264,6 @@ class Cutting {
   std::map<ValueRef, ValueRef> borders_;
 };
 
-// From a few devices, where these tell it. Those are left out of the options where they do not.
-Result<Picoseconds> time_of_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const CostModel& cost,
-                                  LowerOptions& options) {
-  Result<Program> program = lower(pcg, mappings, cost.topology(), options);
-  if (!program.ok() && !options.blocks.all()) {
-    options.blocks = {};
-    program = lower(pcg, mappings, cost.topology(), options);
-  }
-  if (!program.ok()) return program.error();
-  return cost.score(*program).iteration;
-}
-
 Result<PieceTime> Side::time(const std::vector<std::size_t>& piece, const CostModel& cost,
                              const DeviceBlocks& blocks) const {
   Cutting cutting(*this, piece);
@@ -285,7 +273,13 @@ Result<PieceTime> Side::time(const std::vector<std::size_t>& piece, const CostMo
   options.blocks = blocks.find(cutting.graph(), cutting.mappings());
   auto of = [&](int micro_batches) -> Result<Picoseconds> {
     options.micro_batches = micro_batches;
-    return time_of_first(cutting.graph(), cutting.mappings(), cost, options);
+    Result<Program> program = lower(cutting.graph(), cutting.mappings(), cost.topology(), options);
+    if (!program.ok() && !options.blocks.all()) {
+      options.blocks = {};
+      program = lower(cutting.graph(), cutting.mappings(), cost.topology(), options);
+    }
+    if (!program.ok()) return program.error();
+    return cost.score(*program).iteration;
   };
   if (micro_batches() == 1) return PieceTime{UNITY_TRY(of(0)), {}};
   PieceTime time{UNITY_TRY(of(1)), UNITY_TRY(of(2))};
@@ -374,8 +368,11 @@ std::optional<Picoseconds> estimate_change(const Plan& before, Picoseconds itera
   int micro_batches = old.micro_batches();
   std::map<int, double> work = old.work();
   // What leaves its stage delays others.
-  for (std::size_t i = 0; micro_batches > 1 && i < is.size(); ++i)
-    if (is[i] && now.compute(i) && !now.in_a_stage(i, work)) return {};
+  for (const auto& [key, i] : now.by_key()) {
+    if (micro_batches == 1 || !is[i]) continue;
+    auto at = old.by_key().find(key);
+    if (!now.in_a_stage(i, work) || (at != old.by_key().end() && old.stage(at->second) != now.stage(i))) return {};
+  }
   // Both sides have the same surroundings, as far as there are the same operators.
   for (int i = 0; i < 2; ++i) {
     if (i == 0) old.add_neighbours(was), now.add_neighbours(is);
@@ -391,21 +388,6 @@ std::optional<Picoseconds> estimate_change(const Plan& before, Picoseconds itera
   if (micro_batches > 1)
     change.count += (micro_batches - 1) * change_of_slowest(work, iteration, micro_batches, *first, *second);
   return change;
-}
-
-std::optional<Picoseconds> estimate_pipeline(const Plan& plan, const CostModel& cost, const DeviceBlocks& blocks) {
-  int micro_batches = Side(plan, static_cast<int>(cost.topology().device_count())).micro_batches();
-  if (micro_batches <= 2 || !devices_do_alike(plan.schedule)) return {};
-  LowerOptions options{true, plan.optimizer, plan.schedule, blocks.find(plan.pcg, plan.mappings)};
-  auto of = [&](int first) -> Result<Picoseconds> {
-    options.micro_batches = first;
-    return time_of_first(plan.pcg, plan.mappings, cost, options);
-  };
-  Result<Picoseconds> one = of(1);
-  if (!one.ok()) return {};
-  Result<Picoseconds> two = of(2);
-  if (!two.ok()) return {};
-  return Picoseconds{one->count + (micro_batches - 1) * (two->count - one->count)};
 }
 
 }  // namespace unity::gui

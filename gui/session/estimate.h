@@ -21,8 +21,4 @@ namespace unity::gui {
 std::optional<Picoseconds> estimate_change(const Plan& before, Picoseconds iteration, const Plan& after,
                                            const CostModel& cost, const DeviceBlocks& blocks);
 
-// The time of an iteration of a pipeline, from its first two micro-batches: what the second one adds, all others do.
-// None where it is none, or puts micro-batches together.
-std::optional<Picoseconds> estimate_pipeline(const Plan& plan, const CostModel& cost, const DeviceBlocks& blocks);
-
 }  // namespace unity::gui

@@ -113,15 +113,10 @@ std::optional<PlanPrediction> Predictor::estimate(const Document& before, const 
   std::shared_ptr<const Machine> machine = this->machine(after);
   std::optional<Picoseconds> change =
       estimate_change(*before.plan, known.iteration, *after.plan, machine->cost, machine->blocks);
-  std::optional<Picoseconds> iteration;
-  if (change)
-    iteration = Picoseconds{known.iteration.count + change->count};
-  else
-    iteration = estimate_pipeline(*after.plan, machine->cost, machine->blocks);
-  if (!iteration || iteration->count <= 0) return {};
+  if (!change || known.iteration.count + change->count <= 0) return {};
   PlanPrediction prediction;
   prediction.estimated = true;
-  prediction.iteration = *iteration;
+  prediction.iteration = {known.iteration.count + change->count};
   prediction.samples_per_second = samples_per_second(after, prediction.iteration);
   prediction.seconds = seconds_since(begin);
   return prediction;
