@@ -97,7 +97,7 @@ void App::draw_for(double seconds) {
 
 void App::drop(const std::string& path) { session_->open({.source = path}); }
 
-void App::run() {
+void App::run(const std::function<void()>& between) {
   constexpr double kIdle = 0.25, kBusy = 0.08;  // seconds between frames in which nothing happens
   int lively = 3;  // frames still to be drawn without a wait: ImGui needs more than one to settle
   std::string title;
@@ -108,6 +108,7 @@ void App::run() {
     std::string wanted = document ? document->title + " - Unity" : "Unity";
     if (wanted != title) display_->set_title(title = wanted);
     if (--lively > 0) continue;
+    between();
     // The processors are for the work in the background; what it ends with wakes the window.
     display_->wait(session_->jobs.idle() ? kIdle : kBusy);
     lively = 3;

@@ -44,8 +44,8 @@ class App {
   bool settle(double seconds);
   void draw_for(double seconds);
   void drop(const std::string& path);  // as if it were dropped on the window
-  // A window's loop, until it is closed.
-  void run();
+  // A window's loop, until it is closed. `between` is called between frames.
+  void run(const std::function<void()>& between);
   void resize(int width, int height);
   void screenshot(const std::string& path);  // of the next frame. InputError
   double last_frame_seconds() const { return last_frame_seconds_; }

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "gui/app/app.h"
 #include "gui/app/bench.h"
+#include "gui/app/keeper.h"
 #include "gui/app/script_runner.h"
 #include "gui/layout/layout.h"
 #include "gui/session/state.h"
@@ -49,12 +50,12 @@ std::vector<OpenRequest> requests_of(const Options& o) {
 // The files of the command line, else those of the last time, else the sample.
 void open_documents(App& app, const Options& o, const std::string& state_path) {
   std::vector<OpenRequest> requests = requests_of(o);
-  bool restored = false;
+  bool restored = false, last = requests.empty();
   if (!state_path.empty() && std::filesystem::exists(state_path)) {
     try {
       SavedState state = state_from_json(read_file(state_path), state_path);
       app.window().load(state);
-      if (requests.empty()) requests = state.open;
+      if (last) app.session().restore(state, state_path);
       restored = true;
     } catch (const InputError& error) {
       app.session().complain(error.what());
@@ -63,13 +64,6 @@ void open_documents(App& app, const Options& o, const std::string& state_path) {
   if (!o.theme.empty()) app.session().dark = o.theme == "dark";
   if (requests.empty() && !restored && o.script.empty() && !o.bench) requests = {sample_request()};
   for (const OpenRequest& request : requests) app.session().open(request);
-}
-
-void save_state(App& app, const std::string& path) {
-  if (path.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  write_file_atomically(path, to_json(app.window().save()));
 }
 
 int show(const Options& o) {
@@ -90,6 +84,7 @@ int show(const Options& o) {
     return kDone;
   }
   open_documents(app, o, state_path);
+  Keeper keeper(app, state_path);
   int code = kDone;
   if (o.headless()) {
     if (!o.sources.empty() || o.script.empty())
@@ -104,9 +99,9 @@ int show(const Options& o) {
       }
   } else {
     if (!steps.empty()) run_script(app, steps);
-    app.run();
+    app.run([&] { keeper.note(); });
   }
-  save_state(app, state_path);
+  keeper.finish();
   return code;
 }
 

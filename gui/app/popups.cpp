@@ -153,12 +153,18 @@ void Window::draw_path(const Rect& whole) {
 
 void Window::draw_messages(const Rect& whole) {
   constexpr double kShown = 6;  // seconds; errors stay
+  constexpr std::size_t kMost = 8;
+  constexpr std::ptrdiff_t kMostNotices = 3;
   double now = ImGui::GetTime();
   std::deque<Message>& messages = session_.messages();
+  auto is_notice = [](const Message& m) { return !m.error; };
+  while (std::count_if(messages.begin(), messages.end(), is_notice) > kMostNotices)
+    messages.erase(std::find_if(messages.begin(), messages.end(), is_notice));
+  while (messages.size() > kMost) messages.pop_front();
   float bottom = whole.bottom() - ui_.unit(12);
   ui_.set_layer(2);
   for (std::size_t i = messages.size(); i-- > 0;) {
-    auto [since, fresh] = shown_since_.emplace(&messages[i], now);
+    if (messages[i].since < 0) messages[i].since = now;
     float width = ui_.unit(420);
     ImVec2 text = ImGui::CalcTextSize(messages[i].text.c_str(), nullptr, false, width - ui_.unit(60));
     float height = text.y + ui_.unit(20);
@@ -177,9 +183,8 @@ void Window::draw_messages(const Rect& whole) {
     bool close = ui_.link(fmt::format("dismiss {}", i), icon::kClose, "Dismiss");
     ImGui::End();
     bottom -= ui_.unit(8);
-    if (close || (!messages[i].error && now - since->second > kShown)) {
+    if (close || (!messages[i].error && now - messages[i].since > kShown)) {
       messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(i));
-      shown_since_.clear();
       break;
     }
   }

@@ -156,19 +156,12 @@ void Window::draw_bar(const Rect& area) {
   ui_.same_line(4);
   if (ui_.button("redo", icon::kRedo, tip("Redo (Ctrl+Y)", redo, redo ? history->position() : 0), redo)) run("redo");
   ui_.same_line(14);
-  for (std::size_t i = 0; i < session_.files().size(); ++i) {
-    const Snapshot& document = session_.files()[i]->history.now();
-    bool changed = session_.files()[i]->history.can_undo();
-    std::string label = document->title + (changed ? " *" : "");
-    if (ui_.button(fmt::format("document {}", i), label, document->request.source, true, i == session_.active()))
-      session_.activate(i);
-    ui_.same_line(4);
-  }
+  float right = area.w - ui_.unit(160);
+  draw_documents(right - ui_.unit(40));
   if (session_.document()) {
     if (ui_.button("close document", icon::kClose, "Close this document (Ctrl+W)")) run("close");
     ui_.same_line(4);
   }
-  float right = area.w - ui_.unit(160);
   if (ImGui::GetCursorPosX() < right) ImGui::SameLine(right);
   if (ui_.button("palette", std::string(icon::kKeyboard) + " Commands", "Everything one can do (Ctrl+P)"))
     run("palette");
@@ -177,55 +170,90 @@ void Window::draw_bar(const Rect& area) {
   ImGui::End();
 }
 
+// Those that have room, the one in front among them; the others are in a list.
+void Window::draw_documents(float right) {
+  constexpr float kTitle = 190, kMore = 110;
+  std::vector<std::string> labels;
+  std::vector<float> ends = {0};
+  for (const std::string& title : session_.titles()) {
+    bool edited = session_.files()[labels.size()]->history.now()->edited;
+    labels.push_back(elide(ui_.fonts().metrics(), title, 14, Face::text, kTitle) + (edited ? " *" : ""));
+    ends.push_back(ends.back() + ImGui::CalcTextSize(labels.back().c_str()).x + 2 * ImGui::GetStyle().FramePadding.x +
+                   ui_.unit(4));
+  }
+  float room = right - ImGui::GetCursorPosX();
+  std::size_t first = 0, last = labels.size();
+  if (ends.back() > room) {
+    room -= ui_.unit(kMore + 4);
+    while (first < session_.active() && ends[session_.active() + 1] - ends[first] > room) ++first;
+    while (last > session_.active() + 1 && ends[last] - ends[first] > room) --last;
+  }
+  for (std::size_t i = first; i < last; ++i) {
+    const std::string& source = session_.files()[i]->history.now()->request.source;
+    if (ui_.button(fmt::format("document {}", i), labels[i], source, true, i == session_.active()))
+      session_.activate(i);
+    ui_.same_line(4);
+  }
+  if (last - first == labels.size()) return;
+  std::vector<std::string> choices;
+  for (std::size_t i = 0; i < labels.size(); ++i) choices.push_back(fmt::format("{}  {}", i + 1, labels[i]));
+  choices.push_back(fmt::format("{} more", labels.size() - (last - first)));
+  int chosen = static_cast<int>(labels.size());
+  if (ui_.choose("documents", choices, chosen, kMore, "All open documents (Ctrl+Tab: the next)") &&
+      chosen < static_cast<int>(labels.size()))
+    session_.activate(static_cast<std::size_t>(chosen));
+  ui_.same_line(4);
+}
+
 void Window::draw_status(const Rect& area) {
   begin_fixed("status", area, Color{0, 0, 0, 0});
   ImGui::SetCursorPosY((area.h - ImGui::GetTextLineHeight()) / 2);
   const Theme& theme = ui_.theme();
+  std::vector<Job> running = session_.jobs.running();
+  std::string job;
+  if (!running.empty()) {
+    job =
+        running.size() > 1 ? fmt::format("{} and {} more", running[0]->name(), running.size() - 1) : running[0]->name();
+    if (running[0]->fraction() > 0) job += fmt::format(" {:.0f}%", 100 * running[0]->fraction());
+  }
+  job = elide(ui_.fonts().metrics(), job, 14, Face::text, area.w / ui_.fonts().scale() * 0.4f);
+  float right = area.w - (job.empty() ? 0 : ImGui::CalcTextSize(job.c_str()).x + ui_.unit(70));
+  // What matters less comes later, and is left out where there is no room.
+  auto put = [&](const std::string& words, Color color, Face face = Face::text) {
+    float room = (right - ImGui::GetCursorPosX()) / ui_.fonts().scale() - 12;
+    if (words.empty() || room < 60) return;
+    std::string shown = elide(ui_.fonts().metrics(), words, 14, face, room);
+    ui_.text(shown, color, face);
+    if (shown != words) ui_.tooltip(words);
+    ui_.same_line(14);
+  };
   Snapshot document = session_.document();
   PredictionPtr now = session_.prediction(), before = session_.prediction_before();
-  if (document) {
-    std::string text = document->sweep ? fmt::format("{} points", document->sweep->results.rows.size())
-                                       : fmt::format("{} nodes", document->graph().size());
-    if (document->plan)
-      text += fmt::format("   {} devices of {}", document->topology->device_count(), document->topology->name);
-    ui_.text(text, theme.dim);
-    ui_.same_line(20);
-    if (now && !now->error.empty()) {
-      ui_.text(elide(ui_.fonts().metrics(), now->error, 14, Face::text, area.w / ui_.fonts().scale() * 0.5f),
-               theme.error);
-      ui_.same_line(20);
-    } else if (now) {
-      ui_.text(fmt::format("{} per iteration   {:.1f} samples/s", now->iteration_text(), now->samples_per_second),
-               theme.text, Face::strong);
-      ui_.same_line(12);
+  if (document && document->plan) {
+    if (!now) {
+      put("simulating ..", theme.dim);
+    } else if (!now->error.empty()) {
+      put(now->error, theme.error);
+    } else {
+      put(fmt::format("{} per iteration   {:.1f} samples/s", now->iteration_text(), now->samples_per_second),
+          theme.text, Face::strong);
       if (before && before->error.empty() && before->iteration.count > 0) {
         double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
-        ui_.text(fmt::format("{:+.2f}% ({} before)", change, to_string(before->iteration)),
-                 change <= 0 ? theme.good : theme.error);
-        ui_.same_line(12);
+        put(fmt::format("{:+.2f}% ({} before)", change, to_string(before->iteration)),
+            change <= 0 ? theme.good : theme.error);
       }
-      if (now->estimated) {
-        ui_.text("exact time and details follow ..", theme.dim);
-        ui_.same_line(12);
-      }
-      std::string lacks = now->does_not_fit(*document->topology);
-      if (!lacks.empty()) {
-        ui_.text(lacks, theme.error);
-        ui_.same_line(12);
-      }
-    } else if (document->plan) {
-      ui_.text("simulating ..", theme.dim);
-      ui_.same_line(12);
+      if (now->estimated) put("exact time and details follow ..", theme.dim);
+      put(now->does_not_fit(*document->topology), theme.error);
     }
+    put(fmt::format("{} devices of {}", document->topology->device_count(), document->topology->name), theme.dim);
   }
-  std::vector<Job> running = session_.jobs.running();
-  if (!running.empty()) {
-    const JobState& job = *running.front();
-    std::string text = running.size() > 1 ? fmt::format("{} and {} more", job.name(), running.size() - 1) : job.name();
-    if (job.fraction() > 0) text += fmt::format(" {:.0f}%", 100 * job.fraction());
-    float width = ImGui::CalcTextSize(text.c_str()).x + ui_.unit(60);
-    ImGui::SameLine(std::max(area.w - width, ImGui::GetCursorPosX()));
-    ui_.text(text, theme.accent);
+  if (document)
+    put(document->sweep ? fmt::format("{} points", document->sweep->results.rows.size())
+                        : fmt::format("{} nodes", document->graph().size()),
+        theme.dim);
+  if (!job.empty()) {
+    ImGui::SetCursorPosX(right);
+    ui_.text(job, theme.accent);
     ui_.same_line(8);
     if (ui_.link("cancel", "cancel", "Stop what runs in the background")) run("cancel");
   } else {
@@ -344,7 +372,7 @@ void Window::draw() {
 
 SavedState Window::save() const {
   SavedState state;
-  for (const auto& file : session_.files()) state.open.push_back(file->history.now()->request);
+  state.open = session_.restoring();
   state.active = session_.active();
   state.dark = session_.dark;
   if (NodeId node = session_.selection().node(); node.valid()) state.selected = session_.document()->graph()[node].name;

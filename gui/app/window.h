@@ -35,6 +35,7 @@ class Window {
   void handle_shortcuts();
   void follow_document();
   void draw_bar(const Rect& area);
+  void draw_documents(float right);
   void draw_status(const Rect& area);
   void draw_area(Area area, const Rect& place);
   void draw_splitter(const char* name, const Rect& place, bool vertical, const Rect& whole);
@@ -67,7 +68,6 @@ class Window {
   } asked_;
   int open_topology_ = 0, open_nodes_ = 2, open_strategy_ = 0;
   std::vector<std::string> models_, topologies_, strategies_;
-  std::map<const Message*, double> shown_since_;
   std::string select_when_open_;
   std::pair<Rect, std::string> export_;
   bool dark_ = false, themed_ = false, sweep_in_front_ = false;

@@ -57,8 +57,9 @@ template <class Key, class Data>
 class Prepared {
  public:
   // What was made of the newest key that is ready; null at first. Starts `make` when the key has changed.
+  // Jobs that are not quiet are in the status line, and can be cancelled.
   const Data* get(Session& session, const std::string& what, const Key& key,
-                  std::function<Data(const Key&, JobState&)> make) {
+                  std::function<Data(const Key&, JobState&)> make, bool quiet = true) {
     if (!wanted_ || !(*wanted_ == key)) {
       wanted_ = key;
       if (job_) job_->cancel();
@@ -72,12 +73,13 @@ class Prepared {
         });
       };
       job_ = session.jobs.submit(
-          what, work, [&session](const std::string& error) { session.complain(error); }, true);
+          what, work, [&session](const std::string& error) { session.complain(error); }, quiet);
     }
     return data_.get();
   }
   const std::shared_ptr<const Data>& data() const { return data_; }
   bool current() const { return wanted_ && ready_ && *wanted_ == *ready_; }
+  bool cancelled() const { return job_ && job_->cancelled() && !current(); }
   int version() const { return version_; }  // counts what was made
 
  private:

@@ -41,6 +41,7 @@ struct Document {
   std::shared_ptr<const Sweep> sweep;        // of one that is the result of a sweep; its graph is empty
   std::shared_ptr<const Topology> topology;  // the plan's machine, as its file says
   std::vector<Scale> scales;                 // what the user asks: what if the machine were so much faster
+  bool edited = false;                       // the plan is not the one that was opened or found
 
   const Pcg& graph() const { return plan ? plan->pcg : *model; }
 };

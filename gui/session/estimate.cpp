@@ -6,9 +6,11 @@
 #include <string>
 
 #include "core/base/hash.h"
+#include "core/models/summary.h"
 #include "core/plan/lower.h"
 #include "core/search/explain.h"
 #include "core/search/mapping_search.h"
+#include "gui/session/prediction.h"
 
 namespace unity::gui {
 namespace {
@@ -21,10 +23,15 @@ using Key = std::pair<std::string, const Operator*>;
 
 Key key_of(const Node& n) { return {n.name, n.op}; }
 
+// What a piece takes: with one micro-batch (or none), and for each further one.
+struct PieceTime {
+  Picoseconds once, more;
+};
+
 // A plan's graph as what is computed where: parallelization operators belong to the operands.
 class Side {
  public:
-  explicit Side(const Plan& plan) : plan_(plan), pcg_(plan.pcg), source_(pcg_.size()) {
+  Side(const Plan& plan, int devices) : plan_(plan), devices_(devices), pcg_(plan.pcg), source_(pcg_.size()) {
     for (std::size_t i = 0; i < pcg_.size(); ++i) {
       const Node& n = pcg_.nodes()[i];
       source_[i] = n.is_parallelization() ? source_[n.inputs[0].node.index()] : i;
@@ -109,9 +116,36 @@ class Side {
     return hash;
   }
 
-  // The time of an iteration of these operators alone.
-  Result<Picoseconds> time(const std::vector<std::size_t>& piece, const CostModel& cost,
-                           const DeviceBlocks& blocks) const;
+  // Of these operators alone.
+  Result<PieceTime> time(const std::vector<std::size_t>& piece, const CostModel& cost,
+                         const DeviceBlocks& blocks) const;
+
+  int micro_batches() const {
+    int most = 1;
+    for (std::size_t i = 0; i < pcg_.size(); ++i)
+      if (compute(i)) most = std::max(most, micro_count(node_sharding(pcg_, NodeId(static_cast<std::int64_t>(i)))));
+    return most;
+  }
+  // Stages are told by their first devices.
+  int stage(std::size_t i) const { return plan_.mappings[i].start; }
+  // Whether the operator is on devices of no other of the stages, which begin there.
+  bool in_a_stage(std::size_t i, const std::map<int, double>& stages) const {
+    const MachineMapping& mapping = plan_.mappings[i];
+    if (!mapping.places.empty()) return false;
+    TaskGrid grid = node_grid(pcg_, NodeId(static_cast<std::int64_t>(i)));
+    int last = mapping.start;
+    for (std::size_t d = 0; d < grid.size(); ++d) last += (grid[d].degree - 1) * mapping.strides[d];
+    return stages.contains(mapping.start) && stages.upper_bound(mapping.start) == stages.upper_bound(last);
+  }
+  // By stage: multiply-adds of a device.
+  std::map<int, double> work() const {
+    std::map<int, double> work;
+    for (std::size_t i = 0; i < pcg_.size(); ++i)
+      if (compute(i))
+        work[stage(i)] += static_cast<double>(multiply_adds(pcg_.nodes()[i])) /
+                          std::max(task_count(node_grid(pcg_, NodeId(static_cast<std::int64_t>(i)))), 1);
+    return work;
+  }
 
  private:
   const std::vector<std::size_t>& neighbours(std::size_t i) const {
@@ -122,6 +156,7 @@ class Side {
   friend class Cutting;
 
   const Plan& plan_;
+  int devices_;
   const Pcg& pcg_;
   std::vector<std::size_t> source_;  // by node: the operator or leaf before parallelization operators
   std::map<Key, std::size_t> by_key_;
@@ -158,7 +193,7 @@ class Cutting {
         if (graph_.shape(here).dtype == DType::i32) continue;
         NodeId deliver = UNITY_TRY(graph_.try_add(get_operator("deliver"), {}, {here}, from[out.node].origin,
                                                   fmt::format("deliver.{}", outputs.size())));
-        mappings_.push_back(natural_mapping(node_grid(graph_, deliver)));
+        mappings_.push_back(mapping_at(deliver, side_.source_[out.node.index()]));
         outputs.push_back({deliver, 0});
       }
     }
@@ -203,8 +238,22 @@ class Cutting {
     Attributes attributes = {sizes, degrees, std::int64_t{shape.copies}, std::string(to_string(shape.dtype))};
     NodeId id = UNITY_TRY(graph_.try_add(get_operator("boundary"), std::move(attributes), {},
                                          side_.pcg()[v.node].origin, fmt::format("boundary.{}", borders_.size())));
-    mappings_.push_back(natural_mapping(node_grid(graph_, id)));
-    return ValueRef{id, 0};
+    mappings_.push_back(mapping_at(id, side_.source_[v.node.index()]));
+    ValueRef value{id, 0};
+    for (std::size_t d = 0; d < shape.dims.size(); ++d) {
+      if (shape.dims[d].micro == 1) continue;
+      Attributes parts = {static_cast<std::int64_t>(d), std::int64_t{shape.dims[d].micro}};
+      value = {UNITY_TRY(add(get_operator("pipeline"), std::move(parts), {value}, {}, "", {})), 0};
+    }
+    return value;
+  }
+
+  // On the devices from the first of an operator on.
+  MachineMapping mapping_at(NodeId id, std::size_t operation) const {
+    TaskGrid grid = node_grid(graph_, id);
+    MachineMapping natural = natural_mapping(grid), mapping = natural;
+    mapping.start = side_.plan_.mappings[operation].start;
+    return check_mapping(mapping, grid, side_.devices_).ok() ? mapping : natural;
   }
 
   const Side& side_;
@@ -215,19 +264,27 @@ class Cutting {
   std::map<ValueRef, ValueRef> borders_;
 };
 
-Result<Picoseconds> Side::time(const std::vector<std::size_t>& piece, const CostModel& cost,
-                               const DeviceBlocks& blocks) const {
+Result<PieceTime> Side::time(const std::vector<std::size_t>& piece, const CostModel& cost,
+                             const DeviceBlocks& blocks) const {
   Cutting cutting(*this, piece);
   UNITY_TRY(cutting.cut());
-  LowerOptions options{true, plan_.optimizer, {}, {}};
+  LowerOptions options{true, plan_.optimizer, plan_.schedule, {}};
+  options.schedule.order = {};
   options.blocks = blocks.find(cutting.graph(), cutting.mappings());
-  Result<Program> program = lower(cutting.graph(), cutting.mappings(), cost.topology(), options);
-  if (!program.ok() && !options.blocks.all()) {
-    options.blocks = {};
-    program = lower(cutting.graph(), cutting.mappings(), cost.topology(), options);
-  }
-  if (!program.ok()) return program.error();
-  return cost.score(*program).iteration;
+  auto of = [&](int micro_batches) -> Result<Picoseconds> {
+    options.micro_batches = micro_batches;
+    Result<Program> program = lower(cutting.graph(), cutting.mappings(), cost.topology(), options);
+    if (!program.ok() && !options.blocks.all()) {
+      options.blocks = {};
+      program = lower(cutting.graph(), cutting.mappings(), cost.topology(), options);
+    }
+    if (!program.ok()) return program.error();
+    return cost.score(*program).iteration;
+  };
+  if (micro_batches() == 1) return PieceTime{UNITY_TRY(of(0)), {}};
+  PieceTime time{UNITY_TRY(of(1)), UNITY_TRY(of(2))};
+  time.more.count = std::max<std::int64_t>(time.more.count - time.once.count, 0);
+  return time;
 }
 
 // Operators of `side` that the other one has not, or not so.
@@ -247,38 +304,75 @@ void add_common(Members& members, const Side& side, const Members& theirs, const
 }
 
 // Of all pieces; those of one kind are timed once.
-std::optional<Picoseconds> time_of(const Side& side, const Members& members, const CostModel& cost,
-                                   const DeviceBlocks& blocks) {
-  std::map<Hash, std::pair<std::vector<std::size_t>, int>> kinds;
+struct PiecesTime {
+  Picoseconds once;
+  std::map<int, std::int64_t> more;  // by stage: picoseconds of a further micro-batch
+};
+
+std::optional<PiecesTime> time_of(const Side& side, const Members& members, const CostModel& cost,
+                                  const DeviceBlocks& blocks) {
+  struct Kind {
+    std::vector<std::size_t> first;
+    std::map<int, int> count;  // by stage
+  };
+  std::map<Hash, Kind> kinds;
   for (std::vector<std::size_t>& piece : side.pieces(members)) {
     if (piece.size() > kMostOperators) return {};
-    auto& [first, count] = kinds[side.kind(piece)];
-    if (count++ == 0) first = std::move(piece);
+    Kind& kind = kinds[side.kind(piece)];
+    ++kind.count[side.stage(piece.front())];
+    if (kind.first.empty()) kind.first = std::move(piece);
   }
   if (kinds.size() > kMostKinds) return {};
-  Picoseconds sum;
-  for (const auto& [kind, of] : kinds) {
-    Result<Picoseconds> time = side.time(of.first, cost, blocks);
+  PiecesTime sum;
+  for (const auto& [hash, kind] : kinds) {
+    Result<PieceTime> time = side.time(kind.first, cost, blocks);
     if (!time.ok()) return {};
-    sum.count += time->count * of.second;
+    for (auto [stage, count] : kind.count) {
+      sum.once.count += time->once.count * count;
+      sum.more[stage] += time->more.count * count;
+    }
   }
   return sum;
 }
 
+// What the slowest stage takes more for each further micro-batch.
+std::int64_t change_of_slowest(const std::map<int, double>& work, Picoseconds iteration, int micro_batches,
+                               const PiecesTime& before, const PiecesTime& after) {
+  double all = 0, most = 0;
+  for (const auto& [stage, of] : work) all += of, most = std::max(most, of);
+  if (all <= 0) return 0;
+  double scale = static_cast<double>(iteration.count) / (all + (micro_batches - 1) * most), now = 0;
+  std::map<int, double> times;
+  for (const auto& [stage, of] : work) times[stage] = scale * of;
+  for (const auto& [stage, time] : after.more) times[stage] += static_cast<double>(time);
+  for (const auto& [stage, time] : before.more) times[stage] -= static_cast<double>(time);
+  for (const auto& [stage, time] : times) now = std::max(now, time);
+  return static_cast<std::int64_t>(now - scale * most);
+}
+
 }  // namespace
 
-std::optional<Picoseconds> estimate_change(const Plan& before, const Plan& after, const CostModel& cost,
-                                           const DeviceBlocks& blocks) {
+std::optional<Picoseconds> estimate_change(const Plan& before, Picoseconds iteration, const Plan& after,
+                                           const CostModel& cost, const DeviceBlocks& blocks) {
   for (const Plan* plan : {&before, &after})
-    if (!(plan->schedule == Schedule()) ||
+    if (!devices_do_alike(plan->schedule) || plan->schedule.order == PipelineOrder::interleaved ||
         std::any_of(plan->pcg.nodes().begin(), plan->pcg.nodes().end(),
-                    [](const Node& n) { return n.op->name() == "pipeline" || n.op->name() == "batch"; }))
+                    [](const Node& n) { return n.op->name() == "batch"; }))
       return {};
-  Side old(before), now(after);
+  auto devices = static_cast<int>(cost.topology().device_count());
+  Side old(before, devices), now(after, devices);
   Members was = changed(old, now), is = changed(now, old);
   if (std::none_of(was.begin(), was.end(), [](bool m) { return m; }) &&
       std::none_of(is.begin(), is.end(), [](bool m) { return m; }))
     return Picoseconds{};
+  int micro_batches = old.micro_batches();
+  std::map<int, double> work = old.work();
+  // What leaves its stage delays others.
+  for (const auto& [key, i] : now.by_key()) {
+    if (micro_batches == 1 || !is[i]) continue;
+    auto at = old.by_key().find(key);
+    if (!now.in_a_stage(i, work) || (at != old.by_key().end() && old.stage(at->second) != now.stage(i))) return {};
+  }
   // Both sides have the same surroundings, as far as there are the same operators.
   for (int i = 0; i < 2; ++i) {
     if (i == 0) old.add_neighbours(was), now.add_neighbours(is);
@@ -286,11 +380,14 @@ std::optional<Picoseconds> estimate_change(const Plan& before, const Plan& after
     add_common(was, old, is, now);
     add_common(is, now, was, old);
   }
-  std::optional<Picoseconds> first = time_of(old, was, cost, blocks);
+  std::optional<PiecesTime> first = time_of(old, was, cost, blocks);
   if (!first) return {};
-  std::optional<Picoseconds> second = time_of(now, is, cost, blocks);
+  std::optional<PiecesTime> second = time_of(now, is, cost, blocks);
   if (!second) return {};
-  return Picoseconds{second->count - first->count};
+  Picoseconds change{second->once.count - first->once.count};
+  if (micro_batches > 1)
+    change.count += (micro_batches - 1) * change_of_slowest(work, iteration, micro_batches, *first, *second);
+  return change;
 }
 
 }  // namespace unity::gui

@@ -40,6 +40,12 @@ OriginId origin_of(const Program& program, const Task& task) {
 
 }  // namespace
 
+bool devices_do_alike(const Schedule& schedule) {
+  Schedule rest = schedule;
+  rest.order = Schedule().order, rest.remat.clear(), rest.bucket = Schedule().bucket;
+  return rest == Schedule();
+}
+
 std::string PlanPrediction::iteration_text() const { return (estimated ? "about " : "") + to_string(iteration); }
 
 Bytes PlanPrediction::peak() const {
@@ -79,7 +85,7 @@ Predictor::Piece Predictor::piece(const Document& document, const Machine& machi
   }
   const Plan& plan = *document.plan;
   LowerOptions options{true, plan.optimizer, plan.schedule, {}};
-  if (plan.schedule == Schedule()) options.blocks = machine.blocks.find(plan.pcg, plan.mappings);
+  if (devices_do_alike(plan.schedule)) options.blocks = machine.blocks.find(plan.pcg, plan.mappings);
   Result<Program> program = lower(plan.pcg, plan.mappings, *document.topology, options);
   if (!program.ok() && !options.blocks.all()) {
     options.blocks = {};
@@ -105,7 +111,8 @@ std::optional<PlanPrediction> Predictor::estimate(const Document& before, const 
       scales_text(before.scales) != scales_text(after.scales))
     return {};
   std::shared_ptr<const Machine> machine = this->machine(after);
-  std::optional<Picoseconds> change = estimate_change(*before.plan, *after.plan, machine->cost, machine->blocks);
+  std::optional<Picoseconds> change =
+      estimate_change(*before.plan, known.iteration, *after.plan, machine->cost, machine->blocks);
   if (!change || known.iteration.count + change->count <= 0) return {};
   PlanPrediction prediction;
   prediction.estimated = true;

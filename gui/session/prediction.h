@@ -81,6 +81,10 @@ class Predictor {
   Piece piece_;
 };
 
+// Whether devices that compute alike (DeviceBlocks) do alike what the schedule adds, too, as the search has it
+// (core/search/evaluator.h).
+bool devices_do_alike(const Schedule& schedule);
+
 // By task: the operator that it is counted at, from which it stems; invalid where the graph has none.
 std::vector<NodeId> nodes_of_tasks(const Pcg& pcg, const Program& program);
 

@@ -18,11 +18,20 @@ struct ReplayedSteps {
   Picoseconds before, after;  // of an iteration, every operator from the first device on; 0: not known
   int applied = 0;            // of the steps
   std::string note;           // why the others were not
+  bool about = false;         // the times lie on the line between those of the first and last of many alike
 };
 
-// Calls `done` after each range, in order, until `stop`. What shards operators the same way is done at once, as the
-// search did it; rules are applied where the labels say. Steps that are neither (cuts, micro-batches) change nothing.
+struct ReplayWatch {
+  std::function<void(std::size_t, const ReplayedSteps&)> known;  // of a range, in any order, once
+  std::function<void(double, const std::string&)> progress;
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// All steps are applied, then simulated: first the model and the end, then what lies between. What shards operators the
+// same way is done at once, as the search did it; rules are applied where the labels say. Steps that are neither (cuts,
+// micro-batches) change nothing. Where ranges do in one layer after another the same, those of the first and the last
+// are simulated alone.
 void replay(const Plan& plan, std::shared_ptr<const Topology> topology, const std::vector<StepRange>& ranges,
-            const std::function<void(std::size_t, const ReplayedSteps&)>& done, const std::atomic<bool>* stop);
+            const ReplayWatch& watch);
 
 }  // namespace unity::gui

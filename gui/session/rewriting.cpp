@@ -37,6 +37,17 @@ Result<Parameters> parse_parameters(const std::string& text) {
   return parameters;
 }
 
+namespace {
+
+// The last dimension innermost, from `first` on, where the machine has so many devices.
+MachineMapping natural_mapping(const TaskGrid& grid, int first, int devices) {
+  MachineMapping mapping = unity::natural_mapping(grid);
+  mapping.start = first;
+  return check_mapping(mapping, grid, devices).ok() ? mapping : unity::natural_mapping(grid);
+}
+
+}  // namespace
+
 Result<Plan> rewrite_plan(const Plan& plan, const Topology& topology, const Rule& rule, const Match& match,
                           const Parameters& parameters) {
   Plan next = plan;
@@ -55,7 +66,7 @@ Result<Plan> rewrite_plan(const Plan& plan, const Topology& topology, const Rule
         check_mapping(plan.mappings[old->second], grid, devices).ok())
       next.mappings[i] = plan.mappings[old->second];
     else
-      next.mappings[i] = natural_mapping(grid);
+      next.mappings[i] = natural_mapping(grid, plan.mappings[match.root().index()].start, devices);
   }
   auto degree = parameters.find("d");
   const std::string& where = plan.pcg[match.root()].name;

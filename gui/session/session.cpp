@@ -153,11 +153,54 @@ void Session::open(const OpenRequest& request) {
   jobs.submit("open " + request.source, work, [this](const std::string& error) { complain(error); });
 }
 
-void Session::add(Snapshot document) {
-  // Reading the rules takes as long as an edit may: they are there by then.
-  if (document->plan && files_.empty())
+void Session::restore(const SavedState& state, const std::string& state_path) {
+  if (state.open.empty()) return;
+  std::size_t first = std::min(state.active, state.open.size() - 1);
+  for (std::size_t i = 0; i < state.open.size(); ++i) restoring_[i] = state.open[i];
+  restore_one(first, state_path, [this, state_path, first] {
+    for (const auto& [place, saved] : std::map(restoring_))
+      if (place != first) restore_one(place, state_path, [] {});
+  });
+}
+
+void Session::restore_one(std::size_t place, const std::string& state_path, const std::function<void()>& after) {
+  auto work = [this, saved = restoring_[place], place, state_path, after](JobState& job) -> Jobs::Completion {
+    std::string note;
+    Snapshot document = restore_document(
+        saved, state_path, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop(),
+        note);
+    return [this, document, place, note, after] {
+      if (!note.empty()) complain(note);
+      restoring_.erase(place);
+      read_rules(*document);
+      auto behind = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f->place > place; });
+      if (!files_.empty() && behind - files_.begin() <= static_cast<std::ptrdiff_t>(active_)) ++active_;
+      (*files_.insert(behind, std::make_unique<OpenFile>(document)))->place = place;
+      after();
+    };
+  };
+  jobs.submit("open " + restoring_[place].request.source, work, [this, place, after](const std::string& error) {
+    restoring_.erase(place);
+    complain(error);
+    after();
+  });
+}
+
+std::vector<SavedDocument> Session::restoring() const {
+  std::vector<SavedDocument> open;
+  for (const auto& [place, saved] : restoring_) open.push_back(saved);
+  return open;
+}
+
+// Reading the rules takes as long as an edit may: they are there by then.
+void Session::read_rules(const Document& document) {
+  if (document.plan && files_.empty())
     jobs.submit(
         "rules", [](JobState&) -> Jobs::Completion { return find_rule({}), Jobs::Completion(); }, {}, true);
+}
+
+void Session::add(Snapshot document) {
+  read_rules(*document);
   bool behind = document->trace && this->document() && this->document()->plan;
   files_.push_back(std::make_unique<OpenFile>(std::move(document)));
   if (!behind) return activate(files_.size() - 1);
@@ -176,6 +219,29 @@ void Session::activate(std::size_t index) {
   active_ = std::min(index, files_.empty() ? 0 : files_.size() - 1);
 }
 
+std::vector<std::string> Session::titles() const {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t f = 0; f < files_.size(); ++f) groups[files_[f]->history.now()->title].push_back(f);
+  std::vector<std::string> titles(files_.size());
+  for (const auto& [title, group] : groups) {
+    // With as little more as tells them apart.
+    for (int more = 0; more < 4; ++more) {
+      std::set<std::string> different;
+      for (std::size_t f : group) {
+        const Document& document = *files_[f]->history.now();
+        titles[f] = title;
+        if (more & 1 && document.plan) titles[f] += ", " + document.request.strategy;
+        if (more & 2 && document.plan) titles[f] += fmt::format(", {} devices", document.topology->device_count());
+        different.insert(titles[f]);
+      }
+      if (different.size() == group.size()) break;
+      if (more < 3) continue;
+      for (std::size_t n = 0; n < group.size(); ++n) titles[group[n]] += fmt::format(" {}", n + 1);
+    }
+  }
+  return titles;
+}
+
 PredictionPtr Session::prediction_before() const {
   const Snapshot* before = file() ? file()->history.before() : nullptr;
   return before ? file()->prediction(*before) : nullptr;
@@ -185,6 +251,7 @@ Result<void> Session::apply(const Edit& edit) {
   if (!file()) return fail("{}: no document is open", edit.name);
   Snapshot before = document();
   Document next = UNITY_TRY(gui::apply(*before, edit));
+  next.edited = true;
   file()->history.push(std::make_shared<const Document>(std::move(next)), edit);
   keep_selection(*before);
   edited_at_ = std::chrono::steady_clock::now();

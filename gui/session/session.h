@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,18 +16,21 @@
 #include "gui/session/prediction.h"
 #include "gui/session/searching.h"
 #include "gui/session/selection.h"
+#include "gui/session/state.h"
 
 namespace unity::gui {
 
 struct Message {
   std::string text;
   bool error = false;
+  double since = -1;  // when it was first shown, in the window's seconds
 };
 
 // An open document with its past, and what was predicted of its snapshots.
 struct OpenFile {
   explicit OpenFile(Snapshot first) : history(std::move(first)) {}
   History history;
+  std::size_t place = SIZE_MAX;  // among those that were open at the last end; others come behind
 
   PredictionPtr prediction(const Snapshot& snapshot) const;  // null: not known yet
   void keep(const Snapshot& snapshot, PredictionPtr prediction);
@@ -50,6 +54,10 @@ class Session {
 
   // In the background; a failure is a message.
   void open(const OpenRequest& request);
+  // What was open at the last end, in its order: first the one in front, then the others behind it.
+  void restore(const SavedState& state, const std::string& state_path);
+  // Those of them that are not there yet.
+  std::vector<SavedDocument> restoring() const;
   // One that is already there. A trace opens behind a plan, which it is laid under.
   void add(Snapshot document);
   // A search in the background; what it finds opens when it ends, also when it is stopped early. One at a time.
@@ -61,6 +69,8 @@ class Session {
   void close(std::size_t index);
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
+  // Of all files, each another one: with strategy, devices or a number, where titles alone do not tell.
+  std::vector<std::string> titles() const;
   void activate(std::size_t index);
   OpenFile* file() const { return files_.empty() ? nullptr : files_[active_].get(); }
   Snapshot document() const { return file() ? file()->history.now() : nullptr; }
@@ -94,11 +104,14 @@ class Session {
   double last_edit_exact_seconds() const { return last_edit_exact_seconds_; }
 
  private:
+  void restore_one(std::size_t place, const std::string& state_path, const std::function<void()>& after);
+  void read_rules(const Document& document);
   void predict();
   // Another graph has other numbers of nodes: what is selected is found by its labels.
   void keep_selection(const Document& before);
 
   std::vector<std::unique_ptr<OpenFile>> files_;
+  std::map<std::size_t, SavedDocument> restoring_;  // by place; the first is opened alone
   std::size_t active_ = 0;
   Selection selection_;
   std::deque<Message> messages_;

@@ -1,4 +1,7 @@
 // What is restored at the next start: open files, looks, and what each panel wants to keep.
+//
+// A plan that was found by a search or edited is in no file of the user's: a copy of it is kept in a folder beside the
+// state file, as long as it is open.
 #pragma once
 
 #include <map>
@@ -9,9 +12,19 @@
 
 namespace unity::gui {
 
+struct SavedDocument {
+  OpenRequest request;
+  // Where the request does not say all, else empty.
+  std::string title;
+  std::string plan;                 // the file that has it, in the folder of plans
+  std::vector<std::string> scales;  // as Scale::text() says them
+  bool edited = false;
+  bool operator==(const SavedDocument&) const = default;
+};
+
 struct SavedState {
-  static constexpr int kVersion = 1;
-  std::vector<OpenRequest> open;
+  static constexpr int kVersion = 2;
+  std::vector<SavedDocument> open;
   std::size_t active = 0;
   bool dark = false;
   std::string selected;                       // label of an operator of the active document
@@ -25,6 +38,15 @@ struct SavedState {
 std::string to_json(const SavedState& state);
 // InputError on what is no such file, or a newer one.
 SavedState state_from_json(const std::string& text, const std::string& file);
+
+// Writes the state, and the plans of documents that no request says, beside it; plans that are of no document any more
+// are removed. `documents` come before those of `state.open`. InputError where that cannot be written.
+void write_session(SavedState state, const std::vector<Snapshot>& documents, const std::string& path);
+
+// One that was open. `note` says why it is not as it was: its plan is gone, and it was opened from the request anew.
+Snapshot restore_document(const SavedDocument& saved, const std::string& state_path,
+                          const std::function<void(double, const std::string&)>& progress,
+                          const std::atomic<bool>* stop, std::string& note);
 
 // $XDG_STATE_HOME/unity/gui.json, else ~/.local/state/unity/gui.json; empty where neither is known.
 std::string default_state_path();

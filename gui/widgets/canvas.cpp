@@ -6,7 +6,7 @@
 namespace unity::gui {
 namespace {
 
-constexpr float kMargin = 16, kMinimap = 150, kWheel = 1.15f, kLeastScale = 0.02f, kMostScale = 6;
+constexpr float kMargin = 16, kMinimap = 150, kMostOfArea = 0.3f, kWheel = 1.15f, kLeastScale = 0.02f, kMostScale = 6;
 
 }  // namespace
 
@@ -66,15 +66,17 @@ Canvas::Input Canvas::draw(Ui& ui, std::string_view name, Point size, const Rect
 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.PushClipRect({area.x, area.y}, {area.right(), area.bottom()}, true);
-  ui.ground(area, ui.theme().canvas);
-  ImGuiPainter painter(ui, list, view_, area);
+  Rect shown = clip_rect();  // of the area, where a panel scrolls
+  ui.ground(shown, ui.theme().canvas);
+  ImGuiPainter painter(ui, list, view_, shown);
   paint(painter);
 
   Rect seen = painter.visible();
   bool all =
       seen.x <= bounds.x && seen.y <= bounds.y && seen.right() >= bounds.right() && seen.bottom() >= bounds.bottom();
   if (overview && !all && bounds.w > 0 && bounds.h > 0) {
-    float scale = std::min(ui.unit(kMinimap) / bounds.w, ui.unit(kMinimap) / bounds.h);
+    float side = std::min(ui.unit(kMinimap), kMostOfArea * std::min(area.w, area.h));
+    float scale = std::min(side / bounds.w, side / bounds.h);
     float w = std::max(bounds.w * scale, ui.unit(16)), h = std::max(bounds.h * scale, ui.unit(16));
     Rect map{area.right() - w - ui.unit(10), area.bottom() - h - ui.unit(10), w, h};
     View small{

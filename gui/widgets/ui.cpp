@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include <imgui_internal.h>
 #include <imgui_stdlib.h>
 
 #include "core/base/error.h"
 
 namespace unity::gui {
+
+namespace {
+
+float width_of(std::string_view words) { return ImGui::CalcTextSize(words.data(), words.data() + words.size()).x; }
+
+}  // namespace
 
 ImVec2 vec(Point p) { return {p.x, p.y}; }
 ImVec4 vec(Color c) { return {c.r / 255.0f, c.g / 255.0f, c.b / 255.0f, c.a / 255.0f}; }
@@ -78,15 +85,30 @@ void Ui::note_item(std::string_view name, std::string_view label, float padding,
   Rect seen = intersect(text, clip);
   // What is scrolled out is not there; only what no scrolling shows is cut off.
   if (seen.h < item.h * 0.5f) seen = {};
-  bool cut = seen.w > 0 && (text.right() > clip.right() + 1 || text.right() > item.right() + 1);
+  bool in_sight = std::min(item.bottom(), clip.bottom()) - std::max(item.y, clip.y) > item.h * 0.5f;
+  bool scrolls = ImGui::GetScrollMaxX() > 0;  // to what is on the right
+  bool cut = in_sight && text_width > 0 && text.x > clip.x - 1 &&
+             ((text.right() > clip.right() + 1 && !scrolls) || text.right() > item.right() + 1);
   note(name, label, intersect(item, clip), seen, cut);
+}
+
+void Ui::flow(float gap, float behind) { flow_gap_ = gap, flow_behind_ = behind; }
+
+void Ui::place(float width) {
+  if (flow_gap_ < 0) return;
+  ImGui::SameLine(0, unit(flow_gap_));
+  flow_gap_ = -1;
+  if (ImGui::GetContentRegionAvail().x + 0.5f >= width + unit(flow_behind_)) return;
+  ImGui::NewLine();  // takes SameLine() back
+  ImGui::AlignTextToFramePadding();
 }
 
 void Ui::text(std::string_view words, Color color, Face face, float size) {
   ImGui::PushFont(fonts_.at(face, unit(size)));
+  float width = width_of(words);
+  place(width);
   ImGui::PushStyleColor(ImGuiCol_Text, vec(color));
   ImGui::TextUnformatted(words.data(), words.data() + words.size());
-  float width = ImGui::CalcTextSize(words.data(), words.data() + words.size()).x;
   ImGui::PopStyleColor();
   ImGui::PopFont();
   note_item(fmt::format("text {}", words), words, 0, width);
@@ -111,6 +133,7 @@ void Ui::fact(std::string_view label, std::string_view value, float column) {
 }
 
 bool Ui::button(std::string_view name, std::string_view label, std::string_view tip, bool enabled, bool pressed) {
+  place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
   ImGui::BeginDisabled(!enabled);
   if (pressed) {
     ImGui::PushStyleColor(ImGuiCol_Button, vec(theme_.accent));
@@ -120,13 +143,13 @@ bool Ui::button(std::string_view name, std::string_view label, std::string_view 
   bool clicked = ImGui::Button((std::string(label) + id(name)).c_str());
   if (pressed) ImGui::PopStyleColor(3);
   ImGui::EndDisabled();
-  note_item(name, label, ImGui::GetStyle().FramePadding.x,
-            ImGui::CalcTextSize(label.data(), label.data() + label.size()).x);
+  note_item(name, label, ImGui::GetStyle().FramePadding.x, width_of(label));
   if (!tip.empty()) tooltip(tip);
   return clicked;
 }
 
 bool Ui::link(std::string_view name, std::string_view label, std::string_view tip) {
+  place(width_of(label));
   ImVec2 size = ImGui::CalcTextSize(label.data(), label.data() + label.size());
   ImVec2 at = ImGui::GetCursorScreenPos();
   bool clicked = ImGui::InvisibleButton(id(name).c_str(), {std::max(size.x, 1.0f), size.y});
@@ -142,15 +165,17 @@ bool Ui::link(std::string_view name, std::string_view label, std::string_view ti
 }
 
 bool Ui::checkbox(std::string_view name, std::string_view label, bool& value, std::string_view tip) {
-  bool changed = ImGui::Checkbox((std::string(label) + id(name)).c_str(), &value);
   float box = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x;
-  note_item(name, label, box, ImGui::CalcTextSize(label.data(), label.data() + label.size()).x);
+  place(box + width_of(label));
+  bool changed = ImGui::Checkbox((std::string(label) + id(name)).c_str(), &value);
+  note_item(name, label, box, width_of(label));
   if (!tip.empty()) tooltip(tip);
   return changed;
 }
 
 bool Ui::choose(std::string_view name, const std::vector<std::string>& choices, int& value, float width,
                 std::string_view tip) {
+  place(unit(width));
   ImGui::SetNextItemWidth(unit(width));
   bool changed = false;
   std::string shown =
@@ -181,6 +206,7 @@ bool Ui::choose(std::string_view name, const std::vector<std::string>& choices, 
 }
 
 bool Ui::input(std::string_view name, std::string& value, std::string_view hint, float width, bool focus) {
+  place(unit(std::max(width, 0.0f)));
   ImGui::SetNextItemWidth(width < 0 ? -1 : unit(width));
   if (focus) ImGui::SetKeyboardFocusHere();
   bool changed = ImGui::InputTextWithHint(id(name).c_str(), std::string(hint).c_str(), &value);
@@ -196,6 +222,7 @@ bool Ui::input(std::string_view name, std::string& value, std::string_view hint,
 }
 
 bool Ui::number(std::string_view name, int& value, float width) {
+  place(unit(width));
   ImGui::SetNextItemWidth(unit(width));
   bool entered = ImGui::InputInt(id(name).c_str(), &value, 1, 6, ImGuiInputTextFlags_EnterReturnsTrue);
   entered = entered || ImGui::IsItemDeactivatedAfterEdit();
@@ -206,6 +233,7 @@ bool Ui::number(std::string_view name, int& value, float width) {
 
 bool Ui::slider(std::string_view name, double& value, double low, double high, std::string_view shown, float width,
                 bool& done, bool logarithmic) {
+  place(unit(std::max(width, 0.0f)));
   ImGui::SetNextItemWidth(width < 0 ? -1 : unit(width));
   bool changed = ImGui::SliderScalar(id(name).c_str(), ImGuiDataType_Double, &value, &low, &high,
                                      std::string(shown).c_str(), logarithmic ? ImGuiSliderFlags_Logarithmic : 0);
@@ -228,6 +256,37 @@ bool Ui::selectable(std::string_view name, std::string_view label, bool selected
     if (seen.h > size.y / 2) note(fmt::format("{} right", name), right, seen, seen, false);
   }
   return clicked;
+}
+
+void Ui::swatch(Color color, std::string_view label) {
+  constexpr float kSize = 12;
+  ImGui::PushFont(fonts_.at(Face::text, unit(kSize)));
+  float side = ImGui::GetTextLineHeight() * 0.8f;
+  place(side + unit(4) + width_of(label));
+  ImVec2 at = ImGui::GetCursorScreenPos();
+  float down = ImGui::GetCurrentWindow()->DC.CurrLineTextBaseOffset + ImGui::GetTextLineHeight() * 0.15f;
+  ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + down}, {at.x + side, at.y + down + side}, packed(color), 2);
+  ImGui::Dummy({side, side});
+  ImGui::PopFont();
+  same_line(4);
+  text(label, theme_.dim, Face::text, kSize);
+}
+
+void Ui::ramp(std::string_view low, std::string_view high, float width, Face face) {
+  constexpr float kSize = 12;
+  text(low, theme_.dim, face, kSize);
+  same_line(5);
+  ImVec2 at = ImGui::GetCursorScreenPos();
+  constexpr int kSteps = 40;
+  float step = unit(width) / kSteps, height = unit(11);
+  float down = ImGui::GetCurrentWindow()->DC.CurrLineTextBaseOffset + unit(2);
+  for (int i = 0; i < kSteps; ++i)
+    ImGui::GetWindowDrawList()->AddRectFilled({at.x + step * static_cast<float>(i), at.y + down},
+                                              {at.x + step * static_cast<float>(i + 1) + 0.5f, at.y + down + height},
+                                              packed(theme_.ramp(i / (kSteps - 1.0))));
+  ImGui::Dummy({step * kSteps, height});
+  same_line(5);
+  text(high, theme_.dim, face, kSize);
 }
 
 void Ui::tooltip(std::string_view words) {

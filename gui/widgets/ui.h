@@ -65,8 +65,14 @@ class Ui {
   bool slider(std::string_view name, double& value, double low, double high, std::string_view shown, float width,
               bool& done, bool logarithmic = true);
   bool selectable(std::string_view name, std::string_view label, bool selected, std::string_view right = {});
+  void swatch(Color color, std::string_view label);  // of a legend
+  // A colour for every value between two.
+  void ramp(std::string_view low, std::string_view high, float width, Face face = Face::text);
   void tooltip(std::string_view words);  // of the last widget
   void same_line(float gap = 8);
+  // The next widget goes on in this line where it has room, with `behind` for those that belong to it; else it begins
+  // the next one. For toolbars of panels that may be narrow.
+  void flow(float gap = 8, float behind = 0);
   void gap(float height = 6);
 
   // Areas in one colour below all that ImGui draws, in this order.
@@ -82,6 +88,7 @@ class Ui {
 
  private:
   void note_item(std::string_view name, std::string_view label, float padding, float text_width);
+  void place(float width);  // of the next widget, in pixels: does what flow() asked for
   std::string id(std::string_view name) const { return "##" + panel_ + "/" + std::string(name); }
 
   const Fonts& fonts_;
@@ -90,6 +97,7 @@ class Ui {
   std::vector<Ground> grounds_;
   std::string panel_;
   int layer_ = 0;
+  float flow_gap_ = -1, flow_behind_ = 0;  // -1: nothing was asked for
 };
 
 ImVec2 vec(Point p);

@@ -53,3 +53,39 @@ TEST_CASE("what changes nothing is estimated as nothing, and other machines are 
   Document faster = apply(*before, {"set_scale", {{"what", "link"}, {"factor", "4"}}}).value();
   CHECK(!predictor.estimate(*before, known, faster));
 }
+
+TEST_CASE("an edit of a pipeline is estimated where it stays in its stage") {
+  SearchRequest request;
+  request.model.model = "bert-tiny";
+  request.topology = "summit";
+  request.nodes = 2;
+  request.strategy = "pipeline";
+  set_field(request, "stages", "2");
+  set_field(request, "micro-batches", "4");
+  set_field(request, "layers", "4");
+  Snapshot before = SearchRun(request).run({}).front();
+  REQUIRE(std::any_of(before->graph().nodes().begin(), before->graph().nodes().end(),
+                      [](const Node& n) { return n.op->name() == "pipeline"; }));
+  Predictor predictor;
+  PlanPrediction known = predictor.quick(*before);
+  auto check = [&](const Edit& edit, double within) {
+    Document after = apply(*before, edit).value();
+    std::optional<PlanPrediction> about = predictor.estimate(*before, known, after);
+    REQUIRE(about);
+    CHECK(about->iteration.seconds() == Approx(predictor.quick(after).iteration.seconds()).epsilon(within));
+  };
+  check({"apply_rule", {{"rule", "fuse_attention"}, {"match", "0"}}}, 0.1);
+  // What leaves its stage delays others: that is simulated.
+  std::string label = "encoder.3.ffn.gelu";
+  for (std::size_t i = 0; i < before->graph().size(); ++i) {
+    if (before->graph().nodes()[i].name != label || !before->graph().nodes()[i].is_compute()) continue;
+    const MachineMapping& mapping = before->plan->mappings[i];
+    REQUIRE(mapping.start > 0);
+    REQUIRE(mapping.strides.size() == 1);
+    Document after =
+        apply(*before,
+              {"set_mapping", {{"nodes", label}, {"start", "0"}, {"strides", std::to_string(mapping.strides[0])}}})
+            .value();
+    CHECK(!predictor.estimate(*before, known, after));
+  }
+}

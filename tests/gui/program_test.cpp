@@ -209,6 +209,53 @@ TEST_CASE("a window opens on a display and does what a script says") {
   for (const std::string& f : {steps, runs}) std::filesystem::remove(f);
 }
 
+TEST_CASE("in small windows, and with large letters, no text overlaps another one or is cut off") {
+  if (no_opengl()) return;
+  std::string folder = temporary("few");
+  std::filesystem::create_directories(folder);
+  write_file_atomically(folder + "/results.json", R"({"format": "unity-results", "version": 1, "rows": [
+    {"point": "p", "model": "bert-large", "devices": 2, "variant": "unity", "iteration_seconds": 0.5, "samples_per_second": 4},
+    {"point": "q", "model": "bert-large", "devices": 4, "variant": "unity", "iteration_seconds": 0.3, "samples_per_second": 7}]})");
+  // Several documents, so that panels offer to compare them and the bar has more titles than room.
+  std::string script;
+  for (const char* source : {"{file: bert-tiny, topology: summit, nodes: 1, devices: 2}", "mlp-tiny",
+                             "{file: bert-tiny, topology: summit, nodes: 2}", "{file: mlp-tiny, topology: dgx-h100}",
+                             "{file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}"})
+    script += fmt::format("- open: {}\n- wait\n", source);
+  script += "- select: encoder.0.ffn.in.matmul\n";
+  std::vector<std::string> dumps;
+  auto look = [&](const std::string& steps) {
+    dumps.push_back(temporary(fmt::format("small-{}.json", dumps.size())));
+    script += steps + "- wait\n- dump-widgets: " + dumps.back() + "\n";
+  };
+  look("- command: show_machine\n");
+  look("- command: machine.mean\n- command: {name: set_scale, what: device, factor: 2}\n");
+  look("- command: pcg.color_time\n- click: compare\n- click: \"compare: mlp-tiny\"\n");
+  look("- command: show_rules\n- command: {name: rules.show, rule: fuse_attention}\n");
+  look("- command: rules.derivation\n");
+  look("- command: show_search\n- command: search.settings\n");
+  look("- command: show_timeline\n");
+  look("- command: taller\n");
+  look("- command: taller\n- command: show_machine\n- open: " + folder + "\n- wait\n");
+  look("- command: experiments.plot\n");
+  look("- key: Ctrl+P\n");
+  std::string file = temporary("small.yaml");
+  write_file_atomically(file, script);
+  for (const std::string& options :
+       {std::string("--size 1200x800"), std::string("--size 1600x1000 --scale 1.5 --theme dark")}) {
+    GuiRun run = run_gui(fmt::format("--no-state --script {} {}", file, options));
+    INFO(run.err);
+    REQUIRE(run.code == 0);
+    for (const std::string& dump : dumps) {
+      INFO(options << " " << dump);
+      CHECK(first_faults(widgets_of(read_file(dump))) == "");
+    }
+  }
+  for (const std::string& dump : dumps) std::filesystem::remove(dump);
+  std::filesystem::remove(file);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("letters in their order find commands") {
   CHECK(fuzzy_match("Graph: show all", "gsa"));
   CHECK(!fuzzy_match("Undo", "ou"));

@@ -124,20 +124,50 @@ TEST_CASE("a derivation is applied again, and ends near the time of the plan") {
   Snapshot document = small_plan();
   std::vector<StepRange> ranges;
   for (const DerivationLine& line : derivation_lines(*document->plan, true)) ranges.push_back({line.first, line.count});
-  std::vector<ReplayedSteps> replayed;
-  replay(
-      *document->plan, document->topology, ranges,
-      [&](std::size_t line, const ReplayedSteps& steps) {
-        CHECK(line == replayed.size());
-        INFO(steps.note);
-        CHECK(steps.applied == ranges[line].count);
-        if (!replayed.empty()) CHECK(steps.before == replayed.back().after);
-        replayed.push_back(steps);
-      },
-      nullptr);
-  REQUIRE(replayed.size() == ranges.size());
+  std::vector<ReplayedSteps> replayed(ranges.size());
+  std::size_t known = 0;
+  ReplayWatch watch;
+  watch.known = [&](std::size_t line, const ReplayedSteps& steps) { replayed[line] = steps, ++known; };
+  replay(*document->plan, document->topology, ranges, watch);
+  REQUIRE(known == ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    INFO(replayed[i].note);
+    CHECK(replayed[i].applied == ranges[i].count);
+    if (i > 0) CHECK(replayed[i].before == replayed[i - 1].after);
+  }
   CHECK(replayed.back().after.seconds() == Approx(document->plan->prediction.iteration.seconds()).epsilon(0.2));
   std::atomic<bool> stop{true};
-  replay(
-      *document->plan, document->topology, ranges, [](std::size_t, const ReplayedSteps&) { CHECK(false); }, &stop);
+  watch.stop = &stop;
+  watch.known = [](std::size_t, const ReplayedSteps&) { CHECK(false); };
+  replay(*document->plan, document->topology, ranges, watch);
+}
+
+TEST_CASE("what a derivation does to all layers is simulated for the first and the last one") {
+  Snapshot document = small_plan();
+  Plan plan = *document->plan;
+  constexpr int kLayers = 8;
+  plan.model.options["layers"] = kLayers;
+  plan.derivation.clear();
+  std::vector<StepRange> each;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    plan.derivation.push_back({"fuse_attention", fmt::format("encoder.{}.attention.context", layer), 0, 0});
+    each.push_back({layer, 1});
+  }
+  auto lines_of = [&](const std::vector<StepRange>& ranges) {
+    std::vector<ReplayedSteps> lines(ranges.size());
+    ReplayWatch watch;
+    watch.known = [&](std::size_t line, const ReplayedSteps& steps) { lines[line] = steps; };
+    replay(plan, document->topology, ranges, watch);
+    return lines;
+  };
+  std::vector<ReplayedSteps> lines = lines_of(each);
+  for (const ReplayedSteps& line : lines) CHECK(line.applied == 1);
+  CHECK(!lines.front().about);
+  CHECK(!lines.back().about);
+  CHECK(lines[3].about);
+  // The first four together: their end is simulated.
+  ReplayedSteps four = lines_of({{0, 4}, {4, 4}})[0];
+  CHECK(!four.about);
+  CHECK(lines[3].after.seconds() == Approx(four.after.seconds()).epsilon(0.01));
+  CHECK(lines[3].after < lines[0].before);
 }

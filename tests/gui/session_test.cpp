@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "gui/panels/panel.h"
 #include "gui/session/script.h"
 #include "gui/session/state.h"
 #include "tests/gui/support.h"
@@ -224,7 +225,8 @@ TEST_CASE("every command has a label, and shortcuts can be read") {
 
 TEST_CASE("the state file reads back what was written, and others are refused") {
   SavedState state;
-  state.open = {{"bert-large", "summit", 2, 0, "expert"}, {"plan.json", "", 0, 0, "data-parallel"}};
+  state.open = {{{"bert-large", "summit", 2, 0, "expert"}, "best so far", "1f.json", {"device=2"}, true},
+                {.request = {"plan.json", "", 0, 0, "data-parallel"}}};
   state.active = 1;
   state.dark = true;
   state.selected = "encoder.0.ffn.gelu";
@@ -237,7 +239,90 @@ TEST_CASE("the state file reads back what was written, and others are refused") 
   CHECK_THROWS_WITH(state_from_json("{\"format\": \"unity-plan\"}", "s.json"),
                     Catch::StartsWith("s.json: is no state"));
   CHECK_THROWS_WITH(state_from_json("{\"format\": \"unity-gui-state\", \"version\": 99}", "s.json"),
-                    "s.json: found version 99, expected at most 1");
+                    "s.json: found version 99, expected at most 2");
+}
+
+TEST_CASE("documents of one title are told apart by what differs") {
+  Session session;
+  session.add(small_plan());
+  CHECK(session.titles() == std::vector<std::string>{"bert-tiny on summit"});
+  Document other = *small_plan();
+  other.request.strategy = "unity";
+  session.add(std::make_shared<const Document>(other));
+  CHECK(session.titles() == std::vector<std::string>{"bert-tiny on summit, expert", "bert-tiny on summit, unity"});
+  session.add(small_plan());
+  CHECK(session.titles()[2] == "bert-tiny on summit, expert, 4 devices 3");
+}
+
+TEST_CASE("plans that are in no file come back as they were, and their copies go with them") {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::temp_directory_path() / "kept";
+  std::string path = (folder / "gui.json").string();
+  Session session;
+  session.add(small_plan());
+  session.open({.source = "mlp-tiny"});
+  wait_for(session);
+  session.activate(0);
+  REQUIRE(session.apply({"set_scale", {{"what", "device"}, {"factor", "2"}}}).ok());
+  REQUIRE(session.apply({"set_mapping", {{"nodes", "encoder.0.ffn.gelu"}, {"start", "0"}, {"strides", "1 2"}}}).ok());
+  std::vector<Snapshot> open = {session.files()[0]->history.now(), session.files()[1]->history.now()};
+  SavedState state;
+  state.active = 0;
+  write_session(state, open, path);
+  auto copies = [&] { return std::distance(fs::directory_iterator(folder / "gui.plans"), fs::directory_iterator()); };
+  CHECK(copies() == 1);
+
+  Session next;
+  SavedState saved = state_from_json(read_file(path), path);
+  CHECK(saved.open.size() == 2);
+  next.restore(saved, path);
+  CHECK(next.restoring() == saved.open);
+  wait_for(next);
+  CHECK(next.restoring().empty());
+  REQUIRE(next.files().size() == 2);
+  CHECK(next.active() == 0);
+  CHECK(to_text(*next.document()) == to_text(*open[0]));
+  CHECK(next.document()->edited);
+  CHECK(next.files()[1]->history.now()->title == "mlp-tiny");
+  CHECK(next.messages().empty());
+
+  SECTION("a copy that is gone is searched anew, which is said") {
+    fs::remove_all(folder / "gui.plans");
+    Session third;
+    third.restore(saved, path);
+    wait_for(third);
+    CHECK(third.files().size() == 2);
+    REQUIRE(third.messages().size() == 1);
+    CHECK(third.messages()[0].text.find("is not as it was") != std::string::npos);
+  }
+  SECTION("closed, its copy goes; so long as it is still to be opened, it stays") {
+    state.open = {saved.open[0]};
+    write_session(state, {}, path);
+    CHECK(copies() == 1);
+    write_session({}, {open[1]}, path);
+    CHECK(!fs::exists(folder / "gui.plans"));
+  }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("what panels keep comes back") {
+  const PanelTools tools{TextMetrics(), UNITY_BINARY_DIR "/bin/unity-gui"};
+  Session session;
+  session.add(small_plan());
+  std::vector<PanelInfo> panels = make_panels(tools), others = make_panels(tools);
+  for (PanelInfo& info : panels) info.panel->add_commands(session);
+  for (const char* command : {"pcg.weights", "pcg.layouts", "pcg.color_memory", "machine.mean", "timeline.links",
+                              "timeline.critical", "rules.derivation", "experiments.plot"})
+    static_cast<void>(session.commands.run(command));
+  REQUIRE(session.commands.run("timeline.filter", {{"text", "gpu0 compute"}}).ok());
+  REQUIRE(session.commands.run("rules.show", {{"rule", "fuse_attention"}}).ok());
+  REQUIRE(session.commands.run("search.set", {{"budget", "100"}, {"model", "mlp-tiny"}}).ok());
+  for (std::size_t p = 0; p < panels.size(); ++p) {
+    INFO(panels[p].name);
+    std::string kept = panels[p].panel->save();
+    others[p].panel->load(kept);
+    CHECK(others[p].panel->save() == kept);
+  }
 }
 
 TEST_CASE("scripts say file and line of what they cannot do") {

@@ -5,11 +5,12 @@
 
 #include "core/base/text.h"
 #include "gui/widgets/chart_view.h"
+#include "gui/widgets/lines.h"
 
 namespace unity::gui {
 namespace {
 
-constexpr float kRow = 20, kLeast = 46, kMost = 210, kGap = 14;
+constexpr float kLeast = 46, kMost = 210, kGap = 14;
 
 int place_of(const std::vector<std::string>& list, const std::string& value) {
   auto at = std::find(list.begin(), list.end(), value);
@@ -160,13 +161,13 @@ std::optional<Drawing> ExperimentsPanel::drawing(const Theme& theme) const {
   std::vector<float> wide = widths(columns);
   float width = kGap;
   for (float w : wide) width += w + kGap;
-  float height = kRow * static_cast<float>(data->rows.size() + 2);
+  float height = kLine * static_cast<float>(data->rows.size() + 2);
   return Drawing{{0, 0, width, height}, [data, columns, wide, &theme](Painter& painter) {
                    float x = kGap;
                    for (std::size_t c = 0; c < columns.size(); ++c) {
-                     painter.text({x, kRow}, in_words(columns[c]), {14, theme.text, Face::strong, Align::left});
+                     painter.text({x, kLine}, in_words(columns[c]), {14, theme.text, Face::strong, Align::left});
                      for (std::size_t r = 0; r < data->rows.size(); ++r)
-                       painter.text({x, kRow * static_cast<float>(r + 2)},
+                       painter.text({x, kLine * static_cast<float>(r + 2)},
                                     cell_text(data->sweep->results.rows[data->rows[r]], columns[c]),
                                     {13, theme.text, Face::mono, Align::left});
                      x += wide[c] + kGap;
@@ -182,16 +183,18 @@ void ExperimentsPanel::draw(Ui& ui, Session& session) {
     return;
   }
   take(document);
-  for (auto [name, label, shows] : {std::tuple("as table", "Table", Shows::table),
-                                    {"as plot", "Plot", Shows::plot},
-                                    {"as figures", "Figures", Shows::figure}}) {
-    if (ui.button(name, label, "", shows != Shows::figure || !sweep_->figures.empty(), shows_ == shows)) show(shows);
-    if (shows == Shows::figure && sweep_->figures.empty()) ui.tooltip(sweep_->note);
-    ui.same_line(4);
+  bool figures = !sweep_->figures.empty();
+  for (auto [name, label, shows, tip] :
+       {std::tuple("as table", "Table", Shows::table, std::string("All points (Ctrl+Shift+1)")),
+        {"as plot", "Plot", Shows::plot, "Any number over any column (Ctrl+Shift+2)"},
+        {"as figures", "Figures", Shows::figure,
+         figures ? "What the experiment declares, theirs beside ours (Ctrl+Shift+3)" : sweep_->note}}) {
+    if (ui.button(name, label, tip, shows != Shows::figure || figures, shows_ == shows)) show(shows);
+    ui.flow(4);
   }
   if (shows_ == Shows::figure && sweep_->figures.empty()) shows_ = Shows::table;
   if (!sweep_->figures.empty()) figure_ = figure_ % static_cast<int>(sweep_->figures.size());
-  ui.same_line();
+  ui.flow();
   if (ui.button("export csv", "CSV", "Export the rows that are shown (Ctrl+Shift+X); views export as SVG and PNG"))
     session.commands.run("experiments.export_csv").value();
   data_.get(session, "experiment", {sweep_, shows_, table_, plot_, figure_}, [](const Key& key, JobState&) {
@@ -233,12 +236,12 @@ void ExperimentsPanel::draw_columns(Ui& ui) {
 
 void ExperimentsPanel::draw_table(Ui& ui, Session& session) {
   const Theme& theme = ui.theme();
-  ui.same_line();
+  ui.flow();
   ui.input("filter rows", table_.filter, "rows with: words, devices=4, nodes>1", 250);
-  ui.same_line();
+  ui.flow();
   if (ui.button("columns", "Columns", "Choose what is shown (Ctrl+Shift+5)", true, choosing_)) choosing_ = !choosing_;
   if (row_ >= 0) {
-    ui.same_line();
+    ui.flow();
     if (ui.button("open row", "Open plan", "The plan of the chosen row (Ctrl+Shift+O)")) {
       Result<void> done = session.commands.run("experiments.open_plan");
       if (!done.ok()) session.complain(done.error().message);
@@ -262,12 +265,8 @@ void ExperimentsPanel::draw_table(Ui& ui, Session& session) {
     if (ui.link("sort " + columns[c], label, columns[c] + ": click to sort")) sort_by(columns[c]);
     x += wide[c] + kGap;
   }
-  float top = ImGui::GetCursorPosY(), height = ui.unit(kRow);
-  auto first = static_cast<std::size_t>(std::max(0.0f, (ImGui::GetScrollY() - top) / height));
-  auto last = std::min(data->rows.size(), first + static_cast<std::size_t>(ImGui::GetWindowHeight() / height) + 2);
-  for (std::size_t i = first; i < last; ++i) {
+  draw_lines(ui, data->rows.size(), -1, [&](std::size_t i) {
     const report::ResultRow& row = sweep_->results.rows[data->rows[i]];
-    ImGui::SetCursorPosY(top + static_cast<float>(i) * height);
     if (ui.selectable(fmt::format("row {}", data->rows[i]), "", static_cast<int>(data->rows[i]) == row_))
       row_ = static_cast<int>(data->rows[i]);
     ui.tooltip(row.find("error") ? row.text("error") : row.text("point"));
@@ -278,8 +277,7 @@ void ExperimentsPanel::draw_table(Ui& ui, Session& session) {
       ui.text(text, row.find("error") ? theme.dim : theme.text, Face::mono, 13);
       x += wide[c] + kGap;
     }
-  }
-  ImGui::SetCursorPosY(top + static_cast<float>(data->rows.size()) * height);
+  });
   ImGui::EndChild();
 }
 
@@ -288,7 +286,7 @@ void ExperimentsPanel::draw_axes(Ui& ui) {
   if (shows_ == Shows::figure) {
     std::vector<std::string> names;
     for (const report::Figure& figure : sweep_->figures) names.push_back(figure.name);
-    ui.same_line();
+    ui.flow();
     ui.choose("figure", names, figure_, 220, "The figures that the experiment declares (Ctrl+Shift+3)");
     return;
   }
@@ -306,16 +304,16 @@ void ExperimentsPanel::draw_axes(Ui& ui) {
   std::vector<std::string> panels = {""};
   panels.insert(panels.end(), groups.begin(), groups.end());
   axis("y", numbers_, plot_.y, "What is drawn");
-  ui.same_line();
+  ui.flow(8, 181);
   axis("x", groups, plot_.x, "Along which");
-  ui.same_line();
+  ui.flow(8, 181);
   axis("by", groups, plot_.series, "A line or colour for each of its values");
   axis("each", panels, plot_.panels, "A chart for each of its values");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("lines", "lines", plot_.lines, "Lines along numbers, else bars in groups");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("log x", "log x", plot_.log_x, "Logarithmic, of lines");
-  ui.same_line();
+  ui.flow();
   ui.checkbox("log y", "log y", plot_.log_y, "Logarithmic");
 }
 

@@ -20,7 +20,7 @@ class MachinePanel : public Panel {
  private:
   void draw_machine(Ui& ui, Session& session, float height);
   void draw_time(Ui& ui);
-  void draw_mapping(Ui& ui, Session& session);
+  void draw_mapping(Ui& ui, Session& session, float grid_below);  // 0: beside its fields, else so high
   void draw_dims(Ui& ui, Session& session, NodeId node, const TaskGrid& grid);
   void draw_scales(Ui& ui, Session& session);
   void apply(Session& session, NodeId node, const MachineMapping& mapping);
@@ -60,6 +60,9 @@ class MachinePanel : public Panel {
     LinkId link;
     std::int64_t iteration = 0;
   } last_;
+  // The grid that was drawn last, for export.
+  GridPlaces mapped_;
+  std::string mapped_title_;
 };
 
 }  // namespace unity::gui

@@ -8,10 +8,10 @@
 namespace unity::gui {
 namespace {
 
-constexpr std::size_t kMostOpen = 60;    // items that the first look at a graph may have
-constexpr float kMarker = 22;            // width of what expands and collapses at a click
-constexpr float kLegible = 0.85f;        // scale at which all texts can be read
-constexpr std::size_t kMostFound = 200;  // that the list shows
+constexpr std::size_t kMostOpen = 60;      // items that the first look at a graph may have
+constexpr float kMarker = 22;              // width of what expands and collapses at a click
+constexpr float kLegible = 0.85f;          // scale at which all texts can be read
+constexpr std::size_t kLargeGraph = 5000;  // nodes whose layout is seen to take its time
 
 // Labels count, too: panels show them.
 Hash graph_hash(const Pcg& pcg) {
@@ -69,7 +69,7 @@ void PcgPanel::add_commands(Session& session) {
   });
   add("pcg.path", "Graph: paths from the selected operator to ..", "Ctrl+L", [this, &session] {
     path_from_ = session.selection().node();
-    if (!path_from_.valid()) session.say("select an operator first; the next one that is clicked ends the path");
+    if (!path_from_.valid()) session.say("select an operator first; the next one that is selected ends the path");
   });
   for (std::size_t i = 0; i < colorings().size(); ++i)
     add(("pcg.color_" + colorings()[i]).c_str(), ("Graph: colour by " + colorings()[i]).c_str(),
@@ -96,7 +96,7 @@ std::string PcgPanel::save() const {
 void PcgPanel::load(const std::string& text) {
   std::istringstream in(text);
   int coloring = 0;
-  if (!(in >> coloring >> options_.weights >> options_.layouts)) return;
+  if (!(in >> std::boolalpha >> coloring >> options_.weights >> options_.layouts)) return;
   coloring_ = static_cast<PcgColoring>(std::clamp(coloring, 0, 4));
   std::string key;
   std::getline(in, key);
@@ -157,14 +157,18 @@ void PcgPanel::update(Session& session) {
     graph_ = graph;
     document_ = document;
   }
-  prepared_.get(session, "layout", {document, options_, graph_}, [tools = tools_](const Prepare& key, JobState& job) {
-    Shown shown{key.document, std::make_shared<const BlockTree>(find_blocks(key.document->graph())), {}};
-    PcgOptions options = key.options;
-    options.open.merge(first_open(*shown.tree));
-    shown.view = select_items(key.document->graph(), *shown.tree, options, tools.metrics);
-    place_items(shown.view, *shown.tree, tools.metrics, tools.program, job.stop());
-    return shown;
-  });
+  prepared_.get(
+      session, "layout", {document, options_, graph_},
+      [tools = tools_](const Prepare& key, JobState& job) {
+        Shown shown{key.document, std::make_shared<const BlockTree>(find_blocks(key.document->graph())), {}};
+        PcgOptions options = key.options;
+        options.open.merge(first_open(*shown.tree));
+        shown.view = select_items(key.document->graph(), *shown.tree, options, tools.metrics);
+        job.progress(0.3, "layout");
+        place_items(shown.view, *shown.tree, tools.metrics, tools.program, job.stop());
+        return shown;
+      },
+      document->graph().size() < kLargeGraph);
   const auto& shown = prepared_.data();
   if (!shown || shown->document->graph().size() != document->graph().size()) return;
   if (prepared_.current() && fit_next_) {
@@ -195,6 +199,13 @@ void PcgPanel::update(Session& session) {
     colored_by_ = coloring_;
   }
   const Selection& selection = session.selection();
+  // Wherever the other end is selected: in the graph, among what was found, in the timeline.
+  if (NodeId end = selection.node(); path_from_.valid() && end.valid() && end != path_from_) {
+    marked_ = nodes_between(document->graph(), path_from_, end);
+    marked_text_ =
+        marked_.empty() ? "there is no path between them" : fmt::format("{} nodes on the paths", marked_.size());
+    path_from_ = {};
+  }
   int hovered = flags_.hovered;
   const std::vector<NodeId>* only = only_found_ && !query_.empty() ? &found_ : nullptr;
   if (selection.kind == Selection::Kind::device && document->plan) {
@@ -223,121 +234,6 @@ std::optional<Drawing> PcgPanel::drawing(const Theme& theme) const {
                  }};
 }
 
-void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
-  if (ui.input("search", query_, "search operators", 170, focus_search_))
-    found_ = search_nodes(document_->graph(), query_);
-  focus_search_ = false;
-  ui.same_line();
-  ui.text("colour", ui.theme().dim);
-  ui.same_line(6);
-  int coloring = static_cast<int>(coloring_);
-  if (ui.choose("coloring", colorings(), coloring, 124, "What the colours of operators show (Ctrl+1 to Ctrl+5)"))
-    coloring_ = static_cast<PcgColoring>(coloring);
-  ui.same_line();
-  if (ui.button("expand all", icon::kExpand, "Expand all blocks (Ctrl+Shift+E)")) expand_all(true);
-  ui.same_line(4);
-  if (ui.button("collapse all", icon::kCollapse, "Collapse all blocks (Ctrl+E)")) expand_all(false);
-  ui.same_line(4);
-  if (ui.button("fit", icon::kFit, "Show the whole graph (Ctrl+0)")) canvas_.fit();
-  ui.same_line(4);
-  if (ui.button("path", icon::kPath,
-                "Mark all paths from the selected operator to the one that is clicked next (Ctrl+L)",
-                session.selection().node().valid(), path_from_.valid()))
-    path_from_ = session.selection().node();
-  ui.same_line();
-  ui.checkbox("weights", "weights", options_.weights, "Show weights as nodes of their own, else below their operator");
-  ui.same_line();
-  ui.checkbox("layouts", "layouts", options_.layouts,
-              "Show partition, combine, replicate and reduce, which say how data lie on devices");
-  if (session.files().size() > 1) {
-    std::vector<std::string> names = {"compare with .."};
-    for (const auto& file : session.files()) names.push_back(file->history.now()->title);
-    ui.same_line();
-    if (ui.choose("compare", names, compare_with_, 150,
-                  "Mark what was added (green) and changed (orange) since another graph")) {
-      diff_ = {};
-      marked_text_.clear();
-      removed_.clear();
-      if (compare_with_ > 0) {
-        const auto& other = session.files()[static_cast<std::size_t>(compare_with_ - 1)]->history.now();
-        diff_ = diff_graphs(other->graph(), document_->graph());
-        marked_text_ = fmt::format("{} added, {} changed, {} removed since {}", diff_.added.size(),
-                                   diff_.changed.size(), diff_.removed.size(), other->title);
-        for (NodeId id : diff_.removed) {
-          const Node& node = other->graph()[id];
-          removed_.push_back(fmt::format("{}  {}", node.op->name(), node.name));
-        }
-      }
-    }
-  }
-}
-
-void PcgPanel::draw_search(Ui& ui, Session& session) {
-  if (query_.empty()) return;
-  found_ = search_nodes(document_->graph(), query_);
-  ui.text(fmt::format("{} found", found_.size()), ui.theme().dim);
-  ui.same_line();
-  ui.checkbox("only found", "fade the others", only_found_);
-  if (found_.empty()) return;
-  float height = std::min(static_cast<float>(found_.size()), 6.0f) * ImGui::GetTextLineHeightWithSpacing();
-  ImGui::BeginChild("found", {0, height});
-  for (std::size_t i = 0; i < std::min(found_.size(), kMostFound); ++i) {
-    const Node& node = document_->graph()[found_[i]];
-    std::string label = node.name.empty() ? fmt::format("#{}", found_[i].value) : node.name;
-    if (ui.selectable(fmt::format("found {}", found_[i].value), label, session.selection().holds(found_[i]),
-                      node.op->name())) {
-      session.select(Selection::of(found_[i]));
-      reveal(found_[i]);
-    }
-  }
-  ImGui::EndChild();
-}
-
-void PcgPanel::draw_removed(Ui& ui) {
-  float line = ImGui::GetTextLineHeightWithSpacing();
-  ImGui::BeginChild("removed", {0, std::min(static_cast<float>(removed_.size()), 4.0f) * line});
-  float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale() - 12;
-  auto first = static_cast<std::size_t>(ImGui::GetScrollY() / line);
-  for (std::size_t i = first; i < std::min(removed_.size(), first + 6); ++i) {
-    ImGui::SetCursorPosY(static_cast<float>(i) * line);
-    ui.text(elide(tools_.metrics, "removed  " + removed_[i], 13, Face::mono, width), ui.theme().error, Face::mono, 13);
-  }
-  ImGui::SetCursorPosY(static_cast<float>(removed_.size()) * line);
-  ImGui::EndChild();
-}
-
-void PcgPanel::draw_legend(Ui& ui, float width) {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const Theme& theme = ui.theme();
-  float size = ImGui::GetTextLineHeight() * 0.7f;
-  if (!colors_.high.empty()) {
-    ui.text(colors_.low, theme.dim, Face::mono, 12);
-    ui.same_line(6);
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    constexpr int kSteps = 40;
-    float step = ui.unit(160) / kSteps;
-    for (int i = 0; i < kSteps; ++i)
-      list.AddRectFilled({at.x + step * static_cast<float>(i), at.y + 2},
-                         {at.x + step * static_cast<float>(i + 1) + 0.5f, at.y + size},
-                         packed(theme.ramp(i / (kSteps - 1.0))));
-    ImGui::Dummy({step * kSteps, size});
-    ui.same_line(6);
-    ui.text(colors_.high, theme.dim, Face::mono, 12);
-    return;
-  }
-  float used = 0;
-  for (const auto& [category, name] : colors_.legend) {
-    float needs = size + ImGui::CalcTextSize(name.c_str()).x + ui.unit(24);
-    if (used > 0 && used + needs < width) ui.same_line(14);
-    used = used > 0 && used + needs < width ? used + needs : needs;
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    list.AddRectFilled({at.x, at.y + 3}, {at.x + size, at.y + 3 + size}, packed(theme.category(category)), 2);
-    ImGui::Dummy({size, size});
-    ui.same_line(5);
-    ui.text(name, theme.dim, Face::text, 12);
-  }
-}
-
 void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) {
   const Shown& shown = *prepared_.data();
   if (hit.item >= 0) {
@@ -349,12 +245,6 @@ void PcgPanel::click(Session& session, const PcgHit& hit, Point at, bool twice) 
       return;
     }
     NodeId node = block.nodes[0];
-    if (path_from_.valid() && path_from_ != node) {
-      marked_ = nodes_between(document_->graph(), path_from_, node);
-      marked_text_ =
-          marked_.empty() ? "there is no path between them" : fmt::format("{} nodes on the paths", marked_.size());
-      path_from_ = {};
-    }
     session.select(Selection::of(node));
   } else if (hit.edge >= 0) {
     session.select(Selection::of(shown.view.edges[static_cast<std::size_t>(hit.edge)].values[0]));
@@ -376,7 +266,9 @@ void PcgPanel::draw_canvas(Ui& ui, Session& session) {
   const std::shared_ptr<const Shown> shown = prepared_.data();
   ImVec2 room = ImGui::GetContentRegionAvail();
   if (!shown || shown->document->graph().size() != document_->graph().size()) {
-    ui.text("laying out ..", ui.theme().dim);
+    ui.wrapped(prepared_.cancelled() ? "The layout was cancelled. What is shown, or expanded, starts it again."
+                                     : "laying out ..",
+               ui.theme().dim);
     return;
   }
   const Pcg& pcg = document_->graph();
@@ -445,13 +337,13 @@ void PcgPanel::draw(Ui& ui, Session& session) {
   update(session);
   draw_toolbar(ui, session);
   draw_search(ui, session);
-  draw_legend(ui, ImGui::GetContentRegionAvail().x);
+  draw_legend(ui);
   const auto& shown = prepared_.data();
   if (shown && !shown->view.note.empty()) {
     ui.same_line(16);
     ui.text("layout by ranks: " + shown->view.note, ui.theme().warning, Face::text, 12);
   }
-  if (path_from_.valid()) ui.text("click the operator where the paths end", ui.theme().accent);
+  if (path_from_.valid()) ui.text("select the operator where the paths end", ui.theme().accent);
   if (!marked_text_.empty()) ui.text(marked_text_, ui.theme().accent);
   if (compare_with_ > 0 && !removed_.empty()) draw_removed(ui);
   draw_canvas(ui, session);

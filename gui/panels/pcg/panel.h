@@ -35,7 +35,7 @@ class PcgPanel : public Panel {
   void draw_toolbar(Ui& ui, Session& session);
   void draw_search(Ui& ui, Session& session);
   void draw_removed(Ui& ui);
-  void draw_legend(Ui& ui, float width);
+  void draw_legend(Ui& ui);
   void draw_canvas(Ui& ui, Session& session);
   void update(Session& session);
   void click(Session& session, const PcgHit& hit, Point at, bool twice);
@@ -53,6 +53,7 @@ class PcgPanel : public Panel {
   ItemColors colors_;
   std::string query_;
   std::vector<NodeId> found_;
+  std::pair<std::string, Hash> found_for_;  // query and graph
   bool only_found_ = false, focus_search_ = false;
   NodeId path_from_;            // a click on another operator marks the paths from here
   std::vector<NodeId> marked_;  // path, or diff

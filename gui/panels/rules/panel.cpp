@@ -4,26 +4,12 @@
 
 #include "core/base/text.h"
 #include "gui/session/rewriting.h"
+#include "gui/widgets/lines.h"
 
 namespace unity::gui {
 namespace {
 
-constexpr float kList = 230, kRow = 20;
-
-// Only the lines of a list that are seen are drawn. `line` draws one.
-template <class Draw>
-void draw_lines(Ui& ui, std::size_t count, int show, Draw line) {
-  float height = ui.unit(kRow);
-  if (show >= 0) ImGui::SetScrollY(std::max(0.0f, static_cast<float>(show) * height - ImGui::GetWindowHeight() / 2));
-  float top = ImGui::GetCursorPosY();
-  auto first = static_cast<std::size_t>(std::max(0.0f, (ImGui::GetScrollY() - top) / height));
-  auto last = std::min(count, first + static_cast<std::size_t>(ImGui::GetWindowHeight() / height) + 2);
-  for (std::size_t i = first; i < last; ++i) {
-    ImGui::SetCursorPosY(top + static_cast<float>(i) * height);
-    line(i);
-  }
-  ImGui::SetCursorPosY(top + static_cast<float>(count) * height);
-}
+constexpr float kList = 230;
 
 }  // namespace
 
@@ -70,6 +56,23 @@ void RulesPanel::load(const std::string& text) {
 }
 
 std::optional<Drawing> RulesPanel::drawing(const Theme& theme) const {
+  if (derivation_ && !lines_.empty()) {
+    constexpr float kWidth = 900;
+    std::vector<LineText> lines;
+    for (std::size_t i = 0; i < lines_.size(); ++i) lines.push_back(line_text(i, replayed_lines()));
+    Rect area{0, 0, kWidth, kLine * static_cast<float>(lines.size() + 1)};
+    return Drawing{area, [lines, metrics = tools_.metrics, &theme](Painter& painter) {
+                     float y = 0;
+                     for (const LineText& line : lines) {
+                       y += kLine;
+                       float right = metrics.width(line.cost, 14) + 20;
+                       painter.text({10, y},
+                                    elide(metrics, line.step + "   " + line.where, 14, Face::text, kWidth - right - 20),
+                                    {14, theme.text});
+                       painter.text({kWidth - 10, y}, line.cost, {14, theme.dim, Face::text, Align::right});
+                     }
+                   }};
+  }
   auto picture = picture_.data();
   if (!picture) return std::nullopt;
   return Drawing{picture->bounds.grown(10),
@@ -136,14 +139,14 @@ void RulesPanel::apply(Session& session) {
 void RulesPanel::draw(Ui& ui, Session& session) {
   if (ui.button("library", "Library", "All rules, and where they apply (Ctrl+Shift+R)", true, !derivation_))
     derivation_ = false;
-  ui.same_line(4);
+  ui.flow(4);
   bool planned = session.document() && session.document()->plan;
   if (ui.button("derivation", "Derivation", "How the plan came from its model (Ctrl+Shift+D)", planned, derivation_))
     derivation_ = true;
   if (derivation_ && planned) return draw_derivation(ui, session);
-  ui.same_line();
+  ui.flow();
   ui.input("rule search", query_, "search rules", 170);
-  ui.same_line();
+  ui.flow();
   ui.checkbox("only matching", "that apply", only_matching_, "Only rules that have a match in this plan");
   bool filter = only_matching_ && planned;
   if (filter)
@@ -156,7 +159,7 @@ void RulesPanel::draw(Ui& ui, Session& session) {
     if (filter && matching_.data()) std::erase_if(found_, [&](std::size_t i) { return !(*matching_.data())[i]; });
     found_for_ = wanted;
   }
-  ui.same_line();
+  ui.flow();
   ui.text(fmt::format("{} rules", found_.size()), ui.theme().dim);
   ImGui::BeginChild("rule list", {ui.unit(kList), 0});
   draw_list(ui);
@@ -234,7 +237,7 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
                        : fmt::format("{} matches", count),
           theme.text, Face::strong);
   if (places->ill_typed > 0) {
-    ui.same_line();
+    ui.flow();
     ui.text(fmt::format("{} more would not fit", places->ill_typed), theme.dim);
   }
   if (count > 0) {
@@ -244,10 +247,10 @@ void RulesPanel::draw_places(Ui& ui, Session& session) {
       std::vector<std::string> names;
       for (const Parameters& p : places->choices[m]) names.push_back(to_text(p));
       choice_ = std::clamp(choice_, 0, static_cast<int>(names.size()) - 1);
-      ui.same_line();
+      ui.flow();
       ui.choose("parameters", names, choice_, 120, "The rule leaves this to choose");
     }
-    ui.same_line();
+    ui.flow();
     if (ui.button("apply rule", "Apply", "Rewrite the plan here (F9); Ctrl+Z takes it back")) apply(session);
   }
   draw_outcome(ui, session);
@@ -272,103 +275,8 @@ void RulesPanel::draw_outcome(Ui& ui, Session& session) {
   if (!before || !before->error.empty()) return ui.text(text, theme.text, Face::mono, 13);
   double change = 100 * (now->iteration.seconds() / before->iteration.seconds() - 1);
   ui.text(fmt::format("{} > {}", before->iteration_text(), text), theme.text, Face::mono, 13);
-  ui.same_line();
+  ui.flow();
   ui.text(fmt::format("{:+.2f}% by {}", change, "the last rule"), change <= 0 ? theme.good : theme.error);
-}
-
-void RulesPanel::replay_derivation(Session& session) {
-  derivation_ = true;
-  update_lines(session);
-  if (lines_.empty() || (replaying_ && !replaying_->done())) return;
-  auto replayed = replayed_ = std::make_shared<Replayed>();
-  std::vector<StepRange> ranges;
-  for (const DerivationLine& line : lines_) ranges.push_back({line.first, line.count});
-  auto work = [replayed, ranges, plan = session.document()->plan,
-               topology = session.document()->topology](JobState& job) -> Jobs::Completion {
-    replay(
-        *plan, topology, ranges,
-        [&](std::size_t line, const ReplayedSteps& steps) {
-          job.progress(static_cast<double>(line + 1) / static_cast<double>(ranges.size()), "applying the derivation");
-          std::lock_guard lock(replayed->mutex);
-          replayed->lines.push_back(steps);
-        },
-        job.stop());
-    return [] {};
-  };
-  replaying_ =
-      session.jobs.submit("replay derivation", work, [&session](const std::string& error) { session.complain(error); });
-}
-
-void RulesPanel::update_lines(Session& session) {
-  Snapshot document = session.document();
-  if (lines_of_ == std::pair(document->plan, together_)) return;
-  lines_of_ = {document->plan, together_};
-  lines_ = derivation_lines(*document->plan, together_);
-  step_ = -1;
-  replayed_.reset();
-  if (replaying_) replaying_->cancel();
-}
-
-void RulesPanel::draw_derivation(Ui& ui, Session& session) {
-  Snapshot document = session.document();
-  const Theme& theme = ui.theme();
-  update_lines(session);
-  ui.same_line();
-  if (ui.button("step before", "<", "Step before (F7)", step_ > 0)) walk(session, -1);
-  ui.same_line(4);
-  if (ui.button("next step", ">", "Next step (F8)", !lines_.empty())) walk(session, 1);
-  ui.same_line();
-  if (ui.button("replay", "Replay",
-                "Apply all steps again, from the model on, with every operator from the first device on, and show the "
-                "time before and after each (F10)",
-                !lines_.empty() && !(replaying_ && !replaying_->done())))
-    session.commands.run("rules.replay").value();
-  ui.same_line();
-  ui.checkbox("together", "together", together_, "Neighbouring steps that lay out operators the same way are one");
-  ui.same_line();
-  ImGui::AlignTextToFramePadding();
-  ui.text(lines_.empty()
-              ? "none: the model as it is"
-              : fmt::format("{} rules applied, in {} steps", document->plan->derivation.size(), lines_.size()),
-          theme.dim);
-  draw_outcome(ui, session);
-  int show = scroll_to_ ? step_ : -1;
-  scroll_to_ = false;
-  float width = ImGui::GetContentRegionAvail().x / ui.fonts().scale();
-  std::vector<ReplayedSteps> replayed;
-  if (replayed_) {
-    std::lock_guard lock(replayed_->mutex);
-    replayed = replayed_->lines;
-  }
-  ImGui::BeginChild("steps", {0, 0});
-  draw_lines(ui, lines_.size(), show, [&](std::size_t i) {
-    const DerivationLine& line = lines_[i];
-    std::string text =
-        fmt::format("{:>3}  {}{}", i + 1, line.rule, line.degree ? fmt::format(" in {}", line.degree) : "");
-    std::string at = line.count > 1 ? fmt::format("at {} and {} more", line.where, line.count - 1) : "at " + line.where;
-    std::string cost;
-    if (line.after > 0)
-      cost = line.before > 0
-                 ? fmt::format("{} > {}", to_string(Picoseconds{line.before}), to_string(Picoseconds{line.after}))
-                 : to_string(Picoseconds{line.after});
-    std::string tip;
-    if (i < replayed.size()) {
-      const ReplayedSteps& again = replayed[i];
-      cost = again.applied == 0       ? std::string("-")
-             : again.after.count == 0 ? std::string("cannot run so")
-                                      : fmt::format("{} > {}", to_string(again.before), to_string(again.after));
-      tip = again.note;
-    }
-    float right = cost.empty() ? 0 : tools_.metrics.width(cost, 14) + 20;
-    std::string label = elide(tools_.metrics, text + "   " + at, 14, Face::text, width - right - 30);
-    if (ui.selectable(fmt::format("step {}", i), label, static_cast<int>(i) == step_, cost)) {
-      step_ = static_cast<int>(i);
-      walk(session, 0);
-      scroll_to_ = false;
-    }
-    if (!tip.empty()) ui.tooltip(tip);
-  });
-  ImGui::EndChild();
 }
 
 }  // namespace unity::gui

@@ -32,6 +32,12 @@ class RulesPanel : public Panel {
   void draw_outcome(Ui& ui, Session& session);
   void draw_derivation(Ui& ui, Session& session);
   void replay_derivation(Session& session);
+  // A line of the derivation, as it is shown.
+  struct LineText {
+    std::string step, where, cost, tip;
+  };
+  LineText line_text(std::size_t line, const std::vector<std::optional<ReplayedSteps>>& replayed) const;
+  std::vector<std::optional<ReplayedSteps>> replayed_lines() const;
   void update_lines(Session& session);
   // Where the chosen rule applies; null while that of the document as it is now is not known.
   const RulePlaces* places(const Session& session) const;
@@ -60,7 +66,7 @@ class RulesPanel : public Panel {
   // What applying the steps again has said, by line; filled in while it goes on.
   struct Replayed {
     std::mutex mutex;
-    std::vector<ReplayedSteps> lines;
+    std::vector<std::optional<ReplayedSteps>> lines;
   };
   std::shared_ptr<Replayed> replayed_;
   Job replaying_;

@@ -135,12 +135,12 @@ void SearchPanel::draw_request(Ui& ui, Session& session) {
   ImGui::SameLine(ui.unit(64));
   if (int at = choice("search model", models_, request_.model.model, 168, "What is to be trained"); at >= 0)
     remember("model", models_[static_cast<std::size_t>(at)]);
-  ui.same_line();
+  ui.flow(8, 136);
   ui.text("on", theme.dim);
   ui.same_line();
   if (int at = choice("search topology", topologies_, request_.topology, 128, "The machine"); at >= 0)
     remember("topology", topologies_[static_cast<std::size_t>(at)]);
-  ui.same_line();
+  ui.flow(8, 106);
   ui.text("nodes", theme.dim);
   ui.same_line(6);
   int nodes = request_.nodes;
@@ -150,7 +150,7 @@ void SearchPanel::draw_request(Ui& ui, Session& session) {
   ImGui::SameLine(ui.unit(64));
   if (int at = choice("search strategy", strategies_, request_.strategy, 168, "How the plan is found"); at >= 0)
     remember("strategy", strategies_[static_cast<std::size_t>(at)]);
-  ui.same_line();
+  ui.flow();
   bool pareto = request_.settings.search.pareto;
   if (ui.checkbox("pareto", "also plans that need less memory", pareto,
                   "All plans among which time and memory are a choice (--pareto)"))
@@ -158,13 +158,14 @@ void SearchPanel::draw_request(Ui& ui, Session& session) {
   draw_settings(ui);
   bool runs = session.searching();
   if (ui.button("start search", "Start", "Search in the background (Ctrl+Enter)", !runs)) start(session);
-  ui.same_line(6);
+  ui.flow(6);
   if (ui.button("stop search", "Stop", "End the search; the best plan so far opens, marked as such (Ctrl+.)", runs))
     session.search_run()->stop();
-  ui.same_line(6);
-  if (ui.button("all settings", all_settings_ ? "Fewer settings" : "All settings", "(Ctrl+Shift+A)"))
+  ui.flow(6);
+  if (ui.button("all settings", all_settings_ ? "Fewer settings" : "All settings",
+                "What else a search can be told (Ctrl+Shift+A)"))
     all_settings_ = !all_settings_;
-  ui.same_line(6);
+  ui.flow(6);
   bool plan = session.document() && session.document()->plan;
   if (ui.button("as document", "As this document", "Search for the model and machine of the document in front", plan))
     session.commands.run("search.as_document").value();

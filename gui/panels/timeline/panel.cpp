@@ -9,7 +9,6 @@
 namespace unity::gui {
 namespace {
 
-constexpr float kFacts = 330, kWheel = 1.25f;
 constexpr double kLeastStep = 1;  // picoseconds a pixel
 constexpr std::size_t kRowsAround = 24;
 
@@ -65,7 +64,7 @@ std::string TimelinePanel::save() const {
 
 void TimelinePanel::load(const std::string& text) {
   std::istringstream in(text);
-  if (!(in >> options_.links >> options_.memory >> options_.critical)) return;
+  if (!(in >> std::boolalpha >> options_.links >> options_.memory >> options_.critical)) return;
   in.get();
   std::getline(in, options_.filter);
 }
@@ -85,7 +84,7 @@ TimelinePanel::SourcesKey TimelinePanel::wanted_sources(Session& session) const 
   if (key.sources.empty() || key.document->trace) return key;
   if (compare_with_ > 0 && compare_with_ <= static_cast<int>(session.files().size())) {
     const OpenFile& other = *session.files()[static_cast<std::size_t>(compare_with_ - 1)];
-    if (&other != session.file()) add(other, other.history.now()->title);
+    if (&other != session.file()) add(other, session.titles()[static_cast<std::size_t>(compare_with_ - 1)]);
     return key;
   }
   for (const auto& file : session.files())
@@ -237,133 +236,6 @@ std::int64_t TimelinePanel::time_at(float x) const {
   return now_.from + static_cast<std::int64_t>(static_cast<double>(x - kGutter) * now_.step);
 }
 
-std::optional<std::size_t> TimelinePanel::row_at(Point at) const {
-  float y = at.y - kRuler + scroll_;
-  if (at.y < kRuler) return std::nullopt;
-  for (std::size_t i = 0; i < places_.size(); ++i)
-    if (y >= places_[i].y && y < places_[i].y + places_[i].h) return i;
-  return std::nullopt;
-}
-
-SpanPlace TimelinePanel::span_at(Point at) const {
-  std::optional<std::size_t> i = row_at(at);
-  if (!i || at.x < kGutter) return {};
-  const RowPlace& place = places_[*i];
-  const auto& spans = shown_->lanes[place.lane].rows[place.row].spans;
-  std::int64_t time = time_at(at.x), reach = static_cast<std::int64_t>(2 * now_.step);
-  auto next =
-      std::partition_point(spans.begin(), spans.end(), [&](const TimelineSpan& s) { return s.end + reach < time; });
-  if (next == spans.end() || next->start - reach > time) return {};
-  // Of those under the pixel, the longest.
-  auto best = next;
-  for (auto s = next; s != spans.end() && s->start - reach <= time; ++s)
-    if (s->end - s->start > best->end - best->start) best = s;
-  return {static_cast<int>(place.lane), place.row, static_cast<std::size_t>(best - spans.begin())};
-}
-
-void TimelinePanel::click(Session& session, Point at) {
-  std::optional<std::size_t> i = row_at(at);
-  gap_text_.clear();
-  if (!i) return;
-  const RowPlace& place = places_[*i];
-  const TimelineLane& lane = shown_->lanes[place.lane];
-  if (at.x < kGutter || lane.kind != TimelineLane::Kind::stream) {
-    session.select(lane.link.valid() ? Selection::of(lane.link) : Selection::of(lane.device));
-    return;
-  }
-  SpanPlace span = span_at(at);
-  const TimelineRow& row = lane.rows[place.row];
-  if (!span.valid()) {
-    auto next = std::partition_point(row.spans.begin(), row.spans.end(),
-                                     [&](const TimelineSpan& s) { return s.start < time_at(at.x); });
-    session.select({});
-    if (next != row.spans.end()) {
-      auto n = static_cast<std::size_t>(next - row.spans.begin());
-      std::int64_t idle = next->start - (n == 0 ? 0 : row.spans[n - 1].end);
-      gap_text_ =
-          fmt::format("{} idle: {}", to_string(Picoseconds{idle}), gap_cause(*shown_, place.lane, place.row, n));
-    }
-    return;
-  }
-  std::int32_t task = row.spans[span.span].task;
-  Selection selection;
-  // Of an older graph, nodes have other numbers.
-  if (NodeId node = shown_->node(row.source, task); node.valid() && timeline_.current())
-    selection = Selection::of(node);
-  else
-    selection.kind = Selection::Kind::task;
-  selection.task = TaskId(task);
-  selected_ = span;
-  arrows_ = arrows_of(*shown_, span);
-  seen_ = selection;
-  device_ = {}, link_ = {};
-  session.select(selection);
-}
-
-void TimelinePanel::handle(Ui& ui, Session& session, const Rect& area, bool hovered, bool held) {
-  const ImGuiIO& io = ImGui::GetIO();
-  float unit = ui.fonts().scale();
-  Point mouse{(io.MousePos.x - area.x) / unit, (io.MousePos.y - area.y) / unit};
-  if (hovered && io.MouseWheel != 0) {
-    if (io.KeyShift || mouse.x < kGutter)
-      scroll_ -= io.MouseWheel * 54;
-    else
-      zoom(std::pow(kWheel, -io.MouseWheel), mouse.x - kGutter);
-  }
-  if (held && drag_ == Drag::none) {
-    drag_ = io.KeyShift || mouse.y < kRuler ? Drag::range : Drag::pan;
-    moved_ = false;
-  }
-  if (held && ImGui::IsMouseDragging(0, 4)) {
-    if (drag_ == Drag::range) {
-      Point from{(io.MouseClickedPos[0].x - area.x) / unit, 0};
-      range_from_ = std::min(time_at(from.x), time_at(mouse.x));
-      range_to_ = std::max(time_at(from.x), time_at(mouse.x));
-    } else {
-      now_.from -= static_cast<std::int64_t>(static_cast<double>(io.MouseDelta.x / unit) * now_.step);
-      scroll_ -= io.MouseDelta.y / unit;
-    }
-    moved_ = true;
-  }
-  if (!held && drag_ != Drag::none) {
-    if (!moved_ && hovered && drag_ == Drag::pan) click(session, mouse);
-    if (!moved_ && drag_ == Drag::range) range_from_ = range_to_ = -1;
-    drag_ = Drag::none;
-  }
-  if (hovered && ImGui::IsMouseDoubleClicked(0) && span_at(mouse).valid()) {
-    click(session, mouse);
-    std::swap(range_from_, range_to_);
-    zoom_to_selection(session);
-    std::swap(range_from_, range_to_);
-  }
-  if (!hovered || held) return;
-  SpanPlace over = span_at(mouse);
-  std::optional<std::size_t> i = row_at(mouse);
-  if (over.valid()) {
-    const TimelineRow& row = shown_->lanes[static_cast<std::size_t>(over.lane)].rows[over.row];
-    const TimelineSpan& span = row.spans[over.span];
-    ui.tooltip(fmt::format("{}\n{} {}, from {}\n{}", shown_->task_name(row.source, span.task), to_string(span.kind),
-                           to_string(Picoseconds{span.end - span.start}), to_string(Picoseconds{span.start}),
-                           shown_->sources[row.source].title));
-  } else if (i && mouse.x >= kGutter) {
-    const RowPlace& place = places_[*i];
-    const TimelineLane& lane = shown_->lanes[place.lane];
-    const auto& level = lane.rows[place.row].level;
-    auto after = std::partition_point(level.begin(), level.end(),
-                                      [&](const TimelineLevel& l) { return l.time <= time_at(mouse.x); });
-    if (after == level.begin()) return;
-    const TimelineLevel& now = *std::prev(after);
-    if (lane.kind == TimelineLane::Kind::link)
-      return ui.tooltip(fmt::format("{}\n{:.1f}% used", lane.title, 100 * now.parts[0]));
-    std::string tip = lane.title;
-    for (std::size_t p = 0; p < TimelineLevel::kParts; ++p)
-      if (now.parts[p] > 0)
-        tip += fmt::format("\n{}: {}", to_string(static_cast<BufferCategory>(p)),
-                           to_string(Bytes{static_cast<std::int64_t>(now.parts[p])}));
-    ui.tooltip(tip);
-  }
-}
-
 TimelineLook TimelinePanel::look(const Theme& theme) const {
   TimelineLook look{theme, tools_.metrics, {0, 0, area_w_, area_h_}};
   look.scroll = scroll_;
@@ -420,123 +292,30 @@ void TimelinePanel::draw_lanes(Ui& ui, Session& session, Point size) {
 
 void TimelinePanel::draw_toolbar(Ui& ui, Session& session) {
   ui.input("lanes", options_.filter, "lanes, e.g. gpu0", 130);
-  ui.same_line();
-  ui.checkbox("links", "links", options_.links);
-  ui.same_line();
-  ui.checkbox("memory", "memory", options_.memory);
-  ui.same_line();
+  ui.tooltip("Only lanes whose titles hold all these words: node0 compute");
+  ui.flow();
+  ui.checkbox("links", "links", options_.links, "A lane for each link, as full as it is");
+  ui.flow();
+  ui.checkbox("memory", "memory", options_.memory, "What the memory of each device holds, over time");
+  ui.flow();
   ui.checkbox("critical path", "critical path", options_.critical, "Underline what the iteration waits for");
-  ui.same_line();
+  ui.flow();
   if (ui.button("timeline fit", icon::kFit, "Show the whole iteration (Ctrl+8)")) fit_ = true;
-  ui.same_line(4);
+  ui.flow(4);
   if (ui.button("timeline zoom", icon::kSearch, "Zoom to the range or the selection (Ctrl+Shift+G)"))
     zoom_to_selection(session);
   if (session.files().size() > 1) {
     std::vector<std::string> names = {"its measurement"};
-    for (const auto& file : session.files())
-      names.push_back(elide(tools_.metrics, file->history.now()->title, 14, Face::text, 150));
+    for (const std::string& title : session.titles())
+      names.push_back(elide(tools_.metrics, title, 14, Face::text, 146));
     compare_with_ = std::min(compare_with_, static_cast<int>(session.files().size()));
-    ui.same_line();
+    ui.flow();
     ui.choose("timeline compare", names, compare_with_, 190, "What stands below each lane");
   }
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  float size = ImGui::GetTextLineHeight() * 0.7f;
   for (std::size_t k = 0; k + 1 < kSpanKinds; ++k) {
-    ui.same_line(12);
-    ImVec2 at = ImGui::GetCursorScreenPos();
-    list.AddRectFilled({at.x, at.y + 6}, {at.x + size, at.y + 6 + size},
-                       packed(span_color(ui.theme(), static_cast<SpanKind>(k))), 2);
-    ImGui::Dummy({size, size});
-    ui.same_line(4);
-    ui.text(to_string(static_cast<SpanKind>(k)), ui.theme().dim, Face::text, 12);
+    ui.flow(12);
+    ui.swatch(span_color(ui.theme(), static_cast<SpanKind>(k)), to_string(static_cast<SpanKind>(k)));
   }
-}
-
-void TimelinePanel::draw_facts(Ui& ui, Session& session) {
-  const Theme& theme = ui.theme();
-  float width = kFacts - 20;
-  auto fact = [&](const std::string& label, const std::string& value) {
-    ui.fact(label, elide(tools_.metrics, value, 13, Face::mono, width - 118), 112);
-  };
-  if (!gap_text_.empty()) {
-    ui.heading("Gap");
-    ui.wrapped(gap_text_, theme.text);
-  }
-  if (selected_.valid()) {
-    const TimelineLane& lane = shown_->lanes[static_cast<std::size_t>(selected_.lane)];
-    const TimelineRow& row = lane.rows[selected_.row];
-    const TimelineSpan& span = row.spans[selected_.span];
-    ui.text(elide(tools_.metrics, shown_->task_name(row.source, span.task), 15, Face::strong, width), theme.text,
-            Face::strong, 15);
-    fact("time", to_string(Picoseconds{span.end - span.start}));
-    for (std::size_t s = 0; s < shown_->sources.size(); ++s) {
-      SpanPlace other = s == row.source || shown_->sources[s].program != shown_->sources[row.source].program
-                            ? SpanPlace()
-                            : find_span(*shown_, s, TaskId(span.task), lane.device);
-      if (!other.valid()) continue;
-      const TimelineSpan& of = shown_->lanes[static_cast<std::size_t>(other.lane)].rows[other.row].spans[other.span];
-      fact(shown_->sources[s].title, to_string(Picoseconds{of.end - of.start}));
-    }
-    fact("from", to_string(Picoseconds{span.start}));
-    fact("on", lane.title);
-    if (selected_.span > 0 || span.start > 0) {
-      std::int64_t idle = span.start - (selected_.span == 0 ? 0 : row.spans[selected_.span - 1].end);
-      if (idle > 0) fact("idle before", to_string(Picoseconds{idle}));
-      if (idle > 0 && shown_->sources[row.source].program)
-        ui.wrapped(gap_cause(*shown_, static_cast<std::size_t>(selected_.lane), selected_.row, selected_.span),
-                   theme.dim);
-    }
-    ui.gap();
-  }
-  bool whole = range_to_ <= range_from_;
-  std::int64_t from = whole ? 0 : range_from_, to = whole ? 0 : range_to_;  // 0: its iteration
-  range_.get(session, "statistics", {shown_, from, to}, [](const RangeKey& of, JobState&) {
-    std::vector<RangeStatistics> all;
-    for (std::size_t s = 0; s < of.timeline->sources.size(); ++s)
-      all.push_back(
-          range_statistics(*of.timeline, s, of.from,
-                           of.to > of.from ? of.to : std::max<std::int64_t>(of.timeline->sources[s].iteration, 1)));
-    return all;
-  });
-  if (!range_.data()) return;
-  for (std::size_t s = 0; s < std::min(range_.data()->size(), shown_->sources.size()); ++s) {
-    const RangeStatistics& r = (*range_.data())[s];
-    std::string title =
-        whole ? shown_->sources[s].title
-              : fmt::format("{}, range of {}", shown_->sources[s].title, to_string(Picoseconds{to - from}));
-    ui.text(elide(tools_.metrics, title, 15, Face::strong, width), theme.text, Face::strong, 15);
-    if (!shown_->sources[s].program)
-      ui.wrapped("A trace of a program that is not open, or of another one: its tasks have numbers only.", theme.dim);
-    if (whole) fact("iteration", to_string(Picoseconds{shown_->sources[s].iteration}));
-    fact("computes", fmt::format("{:.1f}%", 100 * r.compute));
-    fact("communicates", fmt::format("{:.1f}%, {:.1f}% hidden", 100 * r.communication, 100 * r.overlap));
-    fact("idle", fmt::format("{:.1f}%", 100 * r.idle));
-    ui.text(fmt::format("{:<13} {:>6}  min / mean / max", "", "count"), theme.dim, Face::mono, 11);
-    for (const RangeStatistics::Group& g : r.groups)
-      ui.text(fmt::format("{:<13} {:>6}  {} / {} / {}", g.name, g.count, to_string(g.least), to_string(g.mean()),
-                          to_string(g.most)),
-              theme.text, Face::mono, 11);
-    ui.gap();
-  }
-  if (options_.critical && paths_.data() && paths_.current())
-    for (std::size_t p = 0; p < std::min(paths_.data()->size(), shown_->sources.size()); ++p) {
-      const TimelinePath& path = (*paths_.data())[p];
-      if (path.steps.empty() || !shown_->sources[p].program) continue;
-      Picoseconds communicates, waits;
-      for (const CriticalStep& step : path.steps) {
-        waits.count += step.wait.count;
-        if (shown_->sources[p].program->tasks[step.task.index()].kind == TaskKind::communicate)
-          communicates.count += step.time.count - step.wait.count;
-      }
-      ui.text("Critical path, " + elide(tools_.metrics, shown_->sources[p].title, 15, Face::strong, width - 110),
-              theme.text, Face::strong, 15);
-      fact("tasks", fmt::format("{}", path.steps.size()));
-      fact("communicates", to_string(communicates));
-      fact("waits", to_string(waits));
-      ui.gap();
-    }
-  if (whole)
-    ui.wrapped("Drag along the ruler, or with Shift, for a range. Wheel zooms, Shift+wheel scrolls.", theme.dim);
 }
 
 void TimelinePanel::draw(Ui& ui, Session& session) {

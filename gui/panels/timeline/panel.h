@@ -17,6 +17,8 @@ class TimelinePanel : public Panel {
   std::optional<Drawing> drawing(const Theme& theme) const override;
 
  private:
+  static constexpr float kFacts = 330;  // width of what stands beside
+
   // Predictions are large: keys keep none alive.
   struct Source {
     std::string title;
