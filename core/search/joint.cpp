@@ -42,7 +42,8 @@ constexpr int kWholePatience = 1000;           // of whole graphs, and
 constexpr int kFewOfWhole = 400;               // after which no plan may be twice as slow as
 constexpr double kOfNoUse = 2;                 // the best known
 constexpr double kFarAbove = 1.1;              // of estimates of a part
-constexpr double kFarSlower = 1.25;            // than the best layout: others need not be looked at closely
+constexpr double kFarSlower = 1.25;            // than the best layout: others need not be looked at closely;
+constexpr double kSlower = 1.15;               // on many devices
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
@@ -575,8 +576,9 @@ void JointSearch::parts() {
   for (const Layout& group : groups) {
     std::int64_t limit = 0;
     if (best_.ok() && promised_ != std::numeric_limits<std::int64_t>::max())
-      limit = static_cast<std::int64_t>(
-          kFarSlower * static_cast<double>(std::max(promised_, best_->candidate.score.iteration.count)));
+      limit =
+          static_cast<std::int64_t>((in_.devices > kManyDevices ? kSlower : kFarSlower) *
+                                    static_cast<double>(std::max(promised_, best_->candidate.score.iteration.count)));
     std::vector<Partial> found = chain(only({group}), limit);
     if (!found.empty() && found[0].time < promised_) whole_plans({found[0]});
     uniform.insert(uniform.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
