@@ -120,6 +120,7 @@ class JointSearch {
   void take(Result<Outcome> other);
   void keep(Outcome plan);
   bool copies_may_fit() const;
+  void map_plainly();
   void store_parts();
   void trade_memory();
   void join_gradients();
@@ -451,6 +452,18 @@ bool runs_in_stages(const Candidate& candidate) {
   return last_begin > first_end;
 }
 
+// The mapping search adds up pieces, and may spread single tasks over devices whose links are busy.
+void JointSearch::map_plainly() {
+  if (!best_.ok() || !in_.options.mapping_dp || runs_in_stages(best_->candidate)) return;
+  const Candidate& best = best_->candidate;
+  std::vector<MachineMapping> plain = natural_mappings(best.pcg);
+  if (plain == best.mappings || in_.evaluator.scored() >= in_.options.budget) return;
+  auto candidate = in_.evaluator.evaluate(best.pcg, std::move(plain), best.schedule);
+  if (!candidate.ok()) return;
+  in_.evaluator.found(candidate->score);
+  take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
+}
+
 // Of the fastest plan, which pipelines have to be faster than.
 void JointSearch::store_parts() {
   if (front_.empty()) return;
@@ -662,7 +675,7 @@ Result<Outcome> JointSearch::run() {
   if (best_.ok()) rivals_.push_back(*best_);
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
-  if (!serial_) join_gradients();
+  if (!serial_) join_gradients(), map_plainly();
   bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
   if (with_pipelines && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
