@@ -367,7 +367,7 @@ void JointSearch::whole_graph() {
   if (options.thorough) {
     options.budget = std::min(options.budget, kThoroughBudget);
     options.rewriting_share = kThoroughRewritingShare;
-  } else if (!serial_ && !in_.options.pareto) {
+  } else if (!serial_ && !in_.options.pareto && of_no_use().count > 0) {
     options.patience = kWholePatience;
     options.few = kFewOfWhole;
     options.limit = of_no_use();
