@@ -132,7 +132,7 @@ class JointSearch {
   }
   void progress(const std::string& stage, double fraction) const;
 
-  const StrategyInput& in_;
+  const StrategyInput in_;
   bool serial_, rewritten_;
   Picoseconds known_;
   std::vector<Part> parts_;
