@@ -237,7 +237,7 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
-    time += task_time(work, read + made), compute += task_time(work, read + made);
+    time += task_time(work, read + made), compute += task_time(work, made);
     double again = in_block_[k] ? task_time(work, read + made) : 0;
     for (std::size_t j = 0; j < n.inputs.size(); ++j) {
       ValueRef source = source_of(pcg, n.inputs[j]);
@@ -245,7 +245,7 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
       const ParallelShape& shape = pcg.shape(n.inputs[j]);
       NodeId in_model = model_[operators_[k]].inputs[j].node;
       if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only)
-        time += task_time(work, read + made), compute += task_time(work, read + made);
+        time += task_time(work, read + made), compute += task_time(work, made);
       if (producer.is_compute()) {
         double move = move_time(pcg.shape(source), shape, micro_batches, devices);
         time += move;

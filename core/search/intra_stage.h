@@ -54,7 +54,8 @@ class IntraPlans {
 
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
-  // `in_flight`. `compute` is of tasks of the forward and the backward pass alone.
+  // `in_flight`. `compute` is the least that tasks of the forward and the backward pass take: of
+  // operands it may be that few elements are read.
   struct Sums {
     std::vector<double> time, compute, sync, update, persistent, in_flight, again, kept;
   };
