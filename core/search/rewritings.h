@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "core/rewrite/match.h"
@@ -10,10 +9,9 @@
 
 namespace unity {
 
-// By how much rules change the work of a graph (work_estimate.h), by rule and what it finds at a match. Most matches of
-// a search have been seen before: at another layer, or in a state that was changed elsewhere. For one library and kind
-// of device.
-using RewritingGains = std::unordered_map<Hash, std::optional<std::int64_t>>;  // picoseconds; none: it does not apply
+// RewritingGains (substitution.h): by how much rules change the work of a graph (work_estimate.h), in picoseconds, by
+// rule and what it finds at a match; none where it does not apply. Most matches of a search have been seen before: at
+// another layer, or in a state that was changed elsewhere. For one library and kind of device.
 
 // A state that a move leads to, or why there is none.
 struct Reached {
