@@ -1,20 +1,37 @@
 #include "core/base/parallel.h"
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace unity {
 
-void parallel_for(std::size_t n, int jobs, const std::function<void(std::size_t)>& f) {
-  if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::size_t threads = std::min(n, static_cast<std::size_t>(jobs));
+Threads::Threads(int jobs)
+    : spare_((jobs > 0 ? jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) - 1) {}
+
+bool Threads::take() {
+  int spare = spare_;
+  while (spare > 0)
+    if (spare_.compare_exchange_weak(spare, spare - 1)) return true;
+  return false;
+}
+
+void parallel_for(std::size_t n, Threads& threads, const std::function<void(std::size_t)>& f) {
   std::vector<std::exception_ptr> failures(n);
   std::atomic<std::size_t> next{0};
-  auto work = [&] {
+  std::mutex mutex;  // of the helpers, which may call for more
+  std::vector<std::thread> helpers;
+  std::function<void()> work = [&] {
     for (std::size_t i = next++; i < n; i = next++) {
+      if (next < n && threads.take()) {
+        std::lock_guard lock(mutex);
+        helpers.emplace_back([&] {
+          work();
+          threads.give();
+        });
+      }
       try {
         f(i);
       } catch (...) {
@@ -22,13 +39,26 @@ void parallel_for(std::size_t n, int jobs, const std::function<void(std::size_t)
       }
     }
   };
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t t = 1; t < threads; ++t) helpers.emplace_back(work);
-    work();
+  work();
+  // Nothing is left to begin, so that no helper calls for more once all that are listed have ended.
+  threads.give();
+  for (std::size_t h = 0;; ++h) {
+    std::thread helper;
+    {
+      std::lock_guard lock(mutex);
+      if (h == helpers.size()) break;
+      helper = std::move(helpers[h]);
+    }
+    helper.join();
   }
+  threads.take_back();
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+}
+
+void parallel_for(std::size_t n, int jobs, const std::function<void(std::size_t)>& f) {
+  Threads threads(jobs);
+  parallel_for(n, threads, f);
 }
 
 }  // namespace unity

@@ -1,13 +1,32 @@
 // Independent work on several threads.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 
 namespace unity {
 
-// Calls f(0) .. f(n-1), on up to `jobs` threads (0: one for each core). Which thread runs what is not determined, so f
-// must only write what belongs to its index. An exception of the smallest index is rethrown when all are done.
+// How many threads may work at once, shared by all that is done with them, however it is nested: a thread that one loop
+// has no more use for is there for the others. Who uses it counts as one.
+class Threads {
+ public:
+  explicit Threads(int jobs);  // 0: one for each core
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  bool take();                    // whether there was one to spare
+  void give() { ++spare_; }       // one that was taken, or the own while it waits
+  void take_back() { --spare_; }  // the own after that; more may work for a moment
+
+ private:
+  std::atomic<int> spare_;
+};
+
+// Calls f(0) .. f(n-1), on as many threads as there are to spare. Which thread runs what is not determined, so f must
+// only write what belongs to its index. An exception of the smallest index is rethrown when all are done.
+void parallel_for(std::size_t n, Threads& threads, const std::function<void(std::size_t)>& f);
+
+// The same, on up to `jobs` threads (0: one for each core).
 void parallel_for(std::size_t n, int jobs, const std::function<void(std::size_t)>& f);
 
 }  // namespace unity

@@ -52,7 +52,7 @@ Result<Outcome> tensor_parallel(const StrategyInput& input) {
     for (bool vocabulary : {false, true})
       if (input.devices % model == 0 && per_node % model == 0) ways.emplace_back(model, vocabulary);
   std::vector<Result<Outcome>> plans(ways.size(), fail("not tried"));
-  parallel_for(ways.size(), input.options.jobs, [&](std::size_t i) {
+  parallel_for(ways.size(), input.evaluator.threads(), [&](std::size_t i) {
     auto [model, vocabulary] = ways[i];
     auto state = input.evaluator.record().timed(SearchLevel::substitution, [&, model = model, words = vocabulary] {
       return split(words ? unfuse_cross_entropy(whole) : Result<State>(whole), model, words);

@@ -104,7 +104,8 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
       options_(options),
       mapping_(cost, options.cache),
       blocks_(cost.topology()),
-      record_(options.stop, options.time_limit) {}
+      record_(options.stop, options.time_limit),
+      threads_(options.jobs) {}
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_, Limits{}); }
 

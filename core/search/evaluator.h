@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/base/parallel.h"
 #include "core/plan/device_blocks.h"
 #include "core/plan/lower.h"
 #include "core/search/cost_model.h"
@@ -42,6 +43,7 @@ struct EvaluatorOptions {
   bool cache = true;                        // costs of edges are kept from graph to graph
   const std::atomic<bool>* stop = nullptr;  // once set, no further candidate is scored
   double time_limit = 0;                    // seconds; 0: none
+  int jobs = 0;                             // threads of all that is scored; 0: one for each core
 };
 
 class Evaluator {
@@ -80,6 +82,7 @@ class Evaluator {
   // that repeats.
   void found(const Score& score, std::int64_t candidates = 0);
   SearchRecorder& record() { return record_; }
+  Threads& threads() { return threads_; }
   bool stopping() { return record_.stopping(); }
 
  private:
@@ -108,6 +111,7 @@ class Evaluator {
   MappingSearch mapping_;
   DeviceBlocks blocks_;
   SearchRecorder record_;
+  Threads threads_;
   std::atomic<std::int64_t> scored_{0};
 };
 

@@ -44,7 +44,7 @@ class Exhaustive {
       if (!mappings.ok()) return too_large("plans");
       plans += static_cast<std::int64_t>(mappings->size());
       std::vector<std::optional<Candidate>> candidates(mappings->size());
-      parallel_for(candidates.size(), in_.options.jobs, [&](std::size_t i) {
+      parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
         auto candidate = in_.evaluator.evaluate(graphs_[g].pcg, (*mappings)[i]);
         if (candidate.ok()) candidates[i] = std::move(*candidate);
       });

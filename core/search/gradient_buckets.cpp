@@ -35,7 +35,7 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
     std::vector<std::optional<Outcome>> found(choices.size());
-    parallel_for(choices.size(), input.options.jobs, [&](std::size_t i) {
+    parallel_for(choices.size(), input.evaluator.threads(), [&](std::size_t i) {
       const auto& [plan, bytes] = choices[i];
       Schedule schedule = plan->candidate.schedule;
       schedule.bucket = bytes;

@@ -1,8 +1,5 @@
-// The joint search: level 1 (split) over level 2 (substitution) over level 3 (mapping).
-//
-// For each part and each pair of layouts at its two ends, level 2 finds the Pareto front of (time, memory). Dynamic
-// programming over the cuts picks layouts and solutions: times add; persistent bytes add; of transient bytes the
-// largest counts. What ranks the complete plans is the simulation of the whole iteration.
+// The joint search: level 1 (split, part_chain) over level 2 (substitution) over level 3 (mapping). What ranks the
+// complete plans is the simulation of the whole iteration.
 
 #include <algorithm>
 #include <limits>
@@ -11,18 +8,14 @@
 #include <set>
 
 #include "core/base/parallel.h"
-#include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
-#include "core/search/column_then_row.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
-#include "core/search/pareto.h"
+#include "core/search/part_chain.h"
 #include "core/search/placed_tables.h"
-#include "core/search/split.h"
 #include "core/search/stage_search.h"
 #include "core/search/strategy.h"
-#include "core/search/substitution.h"
 
 namespace unity {
 
@@ -35,9 +28,6 @@ namespace {
 Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known);
 
 constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
-constexpr std::size_t kFrontKept = 6;          // partial plans per layout at a cut
-constexpr int kBudgetPerPart = 80;             // candidates per part and pair of layouts
-constexpr int kPatience = 12;                  // of these, without progress
 constexpr int kWholePatience = 1000;           // of whole graphs, and
 constexpr int kFewOfWhole = 400;               // after which no plan may be twice as slow as
 constexpr double kOfNoUse = 2;                 // the best known
@@ -53,18 +43,6 @@ constexpr int kWholeShare = 16;                // of the budget, one in so many 
 constexpr int kPipelineBudget = 160;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
 
-// What one part costs under one pair of layouts; as moves, so that an isomorphic part can repeat them.
-struct Entry {
-  std::int64_t time = 0, persistent = 0, transient = 0;
-  std::vector<Move> moves;
-  Hash hash = 0;  // of the optimised graph
-};
-
-struct Partial {
-  std::int64_t time = 0, persistent = 0, transient = 0;
-  std::vector<std::pair<Layout, const Entry*>> chosen;  // per part: layout at its end, solution
-};
-
 class JointSearch {
  public:
   // What else it is for than to find the fastest plan of all.
@@ -79,16 +57,15 @@ class JointSearch {
         serial_(purpose.serial),
         rewritten_(purpose.rewritten),
         known_(purpose.known),
-        parts_(split(input.model, input.options.minimum_part)) {
-    if (!input.options.splitting) parts_.assign(1, {0, input.model.size(), {}, {}});
-    if (!input.options.algebra) return;
-    rules_ = rule_library();
-    rules_.insert(rules_.end(), input.options.rules.begin(), input.options.rules.end());
-  }
+        rules_(rules_of(input.options)),
+        chain_(in_, parts_of(input), level_2_of_parts(), budget_of_parts()) {}
   Result<Outcome> run();
 
  private:
-  SubstitutionOptions level_2();
+  static std::vector<Rule> rules_of(const SearchOptions& options);
+  static std::vector<Part> parts_of(const StrategyInput& input);
+  SubstitutionOptions level_2() const;
+  SubstitutionOptions level_2_of_parts() const;
   // The rest is for complete plans.
   int budget_of_parts() const { return in_.options.budget - in_.options.budget / kWholeShare; }
   std::ptrdiff_t compute_operators() const {
@@ -110,12 +87,8 @@ class JointSearch {
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
   void improve_mappings(std::vector<Found>& found);
-  const std::vector<Entry>& solve(std::size_t part, const Layout& in, const Layout& out, Picoseconds limit);
-  std::vector<State> seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const;
-  // `limit`: of the whole chain's time, 0 for none.
-  std::vector<Partial> chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit = 0);
-  void count_alike();
-  void whole_plans(const std::vector<Partial>& plans);
+  std::vector<ChainPlan> chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit = 0);
+  void whole_plans(const std::vector<ChainPlan>& plans);
   void parts();
   void take(Result<Outcome> other);
   void keep(Outcome plan);
@@ -125,22 +98,13 @@ class JointSearch {
   void trade_memory();
   void join_gradients();
   Result<Outcome> pipelines() const;
-  std::vector<std::vector<Layout>> layouts_at_cuts() const;
-  Result<State> assemble(const Partial& plan) const;
-  Layout end_layout(std::size_t part, const Layout& layout) const {
-    return part + 1 == parts_.size() ? Layout{} : layout;
-  }
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
   bool serial_, rewritten_;
   Picoseconds known_;
-  std::vector<Part> parts_;
   std::vector<Rule> rules_;
-  std::map<Hash, std::vector<Entry>> memo_;
-  RewritingGains gains_;
-  std::vector<std::size_t> kind_;    // by part: the first one that is alike
-  std::vector<std::int64_t> least_;  // by kind: the least time under any layouts so far
+  PartChain chain_;
   std::set<Hash> assembled_;
   std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
   std::optional<Hash> joined_of_;  // the graph whose buckets are chosen
@@ -157,204 +121,41 @@ void JointSearch::progress(const std::string& stage, double fraction) const {
         {stage, in_.evaluator.scored(), fraction, best_.ok() ? best_->candidate.score.iteration : Picoseconds{}});
 }
 
-// Shards the class of dimension `dim` of a value by `degree`, when it has one.
-Result<State> shard_dimension(const State& state, ValueRef value, std::size_t dim, int degree,
-                              Move::Kind kind = Move::Kind::shard_class, int devices = 0) {
-  std::vector<AxisClass> classes = axis_classes(state.pcg);
-  std::optional<std::size_t> found = class_of_dimension(state.pcg, classes, value, static_cast<int>(dim));
-  if (!found) return fail("dimension {} belongs to no axis class", dim);
-  return apply_move(state, {kind, static_cast<int>(*found), devices, degree}, classes, rule_library());
+std::vector<Rule> JointSearch::rules_of(const SearchOptions& options) {
+  if (!options.algebra) return {};
+  std::vector<Rule> rules = rule_library();
+  rules.insert(rules.end(), options.rules.begin(), options.rules.end());
+  return rules;
 }
 
-// Where level 2 starts: as the layouts suggest (their degrees applied to whole classes), and from scratch.
-std::vector<State> JointSearch::seeds(const Pcg& graph, const Part& part, const Layout& in, const Layout& out) const {
-  State start{normalize(graph), {}, {}};
-  std::vector<State> states = {start};
-  const Layout& layout = part.in.valid() ? in : out;
-  State current = start;
-  // The value at the boundary; in the first part, what is delivered.
-  auto cut_value = [&](const Pcg& pcg) {
-    for (std::size_t i = 0; i < pcg.size(); ++i) {
-      const Node& n = pcg.nodes()[i];
-      if (part.in.valid() && n.op->name() == "boundary") return ValueRef{NodeId(static_cast<std::int64_t>(i)), 0};
-      if (!part.in.valid() && n.op->name() == "deliver") return n.inputs[0];
-    }
-    return ValueRef{};
-  };
-  State by_batch = start;
-  for (std::size_t d = 0; d < layout.degrees.size(); ++d) {
-    if (layout.degrees[d] == 1) continue;
-    auto sharded = shard_dimension(current, cut_value(current.pcg), d, static_cast<int>(layout.degrees[d]));
-    if (!sharded.ok()) break;
-    current = std::move(*sharded);
-    states.push_back(current);
-    if (d == 0) by_batch = current;
-  }
-  // Columns, then rows inside; what is left over goes along the dimension that the layout splits (sequence parallelism:
-  // Korthikanti et al., 2022), or is computed redundantly where the layout has copies.
-  int inner = layout.tasks() / std::max(1, layout.degrees.empty() ? 1 : static_cast<int>(layout.degrees[0]));
-  if (inner > 1) {
-    auto tensor = column_then_row(by_batch, inner, in_.devices);
-    for (std::size_t d = 1; d < layout.degrees.size() && tensor.ok(); ++d)
-      if (layout.degrees[d] > 1)
-        tensor = shard_dimension(*tensor, cut_value(tensor->pcg), d, static_cast<int>(layout.degrees[d]),
-                                 Move::Kind::fill_class, in_.devices);
-    if (tensor.ok() && is_allowed({"model", "reduction", "head"}, in_.options.parallelism))
-      states.push_back(std::move(*tensor));
-  }
-  if (!part.in.valid() && layout.copies > 1) {
-    auto copied = apply_move(current, {Move::Kind::replicate_all, 0, 0, layout.copies});
-    if (copied.ok()) states.push_back(std::move(*copied));
-  }
-  return states;
+std::vector<Part> JointSearch::parts_of(const StrategyInput& input) {
+  if (input.options.splitting) return split(input.model, input.options.minimum_part);
+  return {{0, input.model.size(), {}, {}}};
 }
 
-SubstitutionOptions JointSearch::level_2() {
+SubstitutionOptions JointSearch::level_2() const {
   SubstitutionOptions options;
   options.alpha = in_.options.alpha;
-  options.jobs = in_.options.jobs;
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
   options.rules = &rules_;
-  if (in_.options.cache) options.gains = &gains_;
   options.one_device = serial_;
   if (serial_) options.rewriting_share = 1;
   return options;
 }
 
-const std::vector<Entry>& JointSearch::solve(std::size_t index, const Layout& in, const Layout& out,
-                                             Picoseconds limit) {
-  static const std::vector<Entry> kNone;
-  if (in_.evaluator.stopping()) return kNone;
-  SearchRecorder& record = in_.evaluator.record();
-  auto graph = record.timed(SearchLevel::split, [&] { return part_graph(in_.model, parts_[index], in, out); });
-  if (!graph.ok()) return kNone;
-  Hash key =
-      record.timed(SearchLevel::split, [&] { return combine(canonical_hash(*graph), mix(parts_[index].in.valid())); });
-  if (!in_.options.cache) key = combine(key, memo_.size());
-  auto [it, inserted] = memo_.try_emplace(key);
-  if (!inserted) {
-    record.part_reused();
-    return it->second;
-  }
+SubstitutionOptions JointSearch::level_2_of_parts() const {
   SubstitutionOptions options = level_2();
-  options.budget = std::min<int>(kBudgetPerPart, budget_of_parts() - static_cast<int>(in_.evaluator.scored()));
-  if (options.budget <= 0) return it->second;
-  options.part = true;
   options.bucket = bucket();
   // What takes longer may need less memory, where that is wanted.
   if (in_.devices > kManyDevices && !in_.options.pareto && copies_may_fit()) options.far_above = kFarAbove;
-  options.patience = kPatience;
-  options.limit = limit;
-  record.part_solved();
-  SubstitutionResult result = substitute(seeds(*graph, parts_[index], in, out), in_.evaluator, options);
-  for (Found& f : result.found)
-    it->second.push_back({f.candidate.score.iteration.count, f.candidate.memory.persistent.count,
-                          f.candidate.memory.transient.count, std::move(f.state.moves), canonical_hash(f.state.pcg)});
-  return it->second;
+  return options;
 }
 
-void keep_front(std::vector<Partial>& plans) {
-  keep_pareto_front(
-      plans, kFrontKept, [](const Partial& p) { return p.time; },
-      [](const Partial& p) { return p.persistent + p.transient; });
-}
-
-// Those that the options allow, cut by cut.
-std::vector<std::vector<Layout>> JointSearch::layouts_at_cuts() const {
-  std::vector<std::vector<Layout>> all;
-  for (const Part& part : parts_) {
-    if (!part.out.valid()) continue;
-    all.push_back(boundary_layouts(in_.model.shape({part.out, 0}).shape(), in_.devices));
-    std::erase_if(all.back(), [&](const Layout& l) {
-      std::set<std::string> kinds;
-      for (std::size_t d = 0; d < l.degrees.size(); ++d)
-        if (l.degrees[d] > 1) kinds.insert(d == 0 ? "data" : "spatial");
-      return !is_allowed(kinds, in_.options.parallelism);
-    });
-  }
-  return all;
-}
-
-// Parts that are alike share their solutions, so that one that takes long does so many times.
-void JointSearch::count_alike() {
-  std::map<Hash, std::size_t> first;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    auto graph = part_graph(in_.model, parts_[p], {}, {});
-    kind_.push_back(graph.ok() ? first.try_emplace(canonical_hash(*graph), p).first->second : p);
-  }
-  least_.assign(parts_.size(), 0);
-}
-
-// Dynamic programming over the cuts, with these layouts at each.
-std::vector<Partial> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit) {
-  std::vector<std::pair<Layout, std::vector<Partial>>> ends;  // by layout at the current cut
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    std::vector<std::pair<Layout, std::vector<Partial>>> next;
-    bool last = p + 1 == parts_.size();
-    std::int64_t before = std::numeric_limits<std::int64_t>::max(), others = 0, alike = 0, rest = 0;
-    for (const auto& [in, plans] : ends) before = std::min(before, plans[0].time);
-    if (p == 0) before = 0;
-    for (std::size_t q = p; q < parts_.size(); ++q) {
-      rest += least_[kind_[q]];
-      if (kind_[q] == kind_[p])
-        ++alike;
-      else
-        others += least_[kind_[q]];
-    }
-    if (limit > 0 && (ends.empty() && p > 0)) return {};
-    if (limit > 0 && before + rest > limit) return {};
-    Picoseconds of_part{limit > 0 ? std::max<std::int64_t>(1, (limit - before - others) / alike) : 0};
-    for (const Layout& out : last ? std::vector<Layout>{{}} : layouts[p]) {
-      std::vector<Partial> reached;
-      auto extend = [&](const Partial& before, const Layout& in) {
-        for (const Entry& e : solve(p, in, out, of_part)) {
-          Partial plan = before;
-          plan.time += e.time;
-          plan.persistent += e.persistent;
-          plan.transient = std::max(plan.transient, e.transient);
-          plan.chosen.emplace_back(out, &e);
-          reached.push_back(std::move(plan));
-        }
-      };
-      if (p == 0) {
-        extend({}, {});
-      } else {
-        for (const auto& [in, plans] : ends)
-          for (const Partial& before : plans) extend(before, in);
-      }
-      keep_front(reached);
-      if (!reached.empty() && (least_[kind_[p]] == 0 || reached[0].time - before < least_[kind_[p]]))
-        least_[kind_[p]] = reached[0].time - before;
-      if (!reached.empty()) next.emplace_back(out, std::move(reached));
-      progress(fmt::format("part {} of {}, layout {}", p + 1, parts_.size(), to_string(out)),
-               0.5 * static_cast<double>(in_.evaluator.scored()) / in_.options.budget);
-    }
-    ends = std::move(next);
-  }
-  std::vector<Partial> complete;
-  for (auto& [out, plans] : ends)
-    for (Partial& p : plans) complete.push_back(std::move(p));
-  return complete;
-}
-
-Result<State> JointSearch::assemble(const Partial& plan) const {
-  State whole;
-  std::vector<Pcg> graphs;
-  Layout in;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const auto& [out, entry] = plan.chosen[p];
-    State state{normalize(UNITY_TRY(part_graph(in_.model, parts_[p], in, out))), {}, {}};
-    for (const Move& m : entry->moves) state = UNITY_TRY(apply_move(state, m, rules_));
-    if (canonical_hash(state.pcg) != entry->hash)
-      return fail("a part is not isomorphic to the one its solution was found for");
-    whole.steps.insert(whole.steps.end(), state.steps.begin(), state.steps.end());
-    if (p + 1 < parts_.size()) whole.steps.push_back({"cut " + to_string(out), in_.model[parts_[p].out].name, 0, 0});
-    graphs.push_back(std::move(state.pcg));
-    in = out;
-  }
-  whole.pcg = normalize(UNITY_TRY(stitch(in_.model, graphs)));
-  return whole;
+std::vector<ChainPlan> JointSearch::chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit) {
+  return chain_.run(layouts, limit, [&](const std::string& stage) {
+    progress(stage, 0.5 * static_cast<double>(in_.evaluator.scored()) / in_.options.budget);
+  });
 }
 
 void JointSearch::whole_graph() {
@@ -397,7 +198,7 @@ void JointSearch::improve_mappings(std::vector<Found>& found) {
       if (!neighbours.ok()) break;
       std::vector<std::optional<Candidate>> candidates(neighbours->size());
       if (in_.evaluator.scored() + static_cast<std::int64_t>(candidates.size()) > limit) break;
-      parallel_for(candidates.size(), in_.options.jobs, [&](std::size_t i) {
+      parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
         auto candidate = in_.evaluator.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
         if (candidate.ok()) candidates[i] = std::move(*candidate);
       });
@@ -520,18 +321,18 @@ void JointSearch::trade_memory() {
 }
 
 // Scores what the parts' solutions make together, each graph once.
-void JointSearch::whole_plans(const std::vector<Partial>& plans) {
+void JointSearch::whole_plans(const std::vector<ChainPlan>& plans) {
   SearchRecorder& record = in_.evaluator.record();
   std::vector<State> states;
-  for (const Partial& plan : plans) promised_ = std::min(promised_, plan.time);
-  for (const Partial& plan : plans) {
+  for (const ChainPlan& plan : plans) promised_ = std::min(promised_, plan.time);
+  for (const ChainPlan& plan : plans) {
     if (in_.evaluator.stopping()) break;
     if (best_.ok() && !in_.options.pareto &&
         static_cast<double>(plan.time) > kFarSlower * static_cast<double>(promised_)) {
       record.left_out(LeftOut::given_up);
       continue;
     }
-    auto state = record.timed(SearchLevel::split, [&] { return assemble(plan); });
+    auto state = record.timed(SearchLevel::split, [&] { return chain_.assemble(plan); });
     if (!state.ok())
       take(state.error());
     else if (!assembled_.insert(canonical_hash(state->pcg)).second)
@@ -545,7 +346,7 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
   joined.bucket = bucket();
   // On many devices, what a few do not tell takes long to score, and is slow: exchanges that cross all nodes.
   auto score = [&](bool all) {
-    parallel_for(states.size(), in_.options.jobs, [&](std::size_t i) {
+    parallel_for(states.size(), in_.evaluator.threads(), [&](std::size_t i) {
       candidates[i] = all ? in_.evaluator.evaluate(states[i].pcg, joined)
                           : in_.evaluator.evaluate_part(states[i].pcg, joined.bucket, {});
     });
@@ -568,8 +369,7 @@ void JointSearch::whole_plans(const std::vector<Partial>& plans) {
 // First one chain for each layout, alike at all cuts; of the fastest layouts then all pairs. Whole plans are scored as
 // soon as they promise something, so that there is one to return when the search is stopped.
 void JointSearch::parts() {
-  count_alike();
-  std::vector<std::vector<Layout>> layouts = layouts_at_cuts();
+  std::vector<std::vector<Layout>> layouts = chain_.layouts_at_cuts();
   std::vector<Layout> groups;
   auto among = [](const std::vector<Layout>& list, const Layout& layout) {
     return std::any_of(list.begin(), list.end(), [&](const Layout& l) { return alike(l, layout); });
@@ -585,24 +385,24 @@ void JointSearch::parts() {
     for (std::vector<Layout>& at_cut : some) std::erase_if(at_cut, [&](const Layout& l) { return !among(kept, l); });
     return some;
   };
-  std::vector<Partial> uniform;
+  std::vector<ChainPlan> uniform;
   for (const Layout& group : groups) {
     std::int64_t limit = 0;
     if (best_.ok() && promised_ != std::numeric_limits<std::int64_t>::max())
       limit =
           static_cast<std::int64_t>((in_.devices > kManyDevices ? kSlower : kFarSlower) *
                                     static_cast<double>(std::max(promised_, best_->candidate.score.iteration.count)));
-    std::vector<Partial> found = chain(only({group}), limit);
+    std::vector<ChainPlan> found = chain(only({group}), limit);
     if (!found.empty() && found[0].time < promised_) whole_plans({found[0]});
     uniform.insert(uniform.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   keep_front(uniform);
   std::vector<Layout> fastest;
-  for (const Partial& p : uniform) {
+  for (const ChainPlan& p : uniform) {
     const Layout& layout = p.chosen[0].first;
     if (!among(fastest, layout) && fastest.size() < kLayoutsKept) fastest.push_back(layout);
   }
-  std::vector<Partial> plans = chain(only(fastest));
+  std::vector<ChainPlan> plans = chain(only(fastest));
   plans.insert(plans.end(), uniform.begin(),
                uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
   // What needs the least memory is kept too: when nothing faster fits, it may.
@@ -663,14 +463,14 @@ Result<Outcome> JointSearch::run() {
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
   if (too_large) compare(pipelines());
   std::string why;
-  if (parts_.size() == 1) {
+  if (chain_.parts().size() == 1) {
     whole_graph();
     if (best_.ok()) why = best_->stopped_because;
   } else {
     parts();
     why = in_.evaluator.scored() >= budget_of_parts()
               ? fmt::format("budget of {} candidates", in_.options.budget)
-              : fmt::format("{} parts exhausted under all layouts of their cuts", parts_.size());
+              : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
   }
   if (best_.ok()) rivals_.push_back(*best_);
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);

@@ -115,7 +115,7 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
   std::vector<Variant> tried = variants(plan.candidate.schedule, which);
   std::vector<std::optional<Outcome>> scored(tried.size());
   scored[0] = plan;
-  parallel_for(tried.size() - 1, input.options.jobs, [&](std::size_t i) {
+  parallel_for(tried.size() - 1, input.evaluator.threads(), [&](std::size_t i) {
     if (auto variant = apply(plan, tried[i + 1], input); variant.ok()) scored[i + 1] = std::move(*variant);
   });
   std::vector<Outcome> plans;

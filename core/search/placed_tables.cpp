@@ -104,7 +104,7 @@ Result<Outcome> placed_tables(const StrategyInput& input, Bytes smallest) {
       for (bool nodes : {false, true})
         if (!nodes || per_node < input.devices) ways.emplace_back(columns, nodes);
   std::vector<Result<Outcome>> plans(ways.size(), fail("not tried"));
-  parallel_for(ways.size(), input.options.jobs, [&](std::size_t i) {
+  parallel_for(ways.size(), input.evaluator.threads(), [&](std::size_t i) {
     auto [columns, nodes] = ways[i];
     SearchRecorder& record = input.evaluator.record();
     plans[i] = [&, columns = columns, nodes = nodes]() -> Result<Outcome> {

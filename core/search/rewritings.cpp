@@ -82,7 +82,7 @@ std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& o
     return all_matches(state.pcg, options.rules ? *options.rules : rule_library());
   });
   auto apply_all = [&](const std::vector<std::size_t>& which) {
-    parallel_for(which.size(), options.jobs, [&](std::size_t i) {
+    parallel_for(which.size(), evaluator.threads(), [&](std::size_t i) {
       auto thread_timer = record.time(SearchLevel::substitution);
       Rewriting& r = all[which[i]];
       r.applied = true;

@@ -138,8 +138,9 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
                                      const SearchOptions& options) {
   check_options(options);
   Strategy strategy = strategy_of(options);
-  Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, options.memory_limit,
-                      {options.mapping_dp, options.blocks, options.cache, options.stop, options.time_limit});
+  Evaluator evaluator(
+      cost, {true, options.optimizer, options.schedule}, options.memory_limit,
+      {options.mapping_dp, options.blocks, options.cache, options.stop, options.time_limit, options.jobs});
   Watched watched(options, evaluator);
   StrategyInput input{model, evaluator, options, static_cast<int>(cost.topology().device_count())};
   Result<Outcome> found = strategy(input);

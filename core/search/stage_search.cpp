@@ -34,7 +34,7 @@ constexpr int kVeryManyDevices = 512;
 constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
-constexpr std::size_t kAtOnce = 2;  // plans that are simulated before it is known which others are worth it
+constexpr std::size_t kAtOnce = 4;  // plans that are simulated before it is known which others are worth it
 
 // Different slowest links on the ways from a node's devices to those of another.
 int ways_out_of_a_node(const Topology& topology, int devices) {
@@ -450,7 +450,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
       most[i] = std::min(tasks_left_, promising ? kMostTasksOfOne : kMostTasksOfSlow);
     }
     std::vector<Result<Outcome>> outcomes(count, fail("the search was stopped"));
-    parallel_for(count, in_.options.jobs,
+    parallel_for(count, in_.evaluator.threads(),
                  [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[first + i], in_, most[i]); });
     for (std::size_t i = 0; i < count; ++i) take(plans[first + i], std::move(outcomes[i]));
   }

@@ -216,7 +216,7 @@ void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes
   std::vector<std::int64_t> paths(states.size());
   std::vector<char> too_long(states.size());
   const Picoseconds most_estimated{static_cast<std::int64_t>(options_.far_above * static_cast<double>(best_estimate_))};
-  parallel_for(states.size(), options_.jobs, [&](std::size_t i) {
+  parallel_for(states.size(), evaluator_.threads(), [&](std::size_t i) {
     paths[i] =
         record_.timed(SearchLevel::substitution, [&] { return path_time(states[i].pcg, evaluator_.cost()); }).count;
     // Where times are measured, paths may take less than guessed, that of the best graph, too.
@@ -275,7 +275,7 @@ void BestFirst::expand(const State& from) {
                      static_cast<std::int64_t>(layout_moves(from.pcg, classes, degrees, {}, options_.thorough).size() -
                                                moves.size()));
   std::vector<Reached> states(moves.size());
-  parallel_for(moves.size(), options_.jobs, [&](std::size_t i) {
+  parallel_for(moves.size(), evaluator_.threads(), [&](std::size_t i) {
     auto timer = record_.time(SearchLevel::substitution);
     if (evaluator_.stopping()) {
       states[i].why_not = LeftOut::interrupted;

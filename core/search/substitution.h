@@ -56,7 +56,6 @@ using RewritingGains = std::unordered_map<Hash, std::optional<std::int64_t>>;  /
 struct SubstitutionOptions {
   double alpha = 1.05;
   int budget = 100;                          // candidates scored by this call
-  int jobs = 0;                              // threads; 0: one for each core
   int patience = 0;                          // scored without a gain (kGain), after which it ends; 0: the budget
   Picoseconds limit{};                       // what is not faster is of no use; 0: none
   int few = 8;                               // candidates that show whether anything is
