@@ -125,12 +125,17 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   return evaluate(std::move(pcg), std::move(mappings), lower, {});
 }
 
-Result<Candidate> Evaluator::evaluate_part(Pcg pcg, Bytes bucket, Picoseconds most) {
+Result<Candidate> Evaluator::evaluate_part(Pcg pcg, Bytes bucket) {
+  MappingResult mapping = UNITY_TRY(map(pcg));
+  return evaluate_part(std::move(pcg), std::move(mapping), bucket);
+}
+
+Result<Candidate> Evaluator::evaluate_part(Pcg pcg, MappingResult mapping, Bytes bucket) {
   LowerOptions lower = lower_;
   bool many = static_cast<int>(cost_.topology().device_count()) > kManyDevices;
   bool few_must_tell = many && options_.blocks && lower.schedule == Schedule();
   if (lower.schedule.bucket.count == 0) lower.schedule.bucket = bucket;
-  return evaluate(std::move(pcg), lower, {.few_must_tell = few_must_tell, .most_estimated = most});
+  return evaluate(std::move(pcg), std::move(mapping), lower, {.few_must_tell = few_must_tell});
 }
 
 Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,
@@ -152,23 +157,22 @@ Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double mos
   return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true});
 }
 
+Result<MappingResult> Evaluator::map(const Pcg& pcg) {
+  if (!options_.mapping_dp) return MappingResult{natural_mappings(pcg), {}};
+  if (stopping()) return MappingResult{};
+  auto mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
+  if (!mapping.ok()) record_.left_out(LeftOut::not_runnable);
+  return mapping;
+}
+
 Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits) {
-  if (!options_.mapping_dp) {
-    std::vector<MachineMapping> natural = natural_mappings(pcg);
-    return evaluate(std::move(pcg), std::move(natural), lower, limits);
-  }
-  if (stopping()) return evaluate(std::move(pcg), {}, lower, {});
-  Result<MappingResult> mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
-  if (!mapping.ok()) {
-    record_.left_out(LeftOut::not_runnable);
-    return mapping.error();
-  }
-  if (limits.most_estimated.count > 0 && mapping->estimate > limits.most_estimated) {
-    record_.left_out(LeftOut::slow_estimate);
-    return fail("estimated to take {}", to_string(mapping->estimate));
-  }
-  auto candidate = evaluate(std::move(pcg), std::move(mapping->mappings), lower, limits);
-  if (candidate.ok()) candidate->estimate = mapping->estimate;
+  MappingResult mapping = UNITY_TRY(map(pcg));
+  return evaluate(std::move(pcg), std::move(mapping), lower, limits);
+}
+
+Result<Candidate> Evaluator::evaluate(Pcg pcg, MappingResult mapping, const LowerOptions& lower, const Limits& limits) {
+  auto candidate = evaluate(std::move(pcg), std::move(mapping.mappings), lower, limits);
+  if (candidate.ok()) candidate->estimate = mapping.estimate;
   return candidate;
 }
 

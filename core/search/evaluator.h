@@ -56,9 +56,11 @@ class Evaluator {
   Result<Candidate> evaluate(Pcg pcg, const Schedule& schedule);              // another schedule than the search's
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule);
   // Of a part of a graph, of which there are many candidates: on many devices, an error where a few do not tell what
-  // all do (device_blocks.h), or where the mapping search estimates more than `most` (0: no limit). `bucket`: as of the
-  // schedule, where that has none.
-  Result<Candidate> evaluate_part(Pcg pcg, Bytes bucket, Picoseconds most);
+  // all do (device_blocks.h). `bucket`: as of the schedule, where that has none.
+  Result<Candidate> evaluate_part(Pcg pcg, MappingResult mapping, Bytes bucket);
+  Result<Candidate> evaluate_part(Pcg pcg, Bytes bucket);
+  // What the mapping search finds, or where that is left out, the natural mapping (and no estimate).
+  Result<MappingResult> map(const Pcg& pcg);
   // Of stages, where that takes no more than some `most_tasks`: if need be of the first micro-batches only, from where
   // on each takes as long as the one before it (of very many tasks, nearly). In a few devices that tell what all do,
   // what all devices of a stage do together is delayed less by what stages send to one another than it is in all: by
@@ -88,7 +90,6 @@ class Evaluator {
  private:
   struct Limits {
     bool few_must_tell = false;
-    Picoseconds most_estimated{};
     double most_tasks = std::numeric_limits<double>::infinity();
     bool all = false;  // devices are lowered
   };
@@ -101,6 +102,7 @@ class Evaluator {
   Result<Scored> score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                   const LowerOptions& options, double most_tasks);
   Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits);
+  Result<Candidate> evaluate(Pcg pcg, MappingResult mapping, const LowerOptions& lower, const Limits& limits);
   Result<Candidate> evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower,
                              const Limits& limits);
 

@@ -348,7 +348,7 @@ void JointSearch::whole_plans(const std::vector<ChainPlan>& plans) {
   auto score = [&](bool all) {
     parallel_for(states.size(), in_.evaluator.threads(), [&](std::size_t i) {
       candidates[i] = all ? in_.evaluator.evaluate(states[i].pcg, joined)
-                          : in_.evaluator.evaluate_part(states[i].pcg, joined.bucket, {});
+                          : in_.evaluator.evaluate_part(states[i].pcg, joined.bucket);
     });
   };
   score(false);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <type_traits>
 
 #include "core/base/parallel.h"
@@ -25,8 +26,9 @@ struct Open {
   bool operator<(const Open& other) const { return cost != other.cost ? cost < other.cost : hash < other.hash; }
 };
 
-constexpr double kGain = 0.002;           // of the best time: less is no progress
-constexpr std::size_t kScoredAtOnce = 8;  // where patience may end the search in between
+constexpr double kGain = 0.002;            // of the best time: less is no progress
+constexpr std::size_t kLoweredAtOnce = 2;  // where the estimate of the best one may rule out the others
+constexpr std::size_t kScoredAtOnce = 8;   // where patience may end the search in between
 
 // Whether sharding a class has to give one of its operators more tasks than there are devices.
 bool has_no_room(const Pcg& pcg, const std::vector<AxisClass>& classes, const Move& move, int devices) {
@@ -141,6 +143,16 @@ int most_tasks(const Pcg& pcg) {
 
 namespace {
 
+// One that was not seen before.
+struct Fresh {
+  State state;
+  Hash hash = 0;
+  std::int64_t path = 0;
+  bool too_long = false;  // the path
+  std::optional<MappingResult> mapping;
+  std::optional<Candidate> candidate;
+};
+
 class BestFirst {
  public:
   BestFirst(Evaluator& evaluator, const SubstitutionOptions& options)
@@ -150,7 +162,8 @@ class BestFirst {
 
  private:
   void consider(std::vector<Reached> states);
-  void score(std::vector<State> states, const std::vector<Hash>& hashes);
+  void score(std::span<Fresh> states);
+  void score_mapped(std::span<Fresh> states);
   void expand(const State& from);
   bool finished();
   bool is_expanded(std::int64_t cost) const { return static_cast<double>(cost) <= alpha_ * static_cast<double>(best_); }
@@ -173,8 +186,7 @@ class BestFirst {
 // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that order:
 // the same with any number of threads.
 void BestFirst::consider(std::vector<Reached> states) {
-  std::vector<State> fresh;
-  std::vector<Hash> hashes;
+  std::vector<Fresh> fresh;
   for (Reached& reached : states) {
     if (!reached.state) {
       record_.left_out(reached.why_not);
@@ -189,8 +201,7 @@ void BestFirst::consider(std::vector<Reached> states) {
       record_.left_out(LeftOut::duplicate);
       continue;
     }
-    hashes.push_back(hash);
-    fresh.push_back(std::move(*reached.state));
+    fresh.push_back({std::move(*reached.state), hash});
   }
   std::size_t at_once = options_.patience > 0 ? kScoredAtOnce : std::max<std::size_t>(1, fresh.size());
   for (std::size_t begin = 0; begin < fresh.size(); begin += at_once) {
@@ -199,55 +210,75 @@ void BestFirst::consider(std::vector<Reached> states) {
       record_.left_out(LeftOut::given_up, static_cast<std::int64_t>(fresh.size() - begin));
       break;
     }
-    auto at = [begin, end](auto& list) {
-      using List = std::remove_reference_t<decltype(list)>;
-      auto first = list.begin() + static_cast<std::ptrdiff_t>(begin);
-      return List(std::make_move_iterator(first),
-                  std::make_move_iterator(first + static_cast<std::ptrdiff_t>(end - begin)));
-    };
-    score(at(fresh), at(hashes));
+    score(std::span(fresh).subspan(begin, end - begin));
   }
   if (!options_.thorough && result_.found.size() > 64 * options_.keep) keep_pareto(result_.found, 16 * options_.keep);
 }
 
-void BestFirst::score(std::vector<State> states, const std::vector<Hash>& hashes) {
+void BestFirst::score(std::span<Fresh> states) {
   std::int64_t number = evaluator_.scored();
-  std::vector<std::optional<Candidate>> candidates(states.size());
-  std::vector<std::int64_t> paths(states.size());
-  std::vector<char> too_long(states.size());
-  const Picoseconds most_estimated{static_cast<std::int64_t>(options_.far_above * static_cast<double>(best_estimate_))};
   parallel_for(states.size(), evaluator_.threads(), [&](std::size_t i) {
-    paths[i] =
-        record_.timed(SearchLevel::substitution, [&] { return path_time(states[i].pcg, evaluator_.cost()); }).count;
+    Fresh& s = states[i];
+    const Pcg& pcg = s.state.pcg;
+    s.path = record_.timed(SearchLevel::substitution, [&] { return path_time(pcg, evaluator_.cost()); }).count;
     // Where times are measured, paths may take less than guessed, that of the best graph, too.
-    too_long[i] = !options_.thorough && best_path_ > 0 &&
-                  static_cast<double>(paths[i]) > alpha_ * static_cast<double>(std::max(best_, best_path_));
-    if (too_long[i]) return;
-    auto candidate = options_.one_device ? evaluator_.evaluate(states[i].pcg, natural_mappings(states[i].pcg))
-                     : options_.part     ? evaluator_.evaluate_part(states[i].pcg, options_.bucket, most_estimated)
-                                         : evaluator_.evaluate(states[i].pcg);
-    if (!candidate.ok()) return;
-    candidate->pcg = Pcg();  // the state holds it
-    candidates[i] = std::move(*candidate);
+    s.too_long = !options_.thorough && best_path_ > 0 &&
+                 static_cast<double>(s.path) > alpha_ * static_cast<double>(std::max(best_, best_path_));
+    if (s.too_long) return;
+    if (options_.part) {
+      auto mapping = evaluator_.map(pcg);
+      if (mapping.ok()) s.mapping = std::move(*mapping);
+    } else {
+      auto candidate = options_.one_device ? evaluator_.evaluate(pcg, natural_mappings(pcg)) : evaluator_.evaluate(pcg);
+      if (candidate.ok()) s.candidate = std::move(*candidate);
+    }
   });
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    if (too_long[i]) {
+  if (options_.part) score_mapped(states);
+  for (Fresh& s : states) {
+    if (s.too_long) {
       record_.left_out(LeftOut::long_path);
       continue;
     }
     ++scored_;
-    if (!candidates[i]) continue;
-    std::int64_t cost = candidates[i]->score.iteration.count;
-    if (options_.whole) evaluator_.found(candidates[i]->score, ++number);
-    Found found{std::move(states[i]), std::move(*candidates[i])};
-    result_.found.push_back(found);
+    if (!s.candidate) continue;
+    s.candidate->pcg = Pcg();  // the state holds it
+    std::int64_t cost = s.candidate->score.iteration.count;
+    if (options_.whole) evaluator_.found(s.candidate->score, ++number);
+    if (cost < best_) best_ = cost, best_path_ = s.path, best_estimate_ = s.candidate->estimate.count;
+    if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_)) gained_ = best_, gained_at_ = scored_;
+    result_.found.push_back({std::move(s.state), std::move(*s.candidate)});
     if (options_.thorough || is_expanded(cost))
-      open_.insert({cost, hashes[i], std::move(found)});
+      open_.insert({cost, s.hash, result_.found.back()});
     else
       record_.left_out(LeftOut::above_alpha);
-    if (cost < best_)
-      best_ = cost, best_path_ = paths[i], best_estimate_ = result_.found.back().candidate.estimate.count;
-    if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_)) gained_ = best_, gained_at_ = scored_;
+  }
+}
+
+// In the order of the mapping search's estimates, as long as these are not far above that of the best one.
+void BestFirst::score_mapped(std::span<Fresh> states) {
+  std::vector<Fresh*> order;
+  for (Fresh& s : states)
+    if (s.mapping) order.push_back(&s);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Fresh* a, const Fresh* b) { return a->mapping->estimate < b->mapping->estimate; });
+  const std::size_t at_once = options_.far_above > 0 ? kLoweredAtOnce : std::max<std::size_t>(1, order.size());
+  std::int64_t best = best_, estimate = best_estimate_;
+  for (std::size_t begin = 0; begin < order.size(); begin += at_once) {
+    if (options_.far_above > 0 && estimate > 0 &&
+        static_cast<double>(order[begin]->mapping->estimate.count) >
+            options_.far_above * static_cast<double>(estimate)) {
+      record_.left_out(LeftOut::slow_estimate, std::ssize(order) - static_cast<std::int64_t>(begin));
+      return;
+    }
+    std::size_t end = std::min(order.size(), begin + at_once);
+    parallel_for(end - begin, evaluator_.threads(), [&](std::size_t i) {
+      Fresh& s = *order[begin + i];
+      auto candidate = evaluator_.evaluate_part(s.state.pcg, std::move(*s.mapping), options_.bucket);
+      if (candidate.ok()) s.candidate = std::move(*candidate);
+    });
+    for (std::size_t i = begin; i < end; ++i)
+      if (const auto& c = order[i]->candidate; c && c->score.iteration.count < best)
+        best = c->score.iteration.count, estimate = c->estimate.count;
   }
 }
 
