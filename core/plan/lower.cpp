@@ -100,6 +100,19 @@ Result<void> Lowering::check_mappings() const {
   return {};
 }
 
+const Lowering::Blocks& Lowering::blocks_of(NodeId id, const TaskGrid& grid) {
+  const MachineMapping& mapping = mappings_[id.index()];
+  Integers dims;
+  for (const GridDim& dim : grid) dims.push_back(dim.degree), dims.push_back(dim.kind == GridDim::Kind::passing);
+  auto [it, fresh] = blocks_.try_emplace({mapping, std::move(dims)});
+  if (fresh) {
+    it->second.all = blocks(mapping, grid);
+    for (std::size_t b = 0; b < it->second.all.size(); ++b)
+      if (movements_.here(it->second.all[b].device)) it->second.here.push_back(b);
+  }
+  return it->second;
+}
+
 Result<Program> Lowering::run() {
   UNITY_TRY_VOID(check_mappings());
   UNITY_TRY_VOID(check_outputs());
@@ -159,21 +172,24 @@ void Lowering::lower_leaf(NodeId id) {
   }
   ParallelShape storage = storage_shape(pcg_, id);
   TaskGrid grid = storage_grid(storage);
-  std::vector<Held> elsewhere;
-  for (const TaskBlock& block : blocks(mappings_[id.index()], grid)) {
+  const Blocks& parts = blocks_of(id, grid);
+  for (std::size_t b : parts.here) {
+    const TaskBlock& block = parts.all[b];
     Box box = block_box(storage, grid, block);
     int copy = output_copy(grid, block.first);
-    if (!movements_.here(block.device)) {
-      elsewhere.push_back({block.device, std::move(box), 0, copy});
-      continue;
-    }
     BufferId buffer = emitter_.buffer(movements_.placement(value).tensor, block.device, box,
                                       weight ? BufferCategory::weight : BufferCategory::activation);
     PieceIndex piece = movements_.add_piece({block.device, box, 0, copy, buffer, {}, needs_[id.index()], {}});
     movements_.placement(value).pieces.push_back({piece, 0, copy});
   }
   if (!options_.blocks.all())
-    movements_.placement(value).elsewhere = [held = std::move(elsewhere)]() mutable { return std::move(held); };
+    movements_.placement(value).elsewhere = [this, &parts, storage, grid] {
+      std::vector<Held> held;
+      for (const TaskBlock& block : parts.all)
+        if (!movements_.here(block.device))
+          held.push_back({block.device, block_box(storage, grid, block), 0, output_copy(grid, block.first)});
+      return held;
+    };
   if (needs_[id.index()]) untaped_.emplace(value, id);
 }
 
@@ -328,8 +344,9 @@ void Lowering::lower_compute(NodeId id) {
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
   std::vector<std::vector<int>> coordinates;
-  for (const TaskBlock& block : blocks(mappings_[id.index()], grid)) {
-    if (!movements_.here(block.device)) continue;
+  const Blocks& blocks = blocks_of(id, grid);
+  for (std::size_t b : blocks.here) {
+    const TaskBlock& block = blocks.all[b];
     for (int m = 0; m < micros; ++m) {
       tasks.push_back({block.device, m, {}, {}});
       ranges.push_back(block_ranges(table, sharding, grid, block, m));
@@ -345,7 +362,7 @@ void Lowering::lower_compute(NodeId id) {
                               partial ? passing_partial(grid, coordinates[t]) : 0});
     auto all = [&] {
       std::vector<Requirement> wanted;
-      for (const TaskBlock& block : blocks(mappings_[id.index()], grid))
+      for (const TaskBlock& block : blocks.all)
         for (int m = 0; m < micros; ++m)
           wanted.push_back({block.device,
                             operand_box(table, table.inputs[i], block_ranges(table, sharding, grid, block, m)),
@@ -375,11 +392,11 @@ void Lowering::lower_compute(NodeId id) {
     Placement value{name, shape.dims, shape.dtype, tensor, -1, needs_[id.index()], {}};
     if (largest) value.monoid = Monoid::max;
     if (!options_.blocks.all()) {
-      value.elsewhere = [this, id, o, sharding, grid] {
+      value.elsewhere = [this, id, o, sharding, grid, &blocks] {
         const AxisTable& table = *pcg_[id].table;
         int summed = summed_micro_batches(table, o, sharding);
         std::vector<Held> held;
-        for (const TaskBlock& block : blocks(mappings_[id.index()], grid)) {
+        for (const TaskBlock& block : blocks.all) {
           if (movements_.here(block.device)) continue;
           int partial = output_partial(table, grid, block.first, o), copy = output_copy(grid, block.first);
           std::map<Integers, int> counts;  // of a place: as add_up_micro_batches() numbers them

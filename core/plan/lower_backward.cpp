@@ -166,28 +166,40 @@ void Lowering::backward_compute(NodeId id) {
 }
 
 // The gradient of a stored copy is the sum over the copies.
+// The sum over all that hold the same part. Of those on devices that are not lowered, where they are says enough.
 void Lowering::synchronise_weight(NodeId id) {
   PlacementIndex value = views_[id.index()][0].placement;
-  std::map<Integers, std::vector<PieceIndex>> by_box;
+  struct Copies {
+    std::vector<PieceIndex> here;
+    std::vector<Participant> elsewhere;
+  };
+  std::map<Integers, Copies> by_box;
   bool any = false;
-  if (!options_.blocks.all()) movements_.add_elsewhere(value);
   for (const PieceRef& ref : movements_.placement(value).pieces) {
-    by_box[movements_.piece(ref.piece).box.offset].push_back(ref.piece);
-    any = any || !movements_.piece(ref.piece).contributions.empty();
+    const Piece& p = movements_.piece(ref.piece);
+    Copies& copies = by_box[p.box.offset];
+    if (movements_.here(ref.piece))
+      copies.here.push_back(ref.piece);
+    else
+      copies.elsewhere.push_back({p.device, {}, {}, p.box});
+    any = any || !p.contributions.empty();
   }
   if (!any) return;
-  for (auto& [offset, pieces] : by_box) {
-    if (std::none_of(pieces.begin(), pieces.end(), [&](PieceIndex p) { return movements_.here(p); })) continue;
+  if (auto elsewhere = std::exchange(movements_.placement(value).elsewhere, nullptr))
+    for (Held& held : elsewhere())
+      if (auto copies = by_box.find(held.box.offset); copies != by_box.end())
+        copies->second.elsewhere.push_back({held.device, {}, {}, std::move(held.box)});
+  for (auto& [offset, copies] : by_box) {
+    if (copies.here.empty()) continue;
     std::vector<Movements::Gradient> gradients;
-    for (PieceIndex p : pieces)
-      gradients.push_back(movements_.here(p) ? movements_.gradient_or_zero(value, p) : Movements::Gradient());
-    if (pieces.size() > 1) {
+    for (PieceIndex p : copies.here) gradients.push_back(movements_.gradient_or_zero(value, p));
+    if (copies.here.size() + copies.elsewhere.size() > 1) {
       Communication c{.kind = CollectiveKind::all_reduce,
                       .dtype = movements_.placement(value).dtype,
                       .name = movements_.placement(value).name + ".gradient"};
       TaskList after;
-      for (std::size_t i = 0; i < pieces.size(); ++i) {
-        const Piece& p = movements_.piece(pieces[i]);
+      for (std::size_t i = 0; i < copies.here.size(); ++i) {
+        const Piece& p = movements_.piece(copies.here[i]);
         BufferId receive = gradients[i].buffer;
         if (gradients[i].shared)
           receive = emitter_.buffer(movements_.gradient_tensor(value), p.device, p.box, BufferCategory::gradient);
@@ -195,14 +207,15 @@ void Lowering::synchronise_weight(NodeId id) {
         append(after, gradients[i].writers);
         gradients[i].buffer = receive;
       }
+      c.participants.insert(c.participants.end(), std::make_move_iterator(copies.elsewhere.begin()),
+                            std::make_move_iterator(copies.elsewhere.end()));
       movements_.check_blocks(c);
       TaskId task = emitter_.communicate(std::move(c), after);
       for (Movements::Gradient& g : gradients) g.writers = {task};
     }
-    for (std::size_t i = 0; i < pieces.size(); ++i)
-      if (movements_.here(pieces[i]))
-        updates_.push_back({movements_.piece(pieces[i]).buffer, gradients[i], movements_.placement(value).name,
-                            movements_.placement(value).dims});
+    for (std::size_t i = 0; i < copies.here.size(); ++i)
+      updates_.push_back({movements_.piece(copies.here[i]).buffer, gradients[i], movements_.placement(value).name,
+                          movements_.placement(value).dims});
   }
 }
 

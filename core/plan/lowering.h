@@ -51,6 +51,12 @@ class Lowering {
     int all = micro_count(sharding);
     return options_.micro_batches > 0 ? std::min(all, options_.micro_batches) : all;
   }
+  // What the tasks of a node do as one, by device; and which of these are lowered.
+  struct Blocks {
+    std::vector<TaskBlock> all;
+    std::vector<std::size_t> here;
+  };
+  const Blocks& blocks_of(NodeId id, const TaskGrid& grid);
   void find_needs();
   Result<void> check_mappings() const;
   Result<void> check_outputs() const;
@@ -86,10 +92,11 @@ class Lowering {
   Program program_;
   Emitter emitter_;
   Movements movements_;
-  std::vector<bool> needs_;                     // by node: does a gradient flow through it?
-  std::vector<bool> used_;                      // by node: does inference need it? (in training: all)
-  std::vector<std::vector<View>> views_;        // by node and output
-  std::vector<std::vector<TaskPieces>> tasks_;  // by compute node
+  std::map<std::pair<MachineMapping, Integers>, Blocks> blocks_;  // of nodes that are mapped alike
+  std::vector<bool> needs_;                                       // by node: does a gradient flow through it?
+  std::vector<bool> used_;                                        // by node: does inference need it? (in training: all)
+  std::vector<std::vector<View>> views_;                          // by node and output
+  std::vector<std::vector<TaskPieces>> tasks_;                    // by compute node
   std::vector<TapeEntry> tape_;
   std::size_t recorded_ = 0;
   std::map<PlacementIndex, NodeId> anywhere_;  // placements of inputs and masks

@@ -54,11 +54,11 @@ std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
     if (std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.value == value; }))
       emit_waiting();
     std::vector<PieceIndex> provided(open.size(), -1);
-    if (sum > 1) {
+    if (sum == 1) {
+      redistribute(value, placement(value).pieces, open, provided);
+    } else if (!add_up_everywhere(value, sum, open, known.summed, provided)) {
       add_up_partials(value, sum, open, known.summed);
       redistribute(value, known.summed, open, provided);
-    } else {
-      redistribute(value, placement(value).pieces, open, provided);
     }
     for (std::size_t i = 0; i < open.size(); ++i)
       known.met.emplace(Key{open[i].device.value, open[i].partial, open[i].box}, provided[i]);
@@ -66,6 +66,53 @@ std::vector<PieceIndex> Movements::provide(PlacementIndex value, int sum,
   for (std::size_t i = 0; i < requirements.size(); ++i)
     result[i] = known.met.at({requirements[i].device.value, requirements[i].partial, requirements[i].box});
   return result;
+}
+
+// What add_up_partials() and redistribute() do where each device holds a summand of one box, and wants that box.
+bool Movements::add_up_everywhere(PlacementIndex value, int sum, const std::vector<Requirement>& open,
+                                  std::vector<PieceRef>& summed, std::vector<PieceIndex>& result) {
+  const std::vector<PieceRef>& held = placement(value).pieces;
+  if (!summed.empty() || held.size() != open.size() || held.size() < 2) return false;
+  const Box box = piece(held[0].piece).box;
+  struct Member {
+    int copy;
+    DeviceId device;
+    PieceIndex piece;
+    std::size_t requirement;
+  };
+  std::vector<Member> members;
+  std::vector<std::pair<DeviceId, std::size_t>> wanting;  // requirements by device
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const Piece& p = piece(held[i].piece);
+    if (held[i].partial / sum != 0 || open[i].partial != 0 || p.box != box || open[i].box != box) return false;
+    members.push_back({held[i].copy, p.device, held[i].piece, 0});
+    wanting.emplace_back(open[i].device, i);
+  }
+  std::sort(wanting.begin(), wanting.end());
+  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.device < b.device; });
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].device != wanting[i].first || (i > 0 && wanting[i].first == wanting[i - 1].first)) return false;
+    members[i].requirement = wanting[i].second;
+  }
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.copy < b.copy; });
+  for (auto begin = members.begin(), end = begin; begin != members.end(); begin = end) {
+    end = std::find_if(begin, members.end(), [&](const Member& m) { return m.copy != begin->copy; });
+    if (end - begin < 2) return false;
+  }
+  for (auto begin = members.begin(), end = begin; begin != members.end(); begin = end) {
+    end = std::find_if(begin, members.end(), [&](const Member& m) { return m.copy != begin->copy; });
+    const int copy = piece(begin->piece).copy;
+    std::vector<PieceIndex> from, to;
+    for (auto m = begin; m != end; ++m) {
+      PieceIndex target = result[m->requirement] = new_piece(value, m->device, box, 0, copy);
+      from.push_back(m->piece), to.push_back(target);
+      summed.push_back({target, 0, copy});
+    }
+    std::vector<Box> pieces(from.size(), box);
+    emit_collective(value, CollectiveKind::all_reduce, std::move(from), std::move(to), std::move(pieces), {},
+                    placement(value).monoid);
+  }
+  return true;
 }
 
 // Adds up groups of `sum` summands, box by box of the sources, choosing per box the collective that suits who needs it.
@@ -316,10 +363,10 @@ bool Movements::send_and_gather(PlacementIndex value, const std::vector<PieceRef
 
 void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& sources,
                              const std::vector<Requirement>& open, std::vector<PieceIndex>& result) {
-  std::unordered_map<std::int64_t, std::vector<PieceIndex>> local;  // by (device, partial)
-  auto place = [](DeviceId device, int partial) { return static_cast<std::int64_t>(device.value) << 32 | partial; };
-  for (const PieceRef& ref : sources) local[place(piece(ref.piece).device, ref.partial)].push_back(ref.piece);
-
+  using Local = std::pair<std::pair<DeviceId, int>, PieceIndex>;  // by device and summand
+  std::vector<Local> local;
+  for (const PieceRef& ref : sources) local.push_back({{piece(ref.piece).device, ref.partial}, ref.piece});
+  std::stable_sort(local.begin(), local.end(), [](const Local& a, const Local& b) { return a.first < b.first; });
   auto devices = static_cast<int>(topology_.device_count());
   std::vector<Transfer> transfers;
   std::vector<Box> held;
@@ -332,19 +379,20 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
   for (std::size_t i = 0; i < open.size(); ++i) {
     const Requirement& r = open[i];
     int own_copy = -1;
-    if (auto here = local.find(place(r.device, r.partial)); here != local.end()) {
-      for (PieceIndex p : here->second) {
-        own_copy = piece(p).copy;
-        if (piece(p).box == r.box) result[i] = p;
-      }
-      if (result[i] >= 0) continue;
-      for (PieceIndex p : here->second) {
-        if (result[i] >= 0 || !piece(p).box.contains(r.box)) continue;
-        result[i] = new_piece(value, r.device, r.box, r.partial, own_copy);
-        emit_local(value, p, result[i], r.box);
-      }
-      if (result[i] >= 0) continue;
+    const std::pair place(r.device, r.partial);
+    auto begin = std::lower_bound(local.begin(), local.end(), place,
+                                  [](const Local& a, const std::pair<DeviceId, int>& b) { return a.first < b; });
+    auto end = std::find_if(begin, local.end(), [&](const Local& l) { return l.first != place; });
+    for (auto own = begin; own != end; ++own) {
+      own_copy = piece(own->second).copy;
+      if (piece(own->second).box == r.box) result[i] = own->second;
     }
+    for (auto own = begin; own != end && result[i] < 0; ++own) {
+      if (!piece(own->second).box.contains(r.box)) continue;
+      result[i] = new_piece(value, r.device, r.box, r.partial, own_copy);
+      emit_local(value, own->second, result[i], r.box);
+    }
+    if (result[i] >= 0) continue;
     result[i] = new_piece(value, r.device, r.box, r.partial, std::max(own_copy, 0));
     // For every distinct box of the sources that meets the requirement, the best of its copies: on the same device,
     // else of the same copy as what this device holds, else nearest, else spread by device number.

@@ -10,13 +10,14 @@
 // themselves.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include <boost/container/deque.hpp>
 
 #include "core/machine/topology.h"
 #include "core/ops/box_index.h"
@@ -178,6 +179,8 @@ class Movements {
 
   Met& met(PlacementIndex value, int sum);
   PieceIndex new_piece(PlacementIndex value, DeviceId device, const Box& box, int partial, int copy);
+  bool add_up_everywhere(PlacementIndex value, int sum, const std::vector<Requirement>& open,
+                         std::vector<PieceRef>& summed, std::vector<PieceIndex>& result);
   void add_up_partials(PlacementIndex value, int sum, const std::vector<Requirement>& open,
                        std::vector<PieceRef>& summed);
   void add_up_here(PlacementIndex value, const std::vector<PieceIndex>& summands, PieceIndex target);
@@ -213,9 +216,13 @@ class Movements {
   std::map<std::pair<int, int>, int> partners_;       // of a block, by kind: the block that it exchanges with
   std::set<std::pair<DeviceId, DeviceId>> crossing_;  // devices that exchange something across blocks, both ways
   bool crossings_checked_ = false;
-  std::deque<Placement> placements_;
-  std::deque<Piece> pieces_;
-  std::deque<Movement> movements_;
+  // They stay where they are.
+  template <class T>
+  using List =
+      boost::container::deque<T, void, boost::container::deque_options<boost::container::block_size<64>>::type>;
+  List<Placement> placements_;
+  List<Piece> pieces_;
+  List<Movement> movements_;
   std::unordered_map<std::int64_t, Met> met_;
   std::int32_t maximum_ = -1;  // of Program::ops, once made
   struct Waiting {

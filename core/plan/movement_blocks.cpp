@@ -63,16 +63,14 @@ void Movements::know_elsewhere(PlacementIndex value) {
 }
 
 bool Movements::all_alike_join(const std::vector<DeviceId>& devices) const {
-  std::map<int, int> members;  // by block
-  for (DeviceId d : devices) ++members[blocks_.block(d)];
-  if (members.size() == 1) return true;
+  const int first = blocks_.block(devices[0]);
+  if (std::all_of(devices.begin(), devices.end(), [&](DeviceId d) { return blocks_.block(d) == first; })) return true;
   // Not even one device of each.
   if (alike_[static_cast<std::size_t>(blocks_.lowered(devices[0]))] > static_cast<int>(devices.size())) return false;
-  for (std::size_t b = 0; b < blocks_.stands_for.size(); ++b) {
-    auto model = members.find(blocks_.stands_for[b]), own = members.find(static_cast<int>(b));
-    int wanted = model == members.end() ? 0 : model->second, found = own == members.end() ? 0 : own->second;
-    if (wanted != found) return false;
-  }
+  std::vector<int> members(blocks_.stands_for.size(), 0);
+  for (DeviceId d : devices) ++members[static_cast<std::size_t>(blocks_.block(d))];
+  for (std::size_t b = 0; b < members.size(); ++b)
+    if (members[b] != members[static_cast<std::size_t>(blocks_.stands_for[b])]) return false;
   return true;
 }
 
