@@ -4,6 +4,9 @@
 #include <exception>
 
 #include <CLI/CLI.hpp>
+#ifdef UNITY_MIMALLOC
+#include <mimalloc.h>
+#endif
 
 #include "cli/commands.h"
 #include "core/base/error.h"
@@ -99,4 +102,10 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace unity::cli
 
-int main(int argc, char** argv) { return unity::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+#ifdef UNITY_MIMALLOC
+  // A search frees and takes the same memory all the time: given back to the system, it comes page by page again.
+  mi_option_set(mi_option_allow_decommit, 0);
+#endif
+  return unity::cli::run(argc, argv);
+}
