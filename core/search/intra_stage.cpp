@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/parallel.h"
 #include "core/plan/rematerialise.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/normalize.h"
@@ -74,43 +75,58 @@ IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
     for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k) crossing_[k] += bytes_of(model_.shape(value));
 }
 
-Result<Pcg> IntraPlans::shard(const IntraPlan& plan) {
-  bool copies = plan.rest == IntraPlan::Rest::copies;
-  auto found = columns_then_rows_.find({plan.data, plan.tensor, copies});
-  if (found == columns_then_rows_.end()) {
-    auto split = [&]() -> Result<State> {
-      State state = UNITY_TRY(shard_batch({model_, {}, {}}, plan.data));
-      if (plan.tensor == 1) return state;
-      if (copies) state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, plan.tensor}));
-      return column_then_row(state, plan.tensor, plan.width(), true);
-    };
-    found = columns_then_rows_.emplace(std::tuple(plan.data, plan.tensor, copies), split()).first;
-  }
-  const State& state = UNITY_TRY(found->second);
-  if (plan.rest == IntraPlan::Rest::few || copies) return state.pcg;
+Result<State> IntraPlans::split_columns(const Columns& columns) const {
+  auto [data, tensor, copies] = columns;
+  State state = UNITY_TRY(shard_batch({model_, {}, {}}, data));
+  if (tensor == 1) return state;
+  if (copies) state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, tensor}));
+  return column_then_row(state, tensor, data * tensor, true);
+}
+
+Result<Pcg> IntraPlans::shard(const IntraPlan& plan) const {
+  const State& state = UNITY_TRY(columns_then_rows_.at(columns_of(plan)));
+  if (plan.rest == IntraPlan::Rest::few || plan.rest == IntraPlan::Rest::copies) return state.pcg;
   return UNITY_TRY(fill(state, plan)).pcg;
 }
 
-const Pcg* IntraPlans::sharded(const IntraPlan& plan) {
-  auto [it, fresh] = models_.try_emplace(plan);
-  if (fresh) {
-    auto pcg = in_.evaluator.record().timed(SearchLevel::substitution, [&] { return shard(plan); });
-    if (pcg.ok()) {
-      it->second.operators = compute_nodes(*pcg);
-      bool same = it->second.operators.size() == operators_.size();
-      for (std::size_t k = 0; same && k < operators_.size(); ++k) {
-        const Node &a = model_[operators_[k]], &b = (*pcg)[it->second.operators[k]];
-        same = a.op == b.op && a.name == b.name && a.inputs.size() == b.inputs.size();
-      }
-      if (same) it->second.pcg = std::move(*pcg);
+void IntraPlans::shard_all(std::vector<IntraPlan> plans) {
+  std::sort(plans.begin(), plans.end());
+  plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
+  std::erase_if(plans, [&](const IntraPlan& p) { return models_.contains(p); });
+  std::vector<Columns> columns;
+  for (const IntraPlan& p : plans)
+    if (!columns_then_rows_.contains(columns_of(p)) &&
+        std::find(columns.begin(), columns.end(), columns_of(p)) == columns.end())
+      columns.push_back(columns_of(p));
+  SearchRecorder& record = in_.evaluator.record();
+  std::vector<Result<State>> split(columns.size(), fail("not split"));
+  parallel_for(columns.size(), in_.evaluator.threads(), [&](std::size_t i) {
+    split[i] = record.timed(SearchLevel::substitution, [&] { return split_columns(columns[i]); });
+  });
+  for (std::size_t i = 0; i < columns.size(); ++i) columns_then_rows_.emplace(columns[i], std::move(split[i]));
+  std::vector<Sharded> sharded(plans.size());
+  parallel_for(plans.size(), in_.evaluator.threads(), [&](std::size_t i) {
+    auto pcg = record.timed(SearchLevel::substitution, [&] { return shard(plans[i]); });
+    if (!pcg.ok()) return;
+    sharded[i].operators = compute_nodes(*pcg);
+    bool same = sharded[i].operators.size() == operators_.size();
+    for (std::size_t k = 0; same && k < operators_.size(); ++k) {
+      const Node &a = model_[operators_[k]], &b = (*pcg)[sharded[i].operators[k]];
+      same = a.op == b.op && a.name == b.name && a.inputs.size() == b.inputs.size();
     }
-  }
-  return it->second.pcg ? &*it->second.pcg : nullptr;
+    if (same) sharded[i].pcg = std::move(*pcg);
+  });
+  for (std::size_t i = 0; i < plans.size(); ++i) models_.emplace(plans[i], std::move(sharded[i]));
 }
 
-const std::vector<IntraPlan>& IntraPlans::of_width(int width) {
-  auto [it, fresh] = of_width_.try_emplace(width);
-  if (!fresh) return it->second;
+const Pcg* IntraPlans::sharded(const IntraPlan& plan) {
+  shard_all({plan});
+  const Sharded& found = models_.at(plan);
+  return found.pcg ? &*found.pcg : nullptr;
+}
+
+std::vector<IntraPlan> IntraPlans::possible(int width) const {
+  std::vector<IntraPlan> plans;
   const auto& allowed = in_.options.parallelism;
   const Topology& topology = in_.evaluator.cost().topology();
   int per_node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
@@ -122,12 +138,29 @@ const std::vector<IntraPlan>& IntraPlans::of_width(int width) {
     if (!is_allowed(kinds, allowed)) continue;
     for (IntraPlan::Rest rest :
          {IntraPlan::Rest::few, IntraPlan::Rest::copies, IntraPlan::Rest::batch, IntraPlan::Rest::sequence}) {
-      IntraPlan plan{width / tensor, tensor, rest};
       if (rest == IntraPlan::Rest::sequence && !is_allowed({"spatial"}, allowed)) continue;
-      if ((tensor > 1 || rest == IntraPlan::Rest::few) && sharded(plan)) it->second.push_back(plan);
+      if (tensor > 1 || rest == IntraPlan::Rest::few) plans.push_back({width / tensor, tensor, rest});
     }
   }
-  return it->second;
+  return plans;
+}
+
+void IntraPlans::prepare(const std::vector<int>& widths) {
+  std::vector<IntraPlan> all;
+  for (int width : widths) {
+    std::vector<IntraPlan> plans = possible(width);
+    all.insert(all.end(), plans.begin(), plans.end());
+  }
+  shard_all(std::move(all));
+  for (int width : widths) of_width(width);
+}
+
+const std::vector<IntraPlan>& IntraPlans::of_width(int width) {
+  if (auto known = of_width_.find(width); known != of_width_.end()) return known->second;
+  std::vector<IntraPlan> plans = possible(width);
+  shard_all(plans);
+  std::erase_if(plans, [&](const IntraPlan& p) { return !models_.at(p).pcg; });
+  return of_width_.emplace(width, std::move(plans)).first->second;
 }
 
 OperandShapes IntraPlans::operands(const IntraPlan& plan, std::size_t op) const {
@@ -146,8 +179,18 @@ std::int64_t IntraPlans::collective(CollectiveKind kind, int group, int stride, 
                                     double bytes) {
   if (group < 2 || bytes < 1) return 0;
   auto whole = static_cast<std::int64_t>(bytes);
-  auto [it, fresh] = collectives_.try_emplace({kind, group, stride, devices, whole});
-  if (!fresh) return it->second;
+  const std::tuple key{kind, group, stride, devices, whole};
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = collectives_.find(key); known != collectives_.end()) return known->second;
+  }
+  std::int64_t time = slowest_collective(kind, group, stride, devices, Bytes{whole});
+  std::lock_guard lock(mutex_);
+  return collectives_.emplace(key, time).first->second;
+}
+
+std::int64_t IntraPlans::slowest_collective(CollectiveKind kind, int group, int stride, const Resources& devices,
+                                            Bytes bytes) const {
   const CostModel& cost = in_.evaluator.cost();
   const Topology& topology = cost.topology();
   std::vector<std::vector<DeviceId>> groups;
@@ -165,11 +208,12 @@ std::int64_t IntraPlans::collective(CollectiveKind kind, int group, int stride, 
   };
   int innermost = static_cast<int>(topology.levels.size()) - 1;
   for (const auto& g : groups) ++sharing[crossed(g)];
+  std::int64_t slowest = 0;
   for (const auto& g : groups) {
     int at_once = crossed(g).first < innermost ? sharing.at(crossed(g)) : 1;
-    it->second = std::max(it->second, at_once * cost.collective_time(kind, g, {whole}).count);
+    slowest = std::max(slowest, at_once * cost.collective_time(kind, g, bytes).count);
   }
-  return it->second;
+  return slowest;
 }
 
 // From the layout in which a value is made to that in which it is read, within a stage; forth and back.
@@ -198,10 +242,19 @@ double IntraPlans::move_time(const ParallelShape& from, const ParallelShape& to,
 }
 
 const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batches, const Resources& devices) {
-  auto [it, fresh] = sums_.try_emplace({plan, micro_batches, devices});
-  if (!fresh) return it->second;
-  Sums& sums = it->second;
-  const Pcg& pcg = *sharded(plan);
+  const std::tuple key{plan, micro_batches, devices};
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = sums_.find(key); known != sums_.end()) return known->second;
+  }
+  Sums sums = sums_of(plan, micro_batches, devices);
+  std::lock_guard lock(mutex_);
+  return sums_.emplace(key, std::move(sums)).first->second;
+}
+
+IntraPlans::Sums IntraPlans::sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) {
+  Sums sums;
+  const Pcg& pcg = *models_.at(plan).pcg;
   const std::vector<NodeId>& nodes = models_.at(plan).operators;
   const CostModel& cost = in_.evaluator.cost();
   auto task_time = [&](double flops, double bytes) {

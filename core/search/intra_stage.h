@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "core/rewrite/relayout.h"
@@ -43,6 +45,8 @@ class IntraPlans {
   const std::vector<NodeId>& operators() const { return operators_; }
   // Those that apply on so many devices.
   const std::vector<IntraPlan>& of_width(int width);
+  // Finds them for all of these; after that, all but sharded() may be asked by several threads at once.
+  void prepare(const std::vector<int>& widths);
   // The model split so; null where that does not apply. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);
   // The shapes of an operator's operands in `sharded`, which has been asked for before. Thread-safe.
@@ -72,7 +76,19 @@ class IntraPlans {
     std::optional<Pcg> pcg;
     std::vector<NodeId> operators;
   };
-  Result<Pcg> shard(const IntraPlan& plan);
+  // By data, tensor, whether the rest has copies.
+  using Columns = std::tuple<int, int, bool>;
+  static Columns columns_of(const IntraPlan& plan) {
+    return {plan.data, plan.tensor, plan.rest == IntraPlan::Rest::copies};
+  }
+  // That the options allow.
+  std::vector<IntraPlan> possible(int width) const;
+  Result<State> split_columns(const Columns& columns) const;
+  Result<Pcg> shard(const IntraPlan& plan) const;
+  void shard_all(std::vector<IntraPlan> plans);
+  std::int64_t slowest_collective(CollectiveKind kind, int group, int stride, const Resources& devices,
+                                  Bytes bytes) const;
+  Sums sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices);
   double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches, const Resources& devices);
 
   const StrategyInput& in_;
@@ -83,10 +99,10 @@ class IntraPlans {
   std::vector<bool> needs_gradient_;           // by node
   std::vector<double> crossing_;               // by operator
   std::vector<bool> in_block_, leaves_block_;  // by operator: it is in a repeated block; what it makes is read outside
-  std::map<std::tuple<int, int, bool>, Result<State>>
-      columns_then_rows_;  // by data, tensor, whether the rest has copies
+  std::map<Columns, Result<State>> columns_then_rows_;
   std::map<IntraPlan, Sharded> models_;
   std::map<int, std::vector<IntraPlan>> of_width_;
+  std::mutex mutex_;  // of what follows
   std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
   std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;
 };

@@ -372,14 +372,17 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
     const Saving& saving = savings[i];
     if (!proposals.empty() && (saving.fits || !proposals[0].plan.stored_parts)) break;
     if (proposals.empty()) saving_ = i;
-    for (int m : micro_batches_) {
-      if (in_.evaluator.stopping()) break;
-      for (int copies : copies_) {
-        std::vector<Proposal> more =
-            in_.evaluator.record().timed(SearchLevel::mapping, [&] { return propose(m, saving, copies); });
-        proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-      }
-    }
+    std::vector<std::pair<int, int>> kinds;  // micro-batches, copies
+    for (int m : micro_batches_)
+      for (int copies : copies_) kinds.emplace_back(m, copies);
+    std::vector<std::vector<Proposal>> proposed(kinds.size());
+    parallel_for(kinds.size(), in_.evaluator.threads(), [&](std::size_t k) {
+      if (in_.evaluator.stopping()) return;
+      auto timer = in_.evaluator.record().time(SearchLevel::mapping);
+      proposed[k] = propose(kinds[k].first, saving, kinds[k].second);
+    });
+    for (std::vector<Proposal>& more : proposed)
+      proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
@@ -628,6 +631,9 @@ void StageSearch::vary_best() {
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
+  std::vector<int> widths;
+  for (const Submesh& mesh : meshes_) widths.push_back(mesh.width);
+  plans_.prepare(widths);
   for (const Submesh& mesh : meshes_)
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
