@@ -11,6 +11,7 @@
 namespace unity {
 namespace {
 
+constexpr std::size_t kMostBoxesKept = 2'000'000;  // some 120 bytes each
 constexpr std::size_t kMostMappings = 6;  // per operator: beyond the first few orders only rotations of the same remain
 
 void add_fresh(std::vector<MachineMapping>& choices, const std::vector<MachineMapping>& more) {
@@ -35,6 +36,8 @@ std::vector<MachineMapping> on_each_kind(const TaskGrid& grid, const Topology& t
 
 }  // namespace
 
+std::size_t OperatorTasks::boxes() const { return coordinates.size() * (inputs.size() + outputs.size()); }
+
 Result<void> MappingProblem::build() {
   find_neighbourhoods();
   UNITY_TRY_VOID(build_items());
@@ -54,7 +57,7 @@ Result<void> MappingProblem::build_items() {
   return {};
 }
 
-// Blocks of a network repeat, and the tasks of all of them are made once.
+// Blocks of a network repeat, and graphs of a search differ in few operators: the tasks of all are made once.
 Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
   const Node& n = pcg_[id];
   bool boundary = n.op->name() == "boundary";
@@ -63,11 +66,19 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
   for (ValueRef v : n.inputs) operands.push_back(pcg_.shape(v));
   Hash key = combine(hash_attributes(n.attributes), std::hash<const Operator*>()(n.op));
   for (const ParallelShape& s : operands) key = combine(key, hash_shape(s));
-  std::vector<std::unique_ptr<Tasks>>& known = tasks_[key];
-  for (const auto& t : known)
-    if (t->example->op == n.op && t->example->attributes == n.attributes && t->operands == operands) return t.get();
-  auto tasks = std::make_unique<Tasks>();
-  tasks->example = &n, tasks->operands = std::move(operands);
+  auto same = [&](const std::shared_ptr<const Tasks>& t) {
+    return t->op == n.op && t->attributes == n.attributes && t->operands == operands;
+  };
+  std::vector<std::shared_ptr<const Tasks>>& mine = tasks_[key];
+  if (auto found = std::find_if(mine.begin(), mine.end(), same); found != mine.end()) return found->get();
+  {
+    std::lock_guard lock(cache_.mutex);
+    std::vector<std::shared_ptr<const Tasks>>& known = cache_.tasks[key];
+    if (auto found = std::find_if(known.begin(), known.end(), same); found != known.end())
+      return mine.emplace_back(*found).get();
+  }
+  auto tasks = std::make_shared<Tasks>();
+  tasks->op = n.op, tasks->attributes = n.attributes, tasks->operands = std::move(operands);
   tasks->fixed = boundary || n.op->name() == "deliver";
   if (boundary) {
     boundary_tasks(id, *tasks);
@@ -87,8 +98,11 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
     tasks->layout = combine(
         tasks->layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));
   choose_from(*tasks);
-  known.push_back(std::move(tasks));
-  return known.back().get();
+  std::lock_guard lock(cache_.mutex);
+  if (cache_.boxes > kMostBoxesKept) cache_.tasks.clear(), cache_.boxes = 0;
+  cache_.boxes += tasks->boxes();
+  cache_.tasks[key].push_back(tasks);
+  return mine.emplace_back(std::move(tasks)).get();
 }
 
 void MappingProblem::boundary_tasks(NodeId id, Tasks& tasks) const {

@@ -17,30 +17,37 @@
 
 namespace unity {
 
-// Costs of edges that outlive one graph.
+// The tasks of one operator, and of all others that compute the same in the same layout.
+struct OperatorTasks {
+  const Operator* op = nullptr;
+  Attributes attributes;
+  std::vector<ParallelShape> operands;
+  TaskGrid grid;
+  std::vector<std::vector<int>> coordinates;      // by task
+  std::vector<std::vector<Box>> inputs, outputs;  // by operand, by task
+  std::vector<int> passing;                       // by task
+  std::vector<std::vector<int>> partials;         // by output, by task
+  std::vector<MachineMapping> choices;
+  std::vector<std::vector<DeviceId>> devices;  // by choice, by task
+  std::vector<std::int64_t> compute;           // by choice: forward and backward, on the device that takes longest
+  Task first;                                  // forward and backward of the first task
+  bool fixed = false;
+  Hash layout = 0;  // of grid and operand boxes
+
+  std::size_t boxes() const;  // that it holds: most of its memory
+};
+
+// What outlives one graph: costs of edges, and tasks, which most graphs of a search share.
 struct MappingSearch::Cache {
   std::mutex mutex;
   std::unordered_map<Hash, std::int64_t> edges;
+  std::unordered_map<Hash, std::vector<std::shared_ptr<const OperatorTasks>>> tasks;  // by operator and operands
+  std::size_t boxes = 0;                                                              // of the tasks
 };
 
 class MappingProblem {
  public:
-  // The tasks of one operator, and of all others that compute the same in the same layout.
-  struct Tasks {
-    const Node* example = nullptr;
-    std::vector<ParallelShape> operands;  // of it
-    TaskGrid grid;
-    std::vector<std::vector<int>> coordinates;      // by task
-    std::vector<std::vector<Box>> inputs, outputs;  // by operand, by task
-    std::vector<int> passing;                       // by task
-    std::vector<std::vector<int>> partials;         // by output, by task
-    std::vector<MachineMapping> choices;
-    std::vector<std::vector<DeviceId>> devices;  // by choice, by task
-    std::vector<std::int64_t> compute;           // by choice: forward and backward, on the device that takes longest
-    Task first;                                  // forward and backward of the first task
-    bool fixed = false;
-    Hash layout = 0;  // of grid and operand boxes
-  };
+  using Tasks = OperatorTasks;
 
   struct Item {
     NodeId node;
@@ -92,7 +99,7 @@ class MappingProblem {
   const CostModel& cost_;
   const Topology& topology_;
   MappingSearch::Cache& cache_;
-  std::unordered_map<Hash, std::vector<std::unique_ptr<Tasks>>> tasks_;  // by operator and operands
+  std::unordered_map<Hash, std::vector<std::shared_ptr<const Tasks>>> tasks_;  // of the items, as in the cache
   std::vector<Item> items_;
   std::vector<int> item_of_;                                      // by node
   std::vector<std::vector<std::pair<int, int>>> neighbourhoods_;  // by level of nearness, by device: first and end
