@@ -9,6 +9,7 @@
 
 #include "core/base/parallel.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/device_speeds.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
@@ -92,7 +93,7 @@ class JointSearch {
   void parts();
   void take(Result<Outcome> other);
   void keep(Outcome plan);
-  bool copies_may_fit() const;
+  bool copies_may_fit(int parts = 1) const;
   void map_plainly();
   void store_parts();
   void trade_memory();
@@ -428,15 +429,15 @@ Result<Outcome> JointSearch::pipelines() const {
   return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options);
 }
 
-// Whether each device could hold all weights, their gradients and optimizer states; on few devices it is not worth the
-// question.
-bool JointSearch::copies_may_fit() const {
+// Whether each device could hold one of so many parts of all weights, their gradients and optimizer states; on few
+// devices it is not worth the question.
+bool JointSearch::copies_may_fit(int parts) const {
   if (in_.devices <= kManyDevices || serial_) return true;
   std::int64_t bytes = 0;
   for (const Node& n : in_.model.nodes())
     if (n.op->name() == "weight") bytes += n.outputs[0].shape().bytes() * (2 + in_.options.optimizer.states());
   for (int d = 0; d < in_.devices; ++d)
-    if (in_.evaluator.memory_of(DeviceId(d)).count < bytes) return false;
+    if (in_.evaluator.memory_of(DeviceId(d)).count < bytes / parts) return false;
   return true;
 }
 
@@ -456,7 +457,8 @@ Result<Outcome> JointSearch::run() {
   };
   // So are the expert's plans, whose one rule for all layers is hard to find part by part.
   if (all && in_.options.seeds && budget_of_parts() < in_.options.budget) {
-    compare(expert(in_));
+    // Who splits it within a node at most.
+    if (copies_may_fit(common_node_size(in_.evaluator.cost().topology()))) compare(expert(in_));
     compare(placed_tables(in_, kSmallTable));
   }
   // Where a model is too large for each device, a pipeline is what fits.
