@@ -53,13 +53,16 @@ IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
   needs_gradient_.assign(model_.size(), false);
   std::vector<std::size_t> place(model_.size(), 0);
   std::map<ValueRef, std::size_t> last_use;
+  producers_.resize(operators_.size());
   for (std::size_t k = 0; k < operators_.size(); ++k) place[operators_[k].index()] = k;
   for (std::size_t i = 0; i < model_.size(); ++i) {
     const Node& n = model_.nodes()[i];
     needs_gradient_[i] = n.is_leaf() && n.op->stored();
     for (ValueRef v : n.inputs) {
       needs_gradient_[i] = needs_gradient_[i] || needs_gradient_[v.node.index()];
-      if (model_[v.node].is_compute()) last_use[v] = place[i];
+      if (!model_[v.node].is_compute()) continue;
+      last_use[v] = place[i];
+      if (n.is_compute()) producers_[place[i]].push_back(place[v.node.index()]);
     }
   }
   in_block_.assign(operators_.size(), false), leaves_block_.assign(operators_.size(), false);
@@ -273,7 +276,7 @@ IntraPlans::Sums IntraPlans::sums_of(const IntraPlan& plan, int micro_batches, c
   int states = in_.options.optimizer.states();
   std::set<NodeId> stored;
   for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight, &sums.again,
-                                 &sums.kept, &sums.compute})
+                                 &sums.kept, &sums.compute, &sums.work, &sums.forward})
     v->assign(1, 0);
   std::set<std::pair<ValueRef, int>> brought;  // values, by the degree of what they are read in
   for (std::size_t k = 0; k < nodes.size(); ++k) {
@@ -291,6 +294,10 @@ IntraPlans::Sums IntraPlans::sums_of(const IntraPlan& plan, int micro_batches, c
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
     time += task_time(work, read + made), compute += task_time(work, made);
+    // What is not a product may have a gradient that takes no time: that of a sum is what comes in.
+    const bool product =
+        table.inputs.size() >= 2 &&
+        std::any_of(table.axes.begin(), table.axes.end(), [](const Axis& a) { return a.role == AxisRole::reduction; });
     double again = in_block_[k] ? task_time(work, read + made) : 0;
     for (std::size_t j = 0; j < n.inputs.size(); ++j) {
       ValueRef source = source_of(pcg, n.inputs[j]);
@@ -298,7 +305,7 @@ IntraPlans::Sums IntraPlans::sums_of(const IntraPlan& plan, int micro_batches, c
       const ParallelShape& shape = pcg.shape(n.inputs[j]);
       NodeId in_model = model_[operators_[k]].inputs[j].node;
       if (needs_gradient_[in_model.index()] && !table.inputs[j].shape_only)
-        time += task_time(work, read + made), compute += task_time(work, made);
+        time += task_time(work, read + made), compute += product && j < 2 ? task_time(work, 0) : 0;
       if (producer.is_compute()) {
         double move = move_time(pcg.shape(source), shape, micro_batches, devices);
         time += move;
@@ -314,6 +321,7 @@ IntraPlans::Sums IntraPlans::sums_of(const IntraPlan& plan, int micro_batches, c
       persistent += (2 + states) * shard;
     }
     auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
+    push(sums.work, compute * task_count(grid)), push(sums.forward, task_time(work, made));
     push(sums.compute, compute), push(sums.time, time), push(sums.sync, sync), push(sums.update, update),
         push(sums.persistent, persistent);
     push(sums.in_flight, needs_gradient_[operators_[k].index()] ? made : 0);

@@ -59,9 +59,10 @@ class IntraPlans {
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
   // `in_flight`. `compute` is the least that tasks of the forward and the backward pass take: of
-  // operands it may be that few elements are read.
+  // operands it may be that few elements are read; `work` is that of all devices together, `forward`
+  // that of the forward pass.
   struct Sums {
-    std::vector<double> time, compute, sync, update, persistent, in_flight, again, kept;
+    std::vector<double> time, compute, work, forward, sync, update, persistent, in_flight, again, kept;
   };
   const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices);
 
@@ -70,6 +71,8 @@ class IntraPlans {
   std::int64_t collective(CollectiveKind kind, int group, int stride, const Resources& devices, double bytes);
   // Bytes of the whole batch that operators before `cut` make and those from it on read.
   const std::vector<double>& crossing() const { return crossing_; }
+  // Operators that an operator waits for.
+  const std::vector<std::size_t>& producers(std::size_t op) const { return producers_[op]; }
 
  private:
   struct Sharded {
@@ -96,8 +99,9 @@ class IntraPlans {
   std::int64_t batch_ = 1;
   std::vector<NodeId> operators_;
   std::map<NodeId, int> batch_axis_;
-  std::vector<bool> needs_gradient_;           // by node
-  std::vector<double> crossing_;               // by operator
+  std::vector<bool> needs_gradient_;  // by node
+  std::vector<double> crossing_;      // by operator
+  std::vector<std::vector<std::size_t>> producers_;
   std::vector<bool> in_block_, leaves_block_;  // by operator: it is in a repeated block; what it makes is read outside
   std::map<Columns, Result<State>> columns_then_rows_;
   std::map<IntraPlan, Sharded> models_;

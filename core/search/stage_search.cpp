@@ -11,18 +11,16 @@
 #include "core/search/data_parallel.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/stage_estimate.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 
 namespace unity {
 namespace {
 
-constexpr double kHidden = 0.6;         // of a micro-batch's time can hide the sums of gradients
 constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much, to begin with
-// Of what a stage computes, at least so much is not gradients of weights, which nothing waits for.
-constexpr double kThereAndBack = 0.5;
-constexpr int kCorrections = 2;      // of that, where what is proposed does not fit
-constexpr double kFarSlower = 1.25;  // than the incumbent
+constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
+constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
@@ -35,20 +33,6 @@ constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated before it is known which others are worth it
-
-// Different slowest links on the ways from a node's devices to those of another.
-int ways_out_of_a_node(const Topology& topology, int devices) {
-  int node = devices / std::max(1, std::min(topology.nodes, devices));
-  std::set<LinkId> links;
-  for (int d = 0; d < node && d + node < devices; ++d) {
-    std::vector<LinkId> route = topology.route(DeviceId(d), DeviceId(d + node));
-    auto slowest = std::min_element(route.begin(), route.end(), [&](LinkId a, LinkId b) {
-      return topology.links[a.index()].bandwidth.rate < topology.links[b.index()].bandwidth.rate;
-    });
-    if (slowest != route.end()) links.insert(*slowest);
-  }
-  return std::max<int>(1, static_cast<int>(links.size()));
-}
 
 // One of the kind.
 Resources example(const Submesh& submesh) {
@@ -67,31 +51,10 @@ struct Saving {
 // operator has a plan of that kind, or all have, with one size of groups: 0 says none.
 int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
 
-// What a device does and holds in a range of layers.
-struct Totals {
-  double time = 0, compute = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
-
-  // Operators begin .. end - 1.
-  void add(const IntraPlans::Sums& s, std::size_t begin, std::size_t end, bool remat) {
-    time += s.time[end] - s.time[begin];
-    compute += s.compute[end] - s.compute[begin];
-    sync += s.sync[end] - s.sync[begin];
-    update += s.update[end] - s.update[begin];
-    persistent += s.persistent[end] - s.persistent[begin];
-    in_flight += remat ? s.kept[end] - s.kept[begin] : s.in_flight[end] - s.in_flight[begin];
-    if (remat) time += s.again[end] - s.again[begin];
-  }
-  double once() const { return std::max(0.0, sync - kHidden * time) + update; }
-  StageOption option(int micro_batches) const {
-    return {static_cast<std::int64_t>(time + once() / micro_batches), static_cast<std::int64_t>(persistent),
-            static_cast<std::int64_t>(in_flight)};
-  }
-};
-
 // A way through them, one plan for each layer.
 struct Chain {
   std::vector<IntraPlan> plans;
-  Totals totals;
+  StageTotals totals;
 };
 
 class StageSearch {
@@ -100,8 +63,8 @@ class StageSearch {
       : in_(input),
         options_(options),
         plans_(input.model, input),
-        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)),
-        ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
+        estimates_(input, plans_),
+        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
     if (input.devices <= kManyDevices) return;
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
@@ -118,25 +81,14 @@ class StageSearch {
     StagedPlan plan;
   };
 
-  // Of an iteration, picoseconds.
-  struct Estimate {
-    std::int64_t time = 0;   // with all that is sent and summed
-    std::int64_t least = 0;  // of what is computed alone: no plan is faster
-  };
-
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
 
   void cluster(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
-  double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches);
-  double anew(std::size_t cut, const Resources& devices, int micro_batches);
-  std::int64_t handover(std::size_t cut, int device, int micro_batches) const;
-  std::int64_t entry_time(std::size_t cut, const Resources& devices, int micro_batches) const;
   std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat,
                                          int copies);
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies);
-  Estimate estimate(const StagedPlan& plan);
   std::int64_t best_known() const;
   bool order_is_free() const;
   std::vector<StagedPlan> best_proposals();
@@ -153,8 +105,8 @@ class StageSearch {
   const StrategyInput& in_;
   StageSearchOptions options_;
   IntraPlans plans_;
+  StageEstimates estimates_;
   std::vector<Submesh> meshes_;
-  int ways_out_;  // of a node
   std::vector<int> micro_batches_;
   double margin_ = kMemoryMargin;
   double least_excess_ = std::numeric_limits<double>::infinity();
@@ -188,41 +140,6 @@ std::vector<int> StageSearch::micro_batches() const {
   return counts;
 }
 
-// What comes into a stage, or leaves it, holds up the collectives inside, if there are any: they share a stream.
-double StageSearch::border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches) {
-  if (plan.tensor == 1 || cut == 0 || cut == plans_.operators().size() || devices.count == in_.devices) return 0;
-  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
-  int outside = devices.first > 0 ? inside - 1 : inside + 1;
-  double rate = in_.evaluator.cost().topology().bandwidth(DeviceId(outside), DeviceId(inside)).rate;
-  return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
-}
-
-// What crosses between operators of different plans is laid out anew, forth and back.
-double StageSearch::anew(std::size_t cut, const Resources& devices, int micro_batches) {
-  return 2 * static_cast<double>(plans_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
-                                                   plans_.crossing()[cut] / micro_batches));
-}
-
-// To hand a micro-batch over to a stage that begins at `device`, and its gradient back.
-std::int64_t StageSearch::handover(std::size_t cut, int device, int micro_batches) const {
-  const Topology& topology = in_.evaluator.cost().topology();
-  DeviceId from(device - 1), to(device);
-  double bytes = plans_.crossing()[cut] / micro_batches;
-  return 2 * (topology.latency(from, to).count + from_seconds(bytes / topology.bandwidth(from, to).rate).count);
-}
-
-// How long what comes into a stage with a micro-batch takes its links: all of them, which its devices may share.
-std::int64_t StageSearch::entry_time(std::size_t cut, const Resources& devices, int micro_batches) const {
-  if (cut == 0 || devices.count == in_.devices) return 0;
-  const Topology& topology = in_.evaluator.cost().topology();
-  int node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
-  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
-  int outside = devices.first > 0 ? inside - 1 : inside + 1;
-  int ways = devices.count < node ? devices.count : devices.count / node * ways_out_;
-  double rate = topology.bandwidth(DeviceId(outside), DeviceId(inside)).rate * std::max(1, ways);
-  return from_seconds(plans_.crossing()[cut] / micro_batches / rate).count;
-}
-
 // By the number of layers after the first: the fastest, and the one that needs the least memory.
 std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& devices, int micro_batches, bool remat,
                                                     int copies) {
@@ -234,25 +151,26 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
   if (plans.empty()) return result;
   std::vector<const IntraPlans::Sums*> sums;
   for (const IntraPlan& p : plans) sums.push_back(&plans_.sums(p, micro_batches, devices));
-  auto extend = [&](Totals t, std::size_t plan, int layer) {
+  auto extend = [&](StageTotals t, std::size_t plan, int layer) {
     t.add(*sums[plan], begin_of(layer), begin_of(layer + 1), remat);
     return t;
   };
   auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
-  auto time = [&](const Totals& t) { return t.option(micro_batches).time; };
+  auto time = [&](const StageTotals& t) { return t.option(micro_batches).time; };
   std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
   for (std::size_t n = 0; n < layers; ++n) {
     int layer = first + static_cast<int>(n);
-    double laid_out = n == 0 ? 0 : anew(begin_of(layer), devices, micro_batches);
+    double laid_out = n == 0 ? 0 : estimates_.anew(begin_of(layer), devices, micro_batches);
     std::vector<Chain> next(plans.size());
     for (std::size_t p = 0; p < plans.size(); ++p) {
       std::size_t best = p;
       // Every device of a tensor-parallel group reads all of what comes in.
       if (n == 0)
-        mixed[p].totals.time = plans[p].tensor * border_time(plans[p], begin_of(first), devices, micro_batches);
+        mixed[p].totals.time =
+            plans[p].tensor * estimates_.border_time(plans[p], begin_of(first), devices, micro_batches);
       for (std::size_t q = 0; q < plans.size(); ++q) {
         if (n == 0 && q != p) continue;
-        Totals t = extend(mixed[q].totals, p, layer);
+        StageTotals t = extend(mixed[q].totals, p, layer);
         if (q != p) t.time += laid_out;
         if (q == 0 || n == 0 || time(t) < time(next[p].totals)) next[p].totals = t, best = q;
       }
@@ -298,15 +216,15 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   };
   problem.options = [&](int first, int last, int submesh) {
     std::vector<StageOption> options;
-    std::int64_t border =
-        entry_time(begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
+    std::int64_t border = estimates_.entry_time(
+        begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
     for (const Chain& c : chains_of(first, last, submesh)) {
       options.push_back(c.totals.option(micro_batches));
       options.back().time = std::max(options.back().time, border);
     }
     return options;
   };
-  problem.handover = [&](int cut, int device) { return handover(begin_of(cut), device, micro_batches); };
+  problem.handover = [&](int cut, int device) { return estimates_.handover(begin_of(cut), device, micro_batches); };
   std::vector<Proposal> proposals;
   for (const ChosenStages& chosen : choose_stages(problem)) {
     Proposal p{chosen.time,
@@ -325,34 +243,6 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
     proposals.push_back(std::move(p));
   }
   return proposals;
-}
-
-// Of each stage what the DP's equation asks for.
-StageSearch::Estimate StageSearch::estimate(const StagedPlan& plan) {
-  Estimate result;
-  double sum = 0, slowest = 0, once = 0, before = 0, least = 0;
-  for (std::size_t s = 0; s < plan.ends.size(); ++s) {
-    std::size_t begin = s == 0 ? 0 : plan.ends[s - 1];
-    const Resources& devices = plan.devices[s];
-    Totals totals;
-    totals.time = plan.plans[begin].tensor * border_time(plan.plans[begin], begin, devices, plan.micro_batches);
-    for (std::size_t k = begin; k < plan.ends[s];) {
-      std::size_t end = k;
-      while (end < plan.ends[s] && plan.plans[end] == plan.plans[k]) ++end;
-      if (k > begin) totals.time += anew(k, devices, plan.micro_batches);
-      totals.add(plans_.sums(plan.plans[k], plan.micro_batches, devices), k, end, plan.remat);
-      k = end;
-    }
-    double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
-    sum += time, slowest = std::max(slowest, time), once = std::max(once, totals.once());
-    // The first micro-batch comes to this stage, and the last one leaves it, through those before it: there and back.
-    least = std::max(least, before + plan.micro_batches * totals.compute);
-    before += kThereAndBack * totals.compute;
-    if (s > 0) sum += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
-  }
-  result.time = static_cast<std::int64_t>(sum + (plan.micro_batches - 1) * slowest + once);
-  result.least = static_cast<std::int64_t>(least);
-  return result;
 }
 
 // Whether the options leave open in which order micro-batches run, and what is computed again.
@@ -435,7 +325,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
       return true;
     }
     if (best > 0 && !in_.options.pareto &&
-        static_cast<double>(estimate(p).least) >= kAlpha * static_cast<double>(best)) {
+        static_cast<double>(estimates_.of(p).least) >= kAlpha * static_cast<double>(best)) {
       in_.evaluator.record().left_out(LeftOut::long_path);
       return true;
     }
@@ -448,8 +338,8 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
     std::size_t count = std::min(at_once, plans.size() - first);
     std::vector<double> most(count, tasks_left_);
     for (std::size_t i = 0; bounded && i < count; ++i) {
-      bool promising =
-          best == 0 || static_cast<double>(estimate(plans[first + i]).time) <= kFarSlower * static_cast<double>(best);
+      bool promising = best == 0 || static_cast<double>(estimates_.of(plans[first + i]).time) <=
+                                        kFarSlower * static_cast<double>(best);
       most[i] = std::min(tasks_left_, promising ? kMostTasksOfOne : kMostTasksOfSlow);
     }
     std::vector<Result<Outcome>> outcomes(count, fail("the search was stopped"));
@@ -583,8 +473,9 @@ void StageSearch::improve() {
     auto next = open_.extract(open_.begin());
     if (static_cast<double>(std::get<1>(next.value())) > kAlpha * best_time()) return;
     std::vector<StagedPlan> moves = neighbours(std::get<2>(next.value()));
-    std::stable_sort(moves.begin(), moves.end(),
-                     [&](const StagedPlan& a, const StagedPlan& b) { return estimate(a).time < estimate(b).time; });
+    std::stable_sort(moves.begin(), moves.end(), [&](const StagedPlan& a, const StagedPlan& b) {
+      return estimates_.of(a).time < estimates_.of(b).time;
+    });
     for (std::size_t at = 0; at < moves.size(); at += kMovesAtOnce) {
       if (simulated_.size() >= most || in_.evaluator.stopping()) return;
       if (tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;

@@ -1,10 +1,11 @@
 // Pipelines whose stages have widths and plans of their own train like one device: random cuts, devices, plans inside,
-// micro-batches and orders, run by the executor in f64 and f32.
+// micro-batches and orders, run by the executor in f64 and f32. And none is simulated faster than its bound.
 
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
 #include "core/plan/lower.h"
+#include "core/search/stage_estimate.h"
 #include "core/search/staged_plan.h"
 #include "simulator/cost_model.h"
 #include "tests/support/stub_cost_model.h"
@@ -80,4 +81,46 @@ TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
   }
   CHECK(run_so_far >= 30);
   CHECK(several_widths >= 8);
+}
+
+// What a search does not simulate since its bound is too long must not have been the best: it asks for a bound that is
+// 5% longer than the best time.
+constexpr double kAsGood = 1.01;
+
+TEST_CASE("no pipeline is simulated faster than what its stages compute") {
+  std::mt19937_64 random(seed_of_run());
+  INFO("UNITY_TEST_SEED=" << seed_of_run());
+  int simulated = 0, close = 0;
+  for (const ModelSpec& spec :
+       {ModelSpec{"mlp", {{"batch", 768}}}, ModelSpec{"bert-large", {{"batch", 24}, {"layers", 2}}},
+        ModelSpec{"dlrm", {{"batch", 3072}, {"rows", 10000}}}, ModelSpec{"candle-uno", {{"batch", 768}}}}) {
+    Pcg serial = build_model(spec);
+    for (int nodes : {1, 2}) {
+      SimulatedCostModel cost(load_topology("summit", {nodes, {}}));
+      const int devices = 6 * nodes;
+      for (int tried = 0; tried < 12; ++tried) {
+        SearchOptions options;
+        options.schedule.order = below(random, 2) ? PipelineOrder::one_f_one_b : PipelineOrder::gpipe;
+        if (below(random, 3) == 0) options.schedule.bucket = Bytes{25'000'000};
+        if (options.schedule.order == PipelineOrder::one_f_one_b && below(random, 4) == 0)
+          options.schedule.weights = WeightVersions::delayed;
+        Evaluator evaluator(cost, {true, {}, options.schedule}, {});
+        StrategyInput input{serial, evaluator, options, devices};
+        IntraPlans plans(serial, input);
+        StagedPlan plan = random_staged(plans, devices, random);
+        plan.bucket = options.schedule.bucket;
+        auto outcome = build_staged(plans, plan, input);
+        if (!outcome.ok()) continue;
+        StageEstimates::Estimate estimate = StageEstimates(input, plans).of(plan);
+        INFO(spec.name << " on " << devices << " devices: " << to_string(plan) << ", "
+                       << to_string(options.schedule.order) << ", bucket " << plan.bucket.count);
+        CHECK(estimate.least <= kAsGood * static_cast<double>(outcome->candidate.score.iteration.count));
+        CHECK(estimate.least > 0);
+        ++simulated;
+        close += 3 * estimate.least > outcome->candidate.score.iteration.count;
+      }
+    }
+  }
+  CHECK(simulated >= 20);
+  CHECK(close >= 5);
 }

@@ -1,0 +1,116 @@
+#include "core/search/stage_estimate.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace unity {
+namespace {
+
+constexpr double kHidden = 0.6;  // of a micro-batch's time can hide the sums of gradients
+
+// Different slowest links on the ways from a node's devices to those of another.
+int ways_out_of_a_node(const Topology& topology, int devices) {
+  int node = devices / std::max(1, std::min(topology.nodes, devices));
+  std::set<LinkId> links;
+  for (int d = 0; d < node && d + node < devices; ++d) {
+    std::vector<LinkId> route = topology.route(DeviceId(d), DeviceId(d + node));
+    auto slowest = std::min_element(route.begin(), route.end(), [&](LinkId a, LinkId b) {
+      return topology.links[a.index()].bandwidth.rate < topology.links[b.index()].bandwidth.rate;
+    });
+    if (slowest != route.end()) links.insert(*slowest);
+  }
+  return std::max<int>(1, static_cast<int>(links.size()));
+}
+
+}  // namespace
+
+void StageTotals::add(const IntraPlans::Sums& s, std::size_t begin, std::size_t end, bool remat) {
+  time += s.time[end] - s.time[begin];
+  compute += s.compute[end] - s.compute[begin];
+  work += s.work[end] - s.work[begin];
+  sync += s.sync[end] - s.sync[begin];
+  update += s.update[end] - s.update[begin];
+  persistent += s.persistent[end] - s.persistent[begin];
+  in_flight += remat ? s.kept[end] - s.kept[begin] : s.in_flight[end] - s.in_flight[begin];
+  if (remat) time += s.again[end] - s.again[begin];
+}
+
+double StageTotals::once() const { return std::max(0.0, sync - kHidden * time) + update; }
+
+StageOption StageTotals::option(int micro_batches) const {
+  return {static_cast<std::int64_t>(time + once() / micro_batches), static_cast<std::int64_t>(persistent),
+          static_cast<std::int64_t>(in_flight)};
+}
+
+StageEstimates::StageEstimates(const StrategyInput& input, IntraPlans& plans)
+    : in_(input), plans_(plans), ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {}
+
+double StageEstimates::border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices,
+                                   int micro_batches) const {
+  if (plan.tensor == 1 || cut == 0 || cut == plans_.operators().size() || devices.count == in_.devices) return 0;
+  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
+  int outside = devices.first > 0 ? inside - 1 : inside + 1;
+  double rate = in_.evaluator.cost().topology().bandwidth(DeviceId(outside), DeviceId(inside)).rate;
+  return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
+}
+
+double StageEstimates::anew(std::size_t cut, const Resources& devices, int micro_batches) const {
+  return 2 * static_cast<double>(plans_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
+                                                   plans_.crossing()[cut] / micro_batches));
+}
+
+std::int64_t StageEstimates::handover(std::size_t cut, int device, int micro_batches) const {
+  const Topology& topology = in_.evaluator.cost().topology();
+  DeviceId from(device - 1), to(device);
+  double bytes = plans_.crossing()[cut] / micro_batches;
+  return 2 * (topology.latency(from, to).count + from_seconds(bytes / topology.bandwidth(from, to).rate).count);
+}
+
+std::int64_t StageEstimates::entry_time(std::size_t cut, const Resources& devices, int micro_batches) const {
+  if (cut == 0 || devices.count == in_.devices) return 0;
+  const Topology& topology = in_.evaluator.cost().topology();
+  int node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
+  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
+  int outside = devices.first > 0 ? inside - 1 : inside + 1;
+  int ways = devices.count < node ? devices.count : devices.count / node * ways_out_;
+  double rate = topology.bandwidth(DeviceId(outside), DeviceId(inside)).rate * std::max(1, ways);
+  return from_seconds(plans_.crossing()[cut] / micro_batches / rate).count;
+}
+
+StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
+  Estimate result;
+  double sum = 0, slowest = 0, once = 0, least = 0;
+  std::vector<double> done(plan.plans.size(), 0);  // by operator: its first micro-batch, of what all before it wait for
+  for (std::size_t s = 0; s < plan.ends.size(); ++s) {
+    std::size_t begin = s == 0 ? 0 : plan.ends[s - 1];
+    const Resources& devices = plan.devices[s];
+    StageTotals totals;
+    double start = std::numeric_limits<double>::infinity();
+    totals.time = plan.plans[begin].tensor * border_time(plan.plans[begin], begin, devices, plan.micro_batches);
+    for (std::size_t k = begin; k < plan.ends[s];) {
+      std::size_t end = k;
+      while (end < plan.ends[s] && plan.plans[end] == plan.plans[k]) ++end;
+      if (k > begin) totals.time += anew(k, devices, plan.micro_batches);
+      const IntraPlans::Sums& sums = plans_.sums(plan.plans[k], plan.micro_batches, devices);
+      totals.add(sums, k, end, plan.remat);
+      for (; k < end; ++k) {
+        for (std::size_t p : plans_.producers(k)) done[k] = std::max(done[k], done[p]);
+        start = std::min(start, done[k]);
+        done[k] += sums.forward[k + 1] - sums.forward[k];
+      }
+    }
+    double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
+    sum += time, slowest = std::max(slowest, time), once = std::max(once, totals.once());
+    // Of several stages, all operators of one are on its first device, which has nothing to do before a micro-batch has
+    // come to it. Of one stage, they are where the mapping search likes them, those of branches next to one another.
+    least = plan.ends.size() > 1 ? std::max(least, start + plan.micro_batches * totals.compute)
+                                 : plan.micro_batches * totals.work / in_.devices;
+    if (s > 0) sum += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
+  }
+  result.time = static_cast<std::int64_t>(sum + (plan.micro_batches - 1) * slowest + once);
+  result.least = static_cast<std::int64_t>(least);
+  return result;
+}
+
+}  // namespace unity

@@ -1,0 +1,55 @@
+// What stages of a pipeline take, from sums over their operators (intra_stage.h): what the stage DP asks for, and of a
+// whole plan the time and a bound. What ranks plans is their simulation.
+#pragma once
+
+#include <cstdint>
+
+#include "core/search/intra_stage.h"
+#include "core/search/staged_plan.h"
+
+namespace unity {
+
+// What a device does and holds in a range of operators; picoseconds and bytes, of one micro-batch but for what is done
+// once an iteration (`sync`, `update`) or held throughout (`persistent`).
+struct StageTotals {
+  double time = 0, compute = 0, work = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
+
+  // Operators begin .. end - 1.
+  void add(const IntraPlans::Sums& sums, std::size_t begin, std::size_t end, bool remat);
+  // Once an iteration: what of the sums of gradients is not hidden behind a micro-batch, and the updates.
+  double once() const;
+  StageOption option(int micro_batches) const;
+};
+
+class StageEstimates {
+ public:
+  // Both have to live as long.
+  StageEstimates(const StrategyInput& input, IntraPlans& plans);
+
+  // In picoseconds, of one micro-batch. `cut`: an operator; the values that cross it are those of
+  // `IntraPlans::crossing`.
+  //
+  // What comes into a stage, or leaves it, holds up the collectives inside, if there are any: they share a stream.
+  double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches) const;
+  // What crosses between operators of different plans is laid out anew, forth and back.
+  double anew(std::size_t cut, const Resources& devices, int micro_batches) const;
+  // To hand over to a stage that begins at `device`, and the gradient back.
+  std::int64_t handover(std::size_t cut, int device, int micro_batches) const;
+  // How long what comes into a stage takes its links: all of them, which its devices may share.
+  std::int64_t entry_time(std::size_t cut, const Resources& devices, int micro_batches) const;
+
+  // Of an iteration, picoseconds.
+  struct Estimate {
+    std::int64_t time = 0;   // with all that is sent and summed
+    std::int64_t least = 0;  // of what is computed alone: no plan is faster by 1%
+  };
+  // Of each stage what the DP's equation asks for.
+  Estimate of(const StagedPlan& plan) const;
+
+ private:
+  const StrategyInput& in_;
+  IntraPlans& plans_;
+  int ways_out_;  // of a node
+};
+
+}  // namespace unity
