@@ -337,13 +337,15 @@ const char* kZsh = R"zsh(#compdef unity
 # zsh completion of unity
 _unity() {
   local line name description
-  local -a found
+  local -a found endings
   for line in "${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     case $line in
       '') ;;
       :folders) _files -/ ;;
       ':files') _files ;;
-      :files*) _files -g "*.(${${line#:files }// /|})" ;;
+      :files*)
+        endings=(${=line#:files })
+        _files -g "${(j: :)endings/#/*.}" ;;
       *)
         name=${line%%$'\t'*} description=
         [[ $line == *$'\t'* ]] && description=${line#*$'\t'}
