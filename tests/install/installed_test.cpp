@@ -68,6 +68,10 @@ TEST_CASE("an installed Unity finds its machines, data and plug-ins beside itsel
 }
 
 TEST_CASE("find_package(Unity) gives core and the simulator to another program") {
+  if (*UNITY_SANITIZE) {
+    WARN("skipped: libraries with sanitizers need programs with sanitizers");
+    return;
+  }
   Folder folder;
   std::string moved = moved_installation(folder), build = folder.file("build");
   done(std::string(UNITY_CMAKE) + " -S " UNITY_SOURCE_DIR "/docs/examples/library -B " + build +
