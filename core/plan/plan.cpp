@@ -163,7 +163,7 @@ void save_plan(const Plan& plan, const std::string& path) { write_file_atomicall
 Plan load_plan(const std::string& path) {
   std::string text = read_file(path);
   std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin != std::string::npos && text[begin] != '{')
+  if (begin != std::string::npos && text[begin] != '{' && text[begin] != '[')
     throw_input_error("{}: found no JSON object, expected a plan, as unity search -o FILE.json writes it", path);
   return plan_from_json(text, path);
 }

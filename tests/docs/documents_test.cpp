@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/command.h"
 
@@ -174,6 +175,35 @@ TEST_CASE("every command of unity in the documentation exists, with the options 
   CHECK(seen > 60);
 }
 
+TEST_CASE("every model, machine and strategy that an example names is there") {
+  auto names = [](const std::string& what) {
+    Words list;
+    for (const auto& entry : nlohmann::json::parse(unity("list " + what + " --json").out))
+      list.insert(entry["name"].get<std::string>());
+    return list;
+  };
+  const Words models = names("models"), topologies = names("topologies"), strategies = names("strategies");
+  static const std::regex model("unity (search|compare|run) ([a-z0-9@-]+)( |$)"),
+      topology("--topology ([a-z0-9-]+)( |$)"), strategy("--strateg(y|ies) ([a-z,-]+)( |$)");
+  std::size_t seen = 0;
+  for (const Document& document : documents())
+    for (const Block& block : document.blocks) {
+      if (block.word == "fails") continue;
+      for (const std::string& whole : block.lines) {
+        std::string line = whole.substr(0, whole.find("  #"));
+        INFO(document.path << ":" << block.line << ": " << line);
+        std::smatch m;
+        if (std::regex_search(line, m, model)) CHECK((models.count(m[2]) == 1 && ++seen));
+        if (std::regex_search(line, m, topology)) CHECK(topologies.count(m[1]) == 1);
+        if (!std::regex_search(line, m, strategy)) continue;
+        std::istringstream list(m[2]);
+        for (std::string one; std::getline(list, one, ',');)
+          if (one.find_first_of("abc") != 0 || one.size() > 1) CHECK(strategies.count(one) == 1);
+      }
+    }
+  CHECK(seen > 25);
+}
+
 TEST_CASE("docs/reference.md is what the definitions of the commands say; scripts/reference writes it") {
   CHECK(read((root() / "docs/reference.md").string()) == unity("__reference").out);
 }
@@ -194,4 +224,48 @@ TEST_CASE("docs/commands.md has every command, and names every option somewhere"
         CHECK(named.count(option) == 1);
       }
   }
+}
+
+TEST_CASE("docs/gui.md names every option of unity-gui") {
+  const std::string program = UNITY_BINARY_DIR "/bin/unity-gui";
+  if (!fs::exists(program)) {
+    WARN("skipped: this build has no window");
+    return;
+  }
+  command::Folder folder;
+  REQUIRE(std::system((program + " --help >" + folder.file("help")).c_str()) == 0);
+  Words named = words_with_dashes(read((root() / "docs/gui.md").string()));
+  for (const std::string& option : words_with_dashes(read(folder.file("help")))) {
+    INFO(option);
+    CHECK((named.count(option) == 1 || option == "--help" || option == "--version"));
+  }
+}
+
+TEST_CASE("docs/commands.md says every key that --json prints") {
+  using nlohmann::json;
+  command::Folder f;
+  std::string plan = f.file("plan.json"), text = read((root() / "docs/commands.md").string());
+  auto check = [&](const std::string& arguments, bool list = false) {
+    command::Outcome o = unity(arguments);
+    INFO("unity " << arguments << "\n" << o.err);
+    REQUIRE(o.code == 0);
+    json printed = json::parse(o.out);
+    for (const auto& [key, value] : (list ? printed.at(0) : printed).items()) {
+      INFO(key);
+      CHECK(std::regex_search(text, std::regex("\\b" + key + "\\b")));
+    }
+  };
+  check("search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel --json -o " + plan);
+  check("compare mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategies data-parallel,expert --json",
+        true);
+  check("explain " + plan + " --what-if --scale device=2 --json");
+  check("simulate " + plan + " --json");
+  check("simulate --collective all_reduce --bytes '1 MB' --topology summit --json");
+  check("run " + plan + " --data digits --steps 2 --json");
+  check("validate " + plan + " --steps 2 --json");
+  check("show summit --json");
+  check("import " + (root() / "docs/examples/tutorial/net.onnx").string() + " --dim batch=48 -o " + f.file("net.yaml") +
+        " --json");
+  check("import nvidia-smi-topo " + (root() / "docs/examples/tutorial/topo.txt").string() + " -o " +
+        f.file("node.yaml") + " --json");
 }
