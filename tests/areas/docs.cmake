@@ -2,3 +2,6 @@
 unity_test(test_docs SOURCES docs/documents.cpp docs/documents_test.cpp docs/formats_test.cpp docs/tutorial_test.cpp
   DEPENDS nlohmann_json::nlohmann_json)
 add_dependencies(test_docs unity)
+if(TARGET unity_mpi)
+  add_dependencies(test_docs unity_mpi)
+endif()

@@ -65,8 +65,9 @@ int follow(const std::string& page, const Folder& folder) {
   for (const Block& block : read_document(page).blocks) {
     if (!block.word.empty() && block.language != "console") write_file(folder, block);
     bool wrong = block.word == "refuted";
-    bool wanted =
-        block.language == "console" && (block.word.empty() || wrong || (block.word == "mpi" && has("mpirun")));
+    bool wanted = block.language == "console" &&
+                  (block.word.empty() || wrong ||
+                   (block.word == "mpi" && has("mpirun") && fs::exists(UNITY_BINARY_DIR "/lib/unity/libunity_mpi.so")));
     Ran ran;
     for (const std::string& line : block.lines) {
       INFO(page << ":" << block.line << ": " << line);
