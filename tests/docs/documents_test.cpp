@@ -204,6 +204,27 @@ TEST_CASE("every model, machine and strategy that an example names is there") {
   CHECK(seen > 25);
 }
 
+TEST_CASE("every variable UNITY_.. that the documentation names is read somewhere") {
+  static const std::regex variable("UNITY_[A-Z][A-Z_]*[A-Z]");
+  auto variables = [](const std::string& text) {
+    Words found;
+    for (std::sregex_iterator m(text.begin(), text.end(), variable), end; m != end; ++m) found.insert(m->str());
+    return found;
+  };
+  Words known = variables(read((root() / "CMakeLists.txt").string()));
+  for (const char* folder : {"cli", "cmake", "core", "gui", "runtime", "scripts", "simulator", "tests"})
+    for (const auto& entry : fs::recursive_directory_iterator(root() / folder)) {
+      std::string ending = entry.path().extension().string();
+      if (entry.is_regular_file() && ending != ".md" && ending != ".proofs" && ending != ".gz")
+        known.merge(variables(read(entry.path().string())));
+    }
+  for (const Document& document : documents())
+    for (const std::string& name : variables(read((root() / document.path).string()))) {
+      INFO(document.path << ": " << name);
+      CHECK(known.count(name) == 1);
+    }
+}
+
 TEST_CASE("docs/reference.md is what the definitions of the commands say; scripts/reference writes it") {
   CHECK(read((root() / "docs/reference.md").string()) == unity("__reference").out);
 }
