@@ -8,7 +8,9 @@
 #include <mimalloc.h>
 #endif
 
+#include "cli/build_info.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 
@@ -73,13 +75,21 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(int argc, char** argv) {
   CLI::App app("Unity finds, explains, predicts and runs parallel plans for training neural networks.", "unity");
-  app.set_version_flag("--version", "unity " UNITY_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", build_info, "Print version, commit, build and optional parts, and exit");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.footer("Every command has its own --help with examples. Exit codes: 0 done, 1 failed, 2 wrong usage or input.");
 #define UNITY_COMMAND(name) add_##name(app);
 #include "cli/commands.def"
 #undef UNITY_COMMAND
+  if (argc > 1 && std::string_view(argv[1]) == "__complete") {  // asked for by the scripts of `unity completion`
+    fmt::print("{}", completions(app, {argv + 2, argv + argc}));
+    return kDone;
+  }
+  if (argc == 2 && std::string_view(argv[1]) == "__reference") {  // scripts/reference
+    fmt::print("{}", reference(app));
+    return kDone;
+  }
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return report(kFailed, "standard output cannot be written");

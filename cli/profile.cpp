@@ -169,10 +169,12 @@ void profile(const Options& o) {
                            .dump(2));
     return;
   }
+  auto rate = [](double value, const std::string& text) { return value > 0 ? text : "-"; };  // not measured
   Table table({"threads", "peak", "memory", "exponentials", "task overhead", "handover", "tasks"});
   for (const auto& [threads, s] : profile.sections)
-    table.add({std::to_string(threads), to_string(FlopsPerSecond{s.peak}),
-               to_string(BytesPerSecond{s.memory_bandwidth}), to_string(FlopsPerSecond{s.elementwise_peak}),
+    table.add({std::to_string(threads), rate(s.peak, to_string(FlopsPerSecond{s.peak})),
+               rate(s.memory_bandwidth, to_string(BytesPerSecond{s.memory_bandwidth})),
+               rate(s.elementwise_peak, to_string(FlopsPerSecond{s.elementwise_peak})),
                to_string(from_seconds(s.task_overhead)), to_string(from_seconds(s.handover)),
                std::to_string(s.tasks.size())});
   fmt::print("{}: backend {}, {}\n\n", profile.device, profile.backend, profile.precision);

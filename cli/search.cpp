@@ -103,7 +103,7 @@ void add_search(CLI::App& app) {
       app, "search", "Find a plan for a model on a machine",
       "  unity search bert-large --topology summit --nodes 2 -o plan.json\n"
       "  unity search mlp-mnist --topology summit --devices 2 --strategy data-parallel --json\n"
-      "  unity search gpt-small --topology dgx-a100 --strategy pipeline --stages 4 --micro-batches 8 --schedule "
+      "  unity search gpt2-small --topology dgx-a100 --strategy pipeline --stages 4 --micro-batches 8 --schedule "
       "1f1b");
   o->model.add(*command);
   o->machine.add(*command, true);

@@ -54,8 +54,9 @@ struct BackendOptions {
   bool share_memory = true;  // buffers that are never in use at the same time (core/plan/memory_plan.h)
 };
 
-// `program` and `processes` must outlive the backend. InputError when the backend is unknown or not in this build (says
-// how to get it).
+// "cpu", or a plug-in: libunity_NAME.so (runtime/plugin.h) with an entry point unity_make_NAME_backend. `program` and
+// `processes` must outlive the backend. InputError when the backend is unknown or not in this build (says how to get
+// it).
 std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
                                       const BackendOptions& options = {});
 

@@ -2,11 +2,16 @@
 // for.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace unity {
 
-// A plug-in's entry point. Looked for in UNITY_PLUGINS (a folder), then in `../lib/unity` beside the executable.
+// Where a plug-in has to be: in UNITY_PLUGINS (a folder) where that is set, else in `../lib/unity` beside the
+// executable.
+std::filesystem::path plugin_path(const std::string& name);
+
+// A plug-in's entry point.
 // InputError when the plug-in is not there or does not open: says why, and `how` to get it.
 void* open_plugin(const std::string& name, const std::string& symbol, const std::string& how);
 

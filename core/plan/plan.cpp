@@ -160,7 +160,13 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
 
 void save_plan(const Plan& plan, const std::string& path) { write_file_atomically(path, plan_to_json(plan)); }
 
-Plan load_plan(const std::string& path) { return plan_from_json(read_file(path), path); }
+Plan load_plan(const std::string& path) {
+  std::string text = read_file(path);
+  std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string::npos && text[begin] != '{' && text[begin] != '[')
+    throw_input_error("{}: found no JSON object, expected a plan, as unity search -o FILE.json writes it", path);
+  return plan_from_json(text, path);
+}
 
 Result<void> check_plan(const Plan& plan, const Topology& topology) {
   if (plan.devices != static_cast<int>(topology.device_count()))

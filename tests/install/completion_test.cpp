@@ -1,0 +1,133 @@
+// Shells complete what --help describes: the same commands, options and names.
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+namespace {
+
+using nlohmann::json;
+using Words = std::set<std::string>;
+
+using namespace command;
+
+// The candidates, without descriptions and without the line on files.
+Words candidates(const std::string& words) {
+  std::istringstream lines(unity("__complete " + words).out);
+  Words found;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with(':')) found.insert(line.substr(0, line.find('\t')));
+  return found;
+}
+
+bool files_follow(const std::string& words, const std::string& ending) {
+  return unity("__complete " + words).out.find(":files " + ending) != std::string::npos;
+}
+
+// The options that a help text lists: "  -o,--output TEXT", "  --no-dp{false}".
+Words options_of_help(const std::string& help) {
+  Words options;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  -")) continue;
+    std::istringstream names(line.substr(2, line.find_first_of(" {", 2) - 2));
+    for (std::string name; std::getline(names, name, ',');) options.insert(name);
+  }
+  return options;
+}
+
+Words names(const std::string& what) {
+  Words list;
+  for (const json& entry : json::parse(unity("list " + what + " --json").out))
+    list.insert(entry["name"].get<std::string>());
+  return list;
+}
+
+void check_all_options(const std::string& command) {
+  INFO("unity " << command);
+  Words help = options_of_help(unity(command + " --help").out);
+  CHECK(help.count("--help") == 1);
+  CHECK(candidates(command + " -") == help);
+  std::string text = unity(command + " --help").out;
+  if (std::size_t below = text.find("\nSubcommands:\n"); below != std::string::npos)
+    for (const std::string& name : candidates(command + " ''"))
+      if (text.find("\n  " + name + " ", below) != std::string::npos) check_all_options(command + " " + name);
+}
+
+// What bash makes of it: a line with the words of COMPREPLY.
+std::string bash(const std::string& words, int at) {
+  Folder folder;
+  std::string script =
+      folder.write("complete.sh", "PATH=" UNITY_BINARY_DIR
+                                  "/bin:$PATH\n"
+                                  "source <(unity completion bash)\n"
+                                  "cd " UNITY_SOURCE_DIR
+                                  "/experiments\n"
+                                  "COMP_WORDS=(unity " +
+                                      words + ")\nCOMP_CWORD=" + std::to_string(at) +
+                                      "\n_unity\nprintf '%s ' \"${COMPREPLY[@]}\" >" + folder.file("reply") + "\n");
+  REQUIRE(std::system(("bash " + script + " 2>/dev/null").c_str()) == 0);
+  return read(folder.file("reply"));
+}
+
+}  // namespace
+
+TEST_CASE("completion offers every command, and of each the options of its help") {
+  Words commands = candidates("''");
+  std::string help = unity("--help").out;
+  CHECK(commands.size() == 16);
+  for (const std::string& command : commands) {
+    CHECK(help.find("\n  " + command + " ") != std::string::npos);
+    check_all_options(command);
+  }
+  CHECK(candidates("se") == Words{"search"});
+  CHECK(candidates("-") == Words{"-h", "--help", "--version"});
+}
+
+TEST_CASE("completion offers the names that list prints") {
+  CHECK(candidates("search ''") == names("models"));
+  CHECK(candidates("search bert-large --topology ''") == names("topologies"));
+  CHECK(candidates("run mlp-tiny --strategy ''") == names("strategies"));
+  CHECK(candidates("rules list --operator ''") == names("operators"));
+  CHECK(candidates("rules show merge_") == [] {
+    Words some;
+    for (const std::string& rule : names("rules"))
+      if (rule.starts_with("merge_")) some.insert(rule);
+    return some;
+  }());
+  CHECK(candidates("search gpt2-") == Words{"gpt2-small", "gpt2-medium", "gpt2-xl"});
+  CHECK(files_follow("search ''", "yaml"));
+  CHECK(files_follow("explain ''", "json"));
+}
+
+TEST_CASE("completion sees lists, equals signs, and which argument comes next") {
+  CHECK(candidates("compare mlp --strategies data-parallel,ex") ==
+        Words{"data-parallel,expert", "data-parallel,exhaustive"});
+  CHECK(candidates("search mlp --topology=sum") == Words{"summit"});
+  CHECK(candidates("search mlp --topology = sum") == Words{"summit"});  // as bash splits it
+  CHECK(candidates("search --json mlp-m") == Words{"mlp-mnist"});       // a flag takes no value
+  CHECK(candidates("search mlp ''").empty());                           // there is no second argument
+  CHECK(candidates("run mlp --schedule c") == Words{"constant", "cosine"});
+  CHECK(candidates("search mlp --schedule ''") == Words{"gpipe", "1f1b", "interleaved"});
+}
+
+TEST_CASE("bash completes commands, names and files") {
+  CHECK(bash("exp", 1) == "explain export ");
+  CHECK(bash("search bert-l", 2) == "bert-large ");
+  CHECK(bash("search mlp --topology summ", 4) == "summit ");
+  CHECK(bash("sweep first-sweep/", 2) == "first-sweep/experiment.yaml ");
+  check_refused("completion tcsh", {"completion: found 'tcsh', expected bash, zsh or fish"});
+}
+
+TEST_CASE("the version says commit, build and optional parts") {
+  std::string version = unity("--version").out;
+  for (const char* line : {"unity 0.", "\ncommit ", "\nbuild ", "\ncompiler ", "\nCUDA ", "\nMPI ", "\nGUI ", "\nZ3 "})
+    CHECK(version.find(line) != std::string::npos);
+}
