@@ -5,6 +5,7 @@
 
 #include "core/graph/builder.h"
 #include "core/models/models.h"
+#include "core/rewrite/normalize.h"
 #include "core/search/search.h"
 #include "core/search/substitution.h"
 #include "simulator/cost_model.h"
@@ -61,6 +62,27 @@ TEST_CASE("alpha and the budget are counted as reasons") {
   CHECK(narrow.best_so_far == std::vector<BestSoFar>{{1, {1256}}, {2, {1128}}});
   // A budget of 2 is spent on the whole graph and one of its three layouts.
   CHECK(log_of_relu(1, 2).count(LeftOut::over_budget) == 2);
+}
+
+TEST_CASE("what is left out for its estimate leaves a part's best candidate as it was") {
+  SimulatedCostModel cost(load_topology("summit", {16, 0}));
+  std::int64_t left_out = 0;
+  for (const ModelSpec& spec :
+       {ModelSpec{"bert-large", {{"layers", 1}, {"batch", 384}}}, ModelSpec{"mlp", {{"batch", 12288}}}}) {
+    Pcg model = normalize(build_model(spec));
+    auto best = [&](double far_above) {
+      Evaluator evaluator(cost, {true, {}, {}}, {});
+      SubstitutionOptions options;
+      options.devices = 96, options.budget = 60, options.part = true, options.bucket = Bytes{25'000'000};
+      options.far_above = far_above;
+      SubstitutionResult result = substitute({{model, {}, {}}}, evaluator, options);
+      left_out += evaluator.record().log().count(LeftOut::slow_estimate);
+      return static_cast<double>(result.found.at(0).candidate.score.iteration.count);
+    };
+    INFO(spec.name);
+    CHECK(best(1.1) <= 1.01 * best(0));
+  }
+  CHECK(left_out >= 10);
 }
 
 TEST_CASE("every strategy's best so far falls until it is the plan that is returned") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
+#include "core/search/evaluator.h"
 #include "core/search/explain.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
@@ -52,6 +53,17 @@ TEST_CASE("where gradients gain by being joined, the search finds what gains mos
   options.schedule.bucket = {};
   CHECK(joined.prediction.iteration < find(spec, cost, options).value().prediction.iteration);
   CHECK(unseeded.prediction.iteration <= joined.prediction.iteration);
+}
+
+TEST_CASE("no plan would be faster with its operators mapped plainly") {
+  for (const ModelSpec& spec : {ModelSpec{"candle-uno", {{"batch", 1536}}}, ModelSpec{"bert-tiny", {{"batch", 12}}}}) {
+    SimulatedCostModel cost(load_topology("summit", {1, 6}));
+    Plan plan = find(spec, cost).value();
+    Evaluator evaluator(cost, {true, plan.optimizer, plan.schedule}, {});
+    auto plain = evaluator.evaluate(plan.pcg, natural_mappings(plan.pcg), plan.schedule);
+    INFO(spec.name);
+    if (plain.ok()) CHECK(plan.prediction.iteration <= plain->score.iteration);
+  }
 }
 
 TEST_CASE("the same search gives the same plan, with any number of threads") {

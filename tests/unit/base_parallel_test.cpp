@@ -1,0 +1,77 @@
+// Independent work on several threads (core/base/parallel.h).
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "core/base/parallel.h"
+
+using namespace unity;
+
+namespace {
+
+// How many are inside at once, and the most that were.
+struct Crowd {
+  std::atomic<int> inside{0}, most{0};
+
+  void pass() {
+    int now = ++inside, seen = most;
+    while (now > seen && !most.compare_exchange_weak(seen, now)) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --inside;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a loop runs every index once, also where loops are in loops") {
+  for (int jobs : {1, 2, 3, 8}) {
+    Threads threads(jobs);
+    std::vector<std::vector<int>> ran(7, std::vector<int>(11, 0));
+    for (int round = 0; round < 20; ++round)
+      parallel_for(ran.size(), threads,
+                   [&](std::size_t i) { parallel_for(ran[i].size(), threads, [&](std::size_t k) { ++ran[i][k]; }); });
+    for (const std::vector<int>& row : ran) CHECK(row == std::vector<int>(11, 20));
+  }
+  parallel_for(0, 4, [](std::size_t) { FAIL("there is nothing to do"); });
+}
+
+TEST_CASE("loops in loops have as many threads as there are, and those that one has no use for") {
+  Threads threads(3);
+  Crowd crowd;
+  // One outer index has all the work: the other two threads come to it.
+  parallel_for(3, threads, [&](std::size_t i) {
+    if (i == 0) parallel_for(40, threads, [&](std::size_t) { crowd.pass(); });
+  });
+  CHECK(crowd.most >= 2);
+  CHECK(crowd.most <= 3);
+  Crowd alone;
+  Threads one(1);
+  parallel_for(4, one, [&](std::size_t) { parallel_for(4, one, [&](std::size_t) { alone.pass(); }); });
+  CHECK(alone.most == 1);
+  // All came back.
+  CHECK(threads.take());
+  CHECK(threads.take());
+  CHECK_FALSE(threads.take());
+}
+
+TEST_CASE("the exception of the smallest index is passed on when all are done, and threads come back") {
+  Threads threads(4);
+  std::atomic<int> done{0};
+  auto fails = [&] {
+    parallel_for(8, threads, [&](std::size_t i) {
+      ++done;
+      if (i >= 3) throw std::runtime_error(std::to_string(i));
+    });
+  };
+  CHECK_THROWS_WITH(fails(), "3");
+  CHECK(done == 8);
+  for (int i = 0; i < 3; ++i) CHECK(threads.take());
+  CHECK_FALSE(threads.take());
+}
