@@ -148,6 +148,8 @@ class LinkReader {
     }
   }
 
+  static constexpr std::size_t kMostLinks = std::size_t{1} << 25;
+
   void add_links(const YAML::Node& entry) {
     yaml_.check_keys(entry, {"within", "between", "pairs", "where", "kind", "bandwidth", "width", "latency"});
     Link link;
@@ -166,6 +168,8 @@ class LinkReader {
         link.bandwidth = one;
         if (width) link.bandwidth.rate *= static_cast<double>(read_width(width, scope, values));
         auto id = static_cast<std::int64_t>(topology_.links.size());
+        if (topology_.links.size() >= kMostLinks)
+          yaml_.fail_at(pair, fmt::format("found more than {} links, expected at most as many", kMostLinks / 2));
         if (!link_of_.emplace(std::pair(a, b), LinkId(id)).second)
           yaml_.fail_at(pair, fmt::format("{} and {} are linked twice", name(std::min(a, b)), name(std::max(a, b))));
         link_of_.emplace(std::pair(b, a), LinkId(id + 1));
@@ -295,7 +299,8 @@ class LinkReader {
 
   void let_forward(const YAML::Node& node) {
     IndexScope scope;
-    NamePattern pattern = good(NamePattern::parse(yaml_.text(node, "forwarding"), scope), node, "forwarding");
+    const NamePattern parsed = good(NamePattern::parse(yaml_.text(node, "forwarding"), scope), node, "forwarding");
+    const NamePattern pattern = good(parsed.bind(scope.values), node, "forwarding");
     bool any = false;
     std::vector<std::string> names;
     for (const Device& d : topology_.devices) {
