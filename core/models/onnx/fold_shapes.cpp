@@ -40,7 +40,8 @@ SliceRange slice_range(std::int64_t start, std::int64_t end, std::int64_t step, 
     return std::clamp(i < 0 ? std::max(i, -size - 1) + size : i, low, high);
   };
   SliceRange r;
-  r.step = step;
+  r.step = step = std::max(step, -INT64_MAX);
+  if (size == 0) return r;
   if (step > 0) {
     r.start = clamp(start, 0, size), end = clamp(end, 0, size);
     r.count = end > r.start ? (end - r.start - 1) / step + 1 : 0;
