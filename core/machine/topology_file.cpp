@@ -305,7 +305,7 @@ class TopologyBuilder {
   }
 
   static constexpr std::int64_t kMostDevices = 1 << 20, kMostSwitches = 1 << 20;
-  static constexpr std::size_t kMostLevels = 16, kMostVertices = std::size_t{1} << 22;
+  static constexpr std::size_t kMostLevels = 16, kMostVertices = std::size_t{1} << 21;
 
   const YamlReader& yaml_;
   std::filesystem::path devices_folder_;

@@ -108,6 +108,17 @@ class LinkReader {
     yaml_.fail_at(node, fmt::format("link: '{}' is {} for {}, {}", node.Scalar(), found, name(from), expected));
   }
 
+  // Before they are gone through. Every pair without a condition makes at least one direction of a link.
+  void count_pairs(const YAML::Node& pair, std::size_t more, bool all) {
+    std::size_t most = all ? kMostLinks - std::min(kMostLinks, topology_.links.size()) : kMostPairs - pairs_tried_;
+    if (more > most)
+      yaml_.fail_at(pair,
+                    fmt::format("found more than {} pairs, expected a second end that follows from the first, such "
+                                "as gpu<i+1>",
+                                most));
+    pairs_tried_ += all ? 0 : more;
+  }
+
   // Calls use(a, b, scope, values) for each pair that the two ends and `where` mean, in the order of the vertices.
   template <class Use>
   void for_pairs(const YAML::Node& entry, const YAML::Node& pair, Use use) {
@@ -124,7 +135,10 @@ class LinkReader {
     bool same_ends = pair[0].Scalar() == pair[1].Scalar();
     for (const MachinePart& part : parts_.parts[depth_of(entry)]) {
       std::vector<VertexId> from = some_matches(part, start, scope.values, pair[0]), to;
-      if (!second.has_expressions()) to = some_matches(part, second, scope.values, pair[1]);
+      if (!second.has_expressions()) {
+        to = some_matches(part, second, scope.values, pair[1]);
+        count_pairs(pair, from.size() * to.size(), !where);
+      }
       bool any = false;
       for (VertexId a : from) {
         Values values = scope.values;
@@ -137,6 +151,7 @@ class LinkReader {
           to = matches(part, end, values);
           if (to.empty()) fail_out_of_range(part, a, only ? *only : pair[1].Scalar(), pair[1]);
         }
+        if (second.has_expressions()) count_pairs(pair, to.size(), false);
         for (VertexId b : to) {
           if (a == b || (same_ends && b < a)) continue;
           end.match(local_name(part, b), values);
@@ -148,7 +163,7 @@ class LinkReader {
     }
   }
 
-  static constexpr std::size_t kMostLinks = std::size_t{1} << 25;
+  static constexpr std::size_t kMostLinks = std::size_t{1} << 23, kMostPairs = std::size_t{1} << 29;
 
   void add_links(const YAML::Node& entry) {
     yaml_.check_keys(entry, {"within", "between", "pairs", "where", "kind", "bandwidth", "width", "latency"});
@@ -319,6 +334,7 @@ class LinkReader {
   TopologyParts& parts_;
   Topology& topology_;
   std::map<std::pair<VertexId, VertexId>, LinkId> link_of_;
+  std::size_t pairs_tried_ = 0;
 };
 
 }  // namespace

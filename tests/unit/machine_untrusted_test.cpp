@@ -61,10 +61,20 @@ TEST_CASE("a machine has a bounded number of parts") {
   CHECK_THAT(topology_error(kPair + "switches: {machine: [s*1000000, t*1000000]}\n"),
              Contains("'t*1000000': with it there are more than 1048576"));
   CHECK_THAT(topology_error("hierarchy: {node: 5000, gpu: 1}\ndevice: cpu\nswitches: {node: [s*1000]}\n"),
-             Contains("more than 4194304 devices and switches"));
+             Contains("more than 2097152 devices and switches"));
   std::string levels;
   for (int i = 0; i < 1000; ++i) levels += fmt::format("{}a{}: 1", i ? ", " : "", i);
   CHECK_THAT(topology_error("hierarchy: {" + levels + "}\ndevice: cpu\n"), Contains("found more than 16 levels"));
+}
+
+TEST_CASE("links among all devices of a large machine are refused, made or not") {
+  auto all_pairs = [](int devices, const std::string& where) {
+    return topology_error(
+        fmt::format("hierarchy: {{gpu: {}}}\ndevice: cpu\nlinks: [{{between: [\"gpu*\", \"gpu*\"], {}{}]\n", devices,
+                    where, kLink));
+  };
+  CHECK_THAT(all_pairs(5000, ""), Contains(":5:19: found more than 8388608 pairs"));
+  CHECK_THAT(all_pairs(40000, "where: 0 == 1, "), Contains(":5:19: found more than 536870912 pairs"));
 }
 
 TEST_CASE("a pattern with many stars is matched at once") {

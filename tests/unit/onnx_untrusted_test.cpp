@@ -75,6 +75,16 @@ TEST_CASE("constants that a file computes have a bounded size, alone and togethe
              Contains("more than 67108864 elements in all"));
 }
 
+TEST_CASE("a bias that is left out is not made for a scale of any size") {
+  const std::int64_t wide = std::int64_t{1} << 34;
+  CHECK_THAT(import_error(OnnxFile()
+                              .input("x", Dims{2, wide})
+                              .input("scale", Dims{wide})
+                              .node("LayerNormalization", {"x", "scale"}, {"y"})
+                              .output("y")),
+             Contains("needs a constant of shape [17179869184], expected at most 16777216 elements"));
+}
+
 TEST_CASE("nodes that no operator is are refused") {
   CHECK_THAT(import_error(OnnxFile().input("x", Dims{2}).node("Split", {"x"}, {"y"}).output("x")),
              Contains("no error"));

@@ -11,6 +11,10 @@ OnnxTensorRef integer_tensor(Dims dims, Integers values) {
 }
 
 OnnxTensorRef filled_tensor(Dims dims, float value) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  if (element_count(dims) > kMostElements)
+    throw_input_error("needs a constant of shape [{}], expected at most {} elements", fmt::join(dims, ", "),
+                      kMostElements);
   auto n = static_cast<std::size_t>(element_count(dims));
   return std::make_shared<const OnnxTensor>(OnnxTensor{std::move(dims), false, std::vector<float>(n, value), {}});
 }
