@@ -12,6 +12,7 @@
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "cli/search_options.h"
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 #include "core/report/experiment.h"
 #include "core/report/results.h"
@@ -100,8 +101,10 @@ void sweep(const Options& o) {
     if (!o.resume)
       throw_input_error("{}: there are results already; --resume goes on with them, or name another folder with -o",
                         json_path);
+    const std::string text = read_file(json_path);
+    refuse_deep_json(text, json_path);
     try {
-      rows = ordered_json::parse(read_file(json_path)).at("rows");
+      rows = ordered_json::parse(text).at("rows");
     } catch (const nlohmann::json::exception&) {
       throw_input_error("{}: is not the result of a sweep", json_path);
     }

@@ -18,8 +18,9 @@ if(LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
-# GCC 12 reports the members of a variant as uninitialised where they are not.
-set(UNITY_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized)
+# GCC 12 reports the members of a variant as uninitialised where they are not; clang reports what GCC's library uses.
+set(UNITY_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 set(UNITY_SANITIZE "" CACHE STRING "Sanitizers, as given to -fsanitize=")
 if(UNITY_SANITIZE)
   add_compile_options(-fsanitize=${UNITY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 
 namespace unity {
@@ -135,6 +136,7 @@ json parse_json(const std::string& file, const std::string& text) {
       twice = parsed.get<std::string>();
     return true;
   };
+  refuse_deep_json(text, file);
   json header;
   try {
     header = json::parse(text, see);

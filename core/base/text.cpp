@@ -31,6 +31,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongest = 200;  // comparing takes the product of the lengths
+  if (name.size() > kLongest) return {};
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

@@ -4,6 +4,30 @@
 #include <set>
 
 namespace unity {
+namespace {
+
+// Further on, elements are counted in 63 bits (in bytes, over all tensors, with paddings), and parts in 31.
+Result<void> check_sizes(const Operator& op, const std::vector<ParallelShape>& outputs) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 48, kMostParts = std::int64_t{1} << 20;
+  for (const ParallelShape& shape : outputs) {
+    std::int64_t elements = 1, parts = 1;
+    auto multiply = [](std::int64_t& product, std::int64_t factor, std::int64_t most) {
+      if (__builtin_mul_overflow(product, factor, &product) || product > most) product = most + 1;
+    };
+    for (const ParallelDim& dim : shape.dims) {
+      multiply(elements, dim.size, kMostElements);
+      multiply(parts, std::int64_t{dim.degree} * dim.micro, kMostParts);
+    }
+    multiply(parts, std::int64_t{shape.copies} * shape.partials, kMostParts);
+    if (elements > kMostElements)
+      return fail("{}: result {} has too many elements, expected at most 2^48", op.name(), to_string(shape));
+    if (parts > kMostParts)
+      return fail("{}: result {} has too many parts, expected at most 2^20", op.name(), to_string(shape));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<NodeId> Pcg::try_add(const Operator& op, Attributes attributes, std::vector<ValueRef> inputs, OriginId origin,
                             std::string name) {
@@ -33,6 +57,7 @@ Result<NodeId> Pcg::try_add(const Operator& op, Attributes attributes, std::vect
     for (std::size_t i = 0; i < node.table->outputs.size(); ++i)
       node.outputs.push_back(output_parallel_shape(*node.table, sharding, i));
   }
+  UNITY_TRY_VOID(check_sizes(op, node.outputs));
   node.inputs = std::move(inputs);
   node.origin = origin;
   node.name = std::move(name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/longest_time.h"
+#include "core/base/path_inside.h"
 #include "core/machine/files.h"
 #include "core/machine/yaml_read.h"
 
@@ -172,9 +173,10 @@ Result<std::string> find_collectives(const std::string& name, const std::string&
   namespace fs = std::filesystem;
   fs::path path = name;
   if (name.find('/') != std::string::npos || path.extension() == ".yaml") {
-    if (path.is_relative()) path = fs::path(folder) / path;
-    if (!fs::exists(path)) return fail("collectives: file {} does not exist", path.string());
-    return path.string();
+    auto inside = path_inside(folder, name);
+    if (!inside.ok()) return fail("collectives: {}", inside.error().message);
+    if (!fs::exists(*inside)) return fail("collectives: file {} does not exist", inside->string());
+    return inside->string();
   }
   path = fs::path(folder) / "collectives" / (name + ".yaml");
   if (!fs::exists(path)) path = topology_folder() / "collectives" / (name + ".yaml");

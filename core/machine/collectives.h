@@ -77,7 +77,7 @@ struct CollectiveLibrary {
 };
 
 // The file that a topology's key `collectives` names: NAME.yaml in the folder collectives/ beside the topology's file,
-// else in that of the topologies that come with Unity; or a path.
+// else in that of the topologies that come with Unity; or a path in that folder.
 Result<std::string> find_collectives(const std::string& name, const std::string& folder);
 // `device`: the name of the machine's devices, which picks an entry of `machines`. InputError with file, line, column,
 // found, expected.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/path_inside.h"
 #include "core/machine/files.h"
 #include "core/machine/profile.h"
 #include "core/machine/yaml_read.h"
@@ -110,11 +111,11 @@ DeviceSpec load_device_file(const std::string& file) {
   spec.matmul_efficiency = read_curve(yaml, "matmul_efficiency", amount_of_flops);
   spec.memory_efficiency = read_curve(yaml, "memory_efficiency", amount_of_bytes);
   if (YAML::Node profile = root["profile"]) {
-    std::filesystem::path path = yaml.text(profile, "profile");
-    if (path.is_relative()) path = std::filesystem::path(file).parent_path() / path;
-    if (!std::filesystem::exists(path))
-      yaml.fail_at(profile, fmt::format("profile: file {} does not exist", path.string()));
-    spec.profile = std::make_shared<const DeviceProfile>(load_profile(path.string()));
+    auto path = path_inside(std::filesystem::path(file).parent_path(), yaml.text(profile, "profile"));
+    if (!path.ok()) yaml.fail_at(profile, "profile: " + path.error().message);
+    if (!std::filesystem::exists(*path))
+      yaml.fail_at(profile, fmt::format("profile: file {} does not exist", path->string()));
+    spec.profile = std::make_shared<const DeviceProfile>(load_profile(path->string()));
   }
   return spec;
 }

@@ -123,7 +123,8 @@ class IndexExpressionParser {
       return {};
     }
     std::size_t length = 1;
-    while (length < rest_.size() && is_index_name(rest_.substr(0, length + 1))) ++length;
+    auto continues = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); };
+    while (length < rest_.size() && continues(rest_[length])) ++length;
     std::string name(rest_.substr(0, length));
     if (!is_index_name(name)) return fail("'{}': found '{}', expected a number or name", text_, rest_);
     rest_.remove_prefix(length);

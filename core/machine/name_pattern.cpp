@@ -63,25 +63,37 @@ std::optional<std::string> NamePattern::name() const {
   return name;
 }
 
-bool NamePattern::match(std::size_t p, std::string_view name, std::vector<std::int64_t>& values) const {
+bool NamePattern::match(std::string_view name, std::vector<std::int64_t>& values) const {
+  std::vector<bool> failed;
+  if (std::count_if(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.kind == Kind::star; }) > 1)
+    failed.resize(pieces_.size() * (name.size() + 1));
+  return match(0, name, values, failed);
+}
+
+bool NamePattern::match(std::size_t p, std::string_view name, std::vector<std::int64_t>& values,
+                        std::vector<bool>& failed) const {
   if (p == pieces_.size()) return name.empty();
   const Piece& piece = pieces_[p];
   switch (piece.kind) {
     case Kind::text:
-      return name.starts_with(piece.text) && match(p + 1, name.substr(piece.text.size()), values);
-    case Kind::star:
+      return name.starts_with(piece.text) && match(p + 1, name.substr(piece.text.size()), values, failed);
+    case Kind::star: {
+      std::size_t place = p + pieces_.size() * name.size();
+      if (!failed.empty() && failed[place]) return false;
       for (std::size_t n = 0; n <= name.size(); ++n) {
-        if (match(p + 1, name.substr(n), values)) return true;
+        if (match(p + 1, name.substr(n), values, failed)) return true;
         if (n < name.size() && name[n] == '.') break;
       }
+      if (!failed.empty()) failed[place] = true;
       return false;
+    }
     case Kind::capture: {
       if (name.empty() || name[0] < '0' || name[0] > '9') return false;
       std::int64_t number = 0;
       auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
       if (error != std::errc() || (name[0] == '0' && end - name.data() > 1)) return false;
       values[piece.place] = number;
-      return match(p + 1, name.substr(static_cast<std::size_t>(end - name.data())), values);
+      return match(p + 1, name.substr(static_cast<std::size_t>(end - name.data())), values, failed);
     }
     case Kind::expression:
       break;

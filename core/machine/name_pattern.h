@@ -24,7 +24,7 @@ class NamePattern {
   // The one name that it stands for, where it is a name and no more.
   std::optional<std::string> name() const;
   // Writes captured numbers to `values`. Of a pattern without expressions. A number has no superfluous zeros.
-  bool match(std::string_view name, std::vector<std::int64_t>& values) const { return match(0, name, values); }
+  bool match(std::string_view name, std::vector<std::int64_t>& values) const;
 
  private:
   enum class Kind : std::uint8_t { text, star, capture, expression };
@@ -34,7 +34,10 @@ class NamePattern {
     std::size_t place = 0;  // capture: in the scope
     std::optional<IndexExpression> expression;
   };
-  bool match(std::size_t piece, std::string_view name, std::vector<std::int64_t>& values) const;
+  // Pieces from `piece` on match the name; `failed` holds, by piece and length of the name, where they do not, so that
+  // many stars take no more than their number times the square of the length.
+  bool match(std::size_t piece, std::string_view name, std::vector<std::int64_t>& values,
+             std::vector<bool>& failed) const;
 
   std::vector<Piece> pieces_;
 };

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "core/base/path_inside.h"
 #include "core/machine/collectives.h"
 #include "core/machine/files.h"
 #include "core/machine/mapping_families.h"
@@ -122,6 +123,8 @@ class TopologyBuilder {
     if (!count.ok()) yaml_.fail_at(named, fmt::format("switches: '{}': {}", text, count.error().message));
     if (*count < 1 || *count > kMostSwitches)
       yaml_.fail_at(named, fmt::format("switches: '{}': found {}, expected 1 to {}", text, *count, kMostSwitches));
+    if ((switches_read_ += *count) > kMostSwitches)
+      yaml_.fail_at(named, fmt::format("switches: '{}': with it there are more than {}", text, kMostSwitches));
     for (std::int64_t i = 0; i < *count; ++i) list.push_back({fmt::format("{}{}", stem, i), named, inside, host});
   }
 
@@ -141,6 +144,8 @@ class TopologyBuilder {
       if (name == "machine") yaml_.fail_at(level, "hierarchy: the name 'machine' stands for the whole");
       for (const Level& other : topology_.levels)
         if (other.name == name) yaml_.fail_at(level, fmt::format("hierarchy: level '{}' is given twice", name));
+      if (topology_.levels.size() == kMostLevels)
+        yaml_.fail_at(level, fmt::format("hierarchy: found more than {} levels", kMostLevels));
       read_count(name, count);
     }
     if (topology_.levels.empty()) yaml_.fail_at(hierarchy, "hierarchy: expected at least one level");
@@ -227,6 +232,9 @@ class TopologyBuilder {
 
   VertexId add_vertex(const std::string& name, DeviceId device, const YAML::Node& node) {
     VertexId vertex(static_cast<std::int64_t>(topology_.vertices.size()));
+    if (topology_.vertices.size() >= kMostVertices)
+      yaml_.fail_at(node,
+                    fmt::format("found more than {} devices and switches, expected at most as many", kMostVertices));
     if (!parts_.vertex_named.emplace(name, vertex).second)
       yaml_.fail_at(node, fmt::format("the name '{}' is given twice", name));
     topology_.vertices.push_back({name, device});
@@ -271,6 +279,7 @@ class TopologyBuilder {
     for (const auto& [key, file] : yaml_.entries(device, "device")) {
       IndexScope scope;
       Result<NamePattern> pattern = NamePattern::parse(yaml_.text(key, "device"), scope);
+      if (pattern.ok()) pattern = pattern->bind(scope.values);
       if (!pattern.ok()) yaml_.fail_at(key, "device: " + pattern.error().message);
       if (pattern->match(path, scope.values)) return file;
     }
@@ -281,12 +290,13 @@ class TopologyBuilder {
     std::string name = yaml_.text(file, "device");
     auto found = std::find(spec_files_.begin(), spec_files_.end(), name);
     if (found != spec_files_.end()) return static_cast<std::size_t>(found - spec_files_.begin());
-    std::filesystem::path beside = devices_folder_ / (name + ".yaml");
-    if (std::filesystem::exists(beside)) {
-      topology_.specs.push_back(load_device_file(beside.string()));
+    auto beside = path_inside(devices_folder_, name + ".yaml");
+    if (!beside.ok()) yaml_.fail_at(file, "device: " + beside.error().message);
+    if (std::filesystem::exists(*beside)) {
+      topology_.specs.push_back(load_device_file(beside->string()));
     } else {
       std::vector<std::string> known = device_names();
-      if (name.find('/') == std::string::npos && std::find(known.begin(), known.end(), name) == known.end())
+      if (std::find(known.begin(), known.end(), name) == known.end())
         yaml_.fail_at(file, fmt::format("unknown device '{}'{}", name, suggestion(name, known)));
       topology_.specs.push_back(load_device(name));
     }
@@ -295,6 +305,7 @@ class TopologyBuilder {
   }
 
   static constexpr std::int64_t kMostDevices = 1 << 20, kMostSwitches = 1 << 20;
+  static constexpr std::size_t kMostLevels = 16, kMostVertices = std::size_t{1} << 21;
 
   const YamlReader& yaml_;
   std::filesystem::path devices_folder_;
@@ -302,6 +313,7 @@ class TopologyBuilder {
   Topology& topology_ = parts_.topology;
   std::map<std::string, std::vector<Switch>> switches_;  // by level
   std::vector<std::vector<int>> counts_;                 // by level: of each part of the level outside; empty: of all
+  std::int64_t switches_read_ = 0;
   bool uneven_ = false;
   std::string shared_level_;
   double shared_units_ = 1;
@@ -337,10 +349,11 @@ Topology load_topology(const std::string& name_or_path, const TopologyOptions& o
   }
   if (options.devices) topology = topology.first_devices(options.devices);
   if (YAML::Node file = yaml.root()["mapping_families"]) {
-    std::filesystem::path families = path.parent_path() / yaml.text(file, "mapping_families");
-    if (!std::filesystem::exists(families))
-      yaml.fail_at(file, fmt::format("mapping_families: found no file '{}'", families.string()));
-    topology.mapping_families = std::make_shared<const MappingFamilies>(families.string(), topology);
+    auto families = path_inside(path.parent_path(), yaml.text(file, "mapping_families"));
+    if (!families.ok()) yaml.fail_at(file, "mapping_families: " + families.error().message);
+    if (!std::filesystem::exists(*families))
+      yaml.fail_at(file, fmt::format("mapping_families: found no file '{}'", families->string()));
+    topology.mapping_families = std::make_shared<const MappingFamilies>(families->string(), topology);
   }
   return topology;
 }

@@ -108,6 +108,17 @@ class LinkReader {
     yaml_.fail_at(node, fmt::format("link: '{}' is {} for {}, {}", node.Scalar(), found, name(from), expected));
   }
 
+  // Before they are gone through. Every pair without a condition makes at least one direction of a link.
+  void count_pairs(const YAML::Node& pair, std::size_t more, bool all) {
+    std::size_t most = all ? kMostLinks - std::min(kMostLinks, topology_.links.size()) : kMostPairs - pairs_tried_;
+    if (more > most)
+      yaml_.fail_at(pair,
+                    fmt::format("found more than {} pairs, expected a second end that follows from the first, such "
+                                "as gpu<i+1>",
+                                most));
+    pairs_tried_ += all ? 0 : more;
+  }
+
   // Calls use(a, b, scope, values) for each pair that the two ends and `where` mean, in the order of the vertices.
   template <class Use>
   void for_pairs(const YAML::Node& entry, const YAML::Node& pair, Use use) {
@@ -124,7 +135,10 @@ class LinkReader {
     bool same_ends = pair[0].Scalar() == pair[1].Scalar();
     for (const MachinePart& part : parts_.parts[depth_of(entry)]) {
       std::vector<VertexId> from = some_matches(part, start, scope.values, pair[0]), to;
-      if (!second.has_expressions()) to = some_matches(part, second, scope.values, pair[1]);
+      if (!second.has_expressions()) {
+        to = some_matches(part, second, scope.values, pair[1]);
+        count_pairs(pair, from.size() * to.size(), !where);
+      }
       bool any = false;
       for (VertexId a : from) {
         Values values = scope.values;
@@ -137,6 +151,7 @@ class LinkReader {
           to = matches(part, end, values);
           if (to.empty()) fail_out_of_range(part, a, only ? *only : pair[1].Scalar(), pair[1]);
         }
+        if (second.has_expressions()) count_pairs(pair, to.size(), false);
         for (VertexId b : to) {
           if (a == b || (same_ends && b < a)) continue;
           end.match(local_name(part, b), values);
@@ -147,6 +162,8 @@ class LinkReader {
       if (!any && !where && from.size() + to.size() > 2) yaml_.fail_at(pair, "the two ends match no pair");
     }
   }
+
+  static constexpr std::size_t kMostLinks = std::size_t{1} << 23, kMostPairs = std::size_t{1} << 29;
 
   void add_links(const YAML::Node& entry) {
     yaml_.check_keys(entry, {"within", "between", "pairs", "where", "kind", "bandwidth", "width", "latency"});
@@ -166,6 +183,8 @@ class LinkReader {
         link.bandwidth = one;
         if (width) link.bandwidth.rate *= static_cast<double>(read_width(width, scope, values));
         auto id = static_cast<std::int64_t>(topology_.links.size());
+        if (topology_.links.size() >= kMostLinks)
+          yaml_.fail_at(pair, fmt::format("found more than {} links, expected at most as many", kMostLinks / 2));
         if (!link_of_.emplace(std::pair(a, b), LinkId(id)).second)
           yaml_.fail_at(pair, fmt::format("{} and {} are linked twice", name(std::min(a, b)), name(std::max(a, b))));
         link_of_.emplace(std::pair(b, a), LinkId(id + 1));
@@ -295,7 +314,8 @@ class LinkReader {
 
   void let_forward(const YAML::Node& node) {
     IndexScope scope;
-    NamePattern pattern = good(NamePattern::parse(yaml_.text(node, "forwarding"), scope), node, "forwarding");
+    const NamePattern parsed = good(NamePattern::parse(yaml_.text(node, "forwarding"), scope), node, "forwarding");
+    const NamePattern pattern = good(parsed.bind(scope.values), node, "forwarding");
     bool any = false;
     std::vector<std::string> names;
     for (const Device& d : topology_.devices) {
@@ -314,6 +334,7 @@ class LinkReader {
   TopologyParts& parts_;
   Topology& topology_;
   std::map<std::pair<VertexId, VertexId>, LinkId> link_of_;
+  std::size_t pairs_tried_ = 0;
 };
 
 }  // namespace

@@ -3,15 +3,12 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/read_yaml.h"
+
 namespace unity {
 
 YamlReader::YamlReader(std::string file, std::string_view format, int version) : file_(std::move(file)) {
-  std::string content = read_file(file_);
-  try {
-    root_ = YAML::Load(content);
-  } catch (const YAML::Exception& e) {
-    throw_input_error("{}:{}:{}: malformed YAML: {}", file_, e.mark.line + 1, e.mark.column + 1, e.msg);
-  }
+  root_ = read_yaml(read_file(file_), file_);
   if (!root_.IsMap()) throw_input_error("{}:1:1: expected a map with 'format: {}'", file_, format);
   YAML::Node found = require(root_, "format");
   if (text(found, "format") != format)

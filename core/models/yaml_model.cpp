@@ -6,6 +6,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "core/base/path_inside.h"
+#include "core/base/read_yaml.h"
 #include "core/base/text.h"
 
 namespace unity {
@@ -14,14 +16,7 @@ namespace {
 // A YAML document with the name of its file, for messages that say where.
 class Reader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)) {
-    std::string text = read_file(path_);
-    try {
-      root_ = YAML::Load(text);
-    } catch (const YAML::Exception& error) {
-      throw_input_error("{}:{}:{}: {}", path_, error.mark.line + 1, error.mark.column + 1, error.msg);
-    }
-  }
+  explicit Reader(std::string path) : path_(std::move(path)) { root_ = read_yaml(read_file(path_), path_); }
 
   const YAML::Node& root() const { return root_; }
 
@@ -106,8 +101,11 @@ class ModelFile {
     info_.description = root["description"] ? reader_.text(root["description"], "description") : "model of " + path;
     info_.optimizer = root["optimizer"] ? reader_.text(root["optimizer"], "optimizer") : "sgd 0.01";
     info_.datasets = {"synthetic"};
-    if (YAML::Node file = root["weights_file"])
-      info_.weights_file = (std::filesystem::path(path).parent_path() / reader_.text(file, "weights_file")).string();
+    if (YAML::Node file = root["weights_file"]) {
+      auto values = path_inside(std::filesystem::path(path).parent_path(), reader_.text(file, "weights_file"));
+      if (!values.ok()) reader_.fail(file, "weights_file: " + values.error().message);
+      info_.weights_file = values->string();
+    }
     if (YAML::Node options = root["options"]) {
       reader_.require_map(options, "options", {});
       for (const auto& entry : options) {

@@ -1,5 +1,6 @@
 #include "core/ops/attributes.h"
 
+#include <algorithm>
 #include <array>
 
 namespace unity {
@@ -34,6 +35,7 @@ Hash hash_attributes(const Attributes& attributes) {
 }
 
 Result<Attributes> complete_attributes(std::string_view op, const std::vector<AttributeSpec>& specs, Attributes given) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 53;
   constexpr std::array<std::string_view, 4> kKinds = {"an integer", "a real number", "a list of integers", "a text"};
   if (given.size() > specs.size())
     return fail("{}: found {} attributes, expected at most {}", op, given.size(), specs.size());
@@ -47,6 +49,12 @@ Result<Attributes> complete_attributes(std::string_view op, const std::vector<At
     if (given[i].index() != static_cast<std::size_t>(specs[i].kind))
       return fail("{}: attribute '{}' is {}, expected {}", op, specs[i].name, to_string(given[i]),
                   kKinds[static_cast<std::size_t>(specs[i].kind)]);
+    // Sizes are added and multiplied with one another.
+    auto fits = [](std::int64_t v) { return v >= -kLargest && v <= kLargest; };
+    const auto* integer = std::get_if<std::int64_t>(&given[i]);
+    const auto* integers = std::get_if<Integers>(&given[i]);
+    if ((integer && !fits(*integer)) || (integers && !std::all_of(integers->begin(), integers->end(), fits)))
+      return fail("{}: attribute '{}' is {}, expected numbers of at most 2^53", op, specs[i].name, to_string(given[i]));
   }
   return given;
 }

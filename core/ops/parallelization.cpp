@@ -11,10 +11,19 @@ const std::vector<AttributeSpec> kDimAndDegree = {{"dim", AttributeKind::integer
                                                   {"degree", AttributeKind::integer, true, {}}};
 const std::vector<AttributeSpec> kDegree = {{"degree", AttributeKind::integer, true, {}}};
 
+constexpr std::int64_t kMostParts = 1 << 20;
+
 Result<int> degree_of(std::string_view op, const Attributes& a, std::size_t i) {
   std::int64_t d = int_attribute(a, i);
-  if (d < 1 || d > (1 << 20)) return fail("{}: degree is {}, expected 1 to {}", op, d, 1 << 20);
+  if (d < 1 || d > kMostParts) return fail("{}: degree is {}, expected 1 to {}", op, d, kMostParts);
   return static_cast<int>(d);
+}
+
+// A degree times another.
+Result<int> parts_of(std::string_view op, int degree, int d) {
+  std::int64_t parts = std::int64_t{degree} * d;
+  if (parts > kMostParts) return fail("{}: found {} parts, expected at most {}", op, parts, kMostParts);
+  return static_cast<int>(parts);
 }
 
 Result<ParallelDim*> dim_of(std::string_view op, const Attributes& a, ParallelShape& x) {
@@ -59,7 +68,7 @@ Result<std::vector<ParallelShape>> Partition::parallel_shapes(const Attributes& 
   std::int64_t parts = static_cast<std::int64_t>(dim->degree) * d * dim->micro;
   if (dim->size < parts || (dim->micro > 1 && dim->size % parts != 0))
     return fail("partition: degree {} is too large for dimension {} of {}", d, int_attribute(a, 0), to_string(in[0]));
-  dim->degree *= d;
+  dim->degree = UNITY_TRY(parts_of(name(), dim->degree, d));
   return one(x);
 }
 UNITY_DEFINE_OPERATOR(partition, Partition)
@@ -85,7 +94,7 @@ Result<std::vector<ParallelShape>> Replicate::parallel_shapes(const Attributes& 
   if (x.partials != 1)
     return fail("replicate: operand holds partial sums ({}), and a copied summand would count twice; reduce it first",
                 to_string(x));
-  x.copies *= UNITY_TRY(degree_of(name(), a, 0));
+  x.copies = UNITY_TRY(parts_of(name(), x.copies, UNITY_TRY(degree_of(name(), a, 0))));
   return one(x);
 }
 UNITY_DEFINE_OPERATOR(replicate, Replicate)
@@ -112,7 +121,7 @@ Result<std::vector<ParallelShape>> Pipeline::parallel_shapes(const Attributes& a
   if (dim->size % (static_cast<std::int64_t>(dim->degree) * dim->micro * m) != 0)
     return fail("pipeline: {} micro-batches do not divide dimension {} of {}", m, int_attribute(a, 0),
                 to_string(in[0]));
-  dim->micro *= m;
+  dim->micro = UNITY_TRY(parts_of(name(), dim->micro, m));
   return one(x);
 }
 UNITY_DEFINE_OPERATOR(pipeline, Pipeline)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -27,10 +29,12 @@ class JsonReader {
     if (it == object_.end()) throw_input_error("{}: {}: key '{}' is missing", file_, place_, key);
     return *it;
   }
+  // Whole numbers are written as such and fit their type.
   template <class T>
   T get(const char* key) const {
     const json& value = at(key);
     try {
+      check_whole<T>(value);
       return value.get<T>();
     } catch (const json::exception&) {
       throw_input_error("{}: {}.{}: found {}, expected another type", file_, place_, key, value.dump().substr(0, 60));
@@ -49,6 +53,23 @@ class JsonReader {
   JsonReader child(const char* key) const { return {at(key), file_, place_ + "." + key}; }
 
  private:
+  // The library would cast 1e300, or 2^40, to any integer. Throws json::exception.
+  template <class T>
+  static void check_whole(const json& value) {
+    if constexpr (requires { typename T::mapped_type; }) {
+      if (value.is_object())
+        for (const json& v : value) check_whole<typename T::mapped_type>(v);
+    } else if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, std::string>) {
+      if (value.is_array())
+        for (const json& v : value) check_whole<typename T::value_type>(v);
+    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      bool fits = value.is_number_unsigned()  ? std::in_range<T>(value.get<std::uint64_t>())
+                  : value.is_number_integer() ? std::in_range<T>(value.get<std::int64_t>())
+                                              : false;
+      if (!fits) throw json::type_error::create(302, "no whole number of this type", &value);
+    }
+  }
+
   const json& object_;
   std::string file_, place_;
 };

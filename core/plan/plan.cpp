@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 #include "core/graph/text.h"
 #include "core/plan/json_reader.h"
@@ -88,6 +89,7 @@ std::string plan_to_json(const Plan& plan) {
 }
 
 Plan plan_from_json(const std::string& text, const std::string& file) {
+  refuse_deep_json(text, file);
   json parsed;
   try {
     parsed = json::parse(text);

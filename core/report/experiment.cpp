@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include <yaml-cpp/yaml.h>
-
+#include "core/base/read_yaml.h"
 #include "core/base/text.h"
 #include "core/models/models.h"
 
@@ -205,6 +204,17 @@ Figure read_figure(const std::string& file, const YAML::Node& node, const std::v
   return f;
 }
 
+// The lists are multiplied before there is a point.
+void check_points(const Section& root, std::size_t variants) {
+  constexpr std::size_t kMostPoints = 1'000'000;
+  std::size_t points = variants;
+  for (const char* key : {"models", "topologies", "nodes", "devices", "batch-per-gpu", "seq-len", "layers", "budget"}) {
+    if (root.has(key) && root.at(key).IsSequence()) points *= std::max<std::size_t>(root.at(key).size(), 1);
+    if (points > kMostPoints)
+      root.fail_at(key, fmt::format("with it there are more than {} points, expected at most as many", kMostPoints));
+  }
+}
+
 }  // namespace
 
 std::string GridPoint::key() const {
@@ -226,12 +236,7 @@ const std::map<std::string, bool>& quantities() {
 }
 
 Experiment load_experiment(const std::string& file) {
-  YAML::Node node;
-  try {
-    node = YAML::Load(read_file(file));
-  } catch (const YAML::ParserException& e) {
-    throw_input_error("{}:{}:{}: malformed YAML: {}", file, e.mark.line + 1, e.mark.column + 1, e.msg);
-  }
+  YAML::Node node = read_yaml(read_file(file), file);
   if (!node.IsMap())
     throw_input_error("{}:1:1: found no mapping, expected an experiment (format: unity-experiment)", file);
   Section root(file, node, "an experiment",
@@ -246,6 +251,7 @@ Experiment load_experiment(const std::string& file) {
   Experiment e;
   e.name = root.get<std::string>("name", file);
   std::vector<Variant> variants = read_variants(root);
+  check_points(root, variants.size());
   for (const std::string& model : root.names("models", {}, model_names(), true))
     for (const std::string& topology : root.names("topologies", {}, topology_names(), true))
       for (int nodes : root.list<int>("nodes", {0}))

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 
 namespace unity::report {
@@ -37,6 +38,7 @@ std::optional<double> number_of(const std::string& text) {
 bool is_results(const std::string& text) { return text.substr(0, 400).find("\"unity-results\"") != std::string::npos; }
 
 Results results_from_json(const std::string& text, const std::string& file) {
+  refuse_deep_json(text, file);
   Results results;
   try {
     ordered_json in = ordered_json::parse(text);

@@ -10,7 +10,8 @@
 namespace unity {
 namespace {
 
-constexpr int kDeepest = 200;  // nesting, so that hostile text can't exhaust the stack
+constexpr int kMostOperations = 500;  // a sum of many is as deep as it is long
+constexpr int kDeepest = 200;         // nesting, so that hostile text can't exhaust the stack
 
 using Kind = Expression::Kind;
 
@@ -170,7 +171,9 @@ class RuleParser {
 
   // ---- Attributes and conditions
 
-  static Expression binary(Kind kind, Expression a, Expression b) {
+  Expression binary(Kind kind, Expression a, Expression b) {
+    if (++operations_ > kMostOperations)
+      tokens_.fail(tokens_.peek(), fmt::format("found more than {} arithmetic operations in a rule", kMostOperations));
     Expression e;
     e.kind = kind;
     e.arguments = {std::move(a), std::move(b)};
@@ -411,6 +414,7 @@ class RuleParser {
   std::string_view keyword_, arrow_;
   Rule rule_;
   Token at_;
+  int operations_ = 0;
   std::map<std::string, PatternValue> lets_;
   std::map<std::string, int> value_index_, attribute_index_;
   std::vector<Token> value_at_, attribute_at_, node_at_;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 
 namespace unity {
@@ -81,6 +82,7 @@ std::string trace_to_json(const Trace& trace) {
 }
 
 Trace trace_from_json(const std::string& text, const std::string& file) {
+  refuse_deep_json(text, file);
   json root;
   try {
     root = json::parse(text);

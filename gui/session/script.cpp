@@ -1,7 +1,6 @@
 #include "gui/session/script.h"
 
-#include <yaml-cpp/yaml.h>
-
+#include "core/base/read_yaml.h"
 #include "core/base/text.h"
 
 namespace unity::gui {
@@ -91,7 +90,7 @@ ScriptStep parse_step(const YAML::Node& node, const std::string& file) {
 
 std::vector<ScriptStep> parse_script(const std::string& text, const std::string& file) {
   try {
-    YAML::Node root = YAML::Load(text);
+    YAML::Node root = read_yaml(text, file);
     if (!root.IsSequence()) throw_input_error("{}: expected a list of steps", place_of(root.Mark(), file));
     std::vector<ScriptStep> steps;
     for (const YAML::Node& node : root) steps.push_back(parse_step(node, file));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/hash.h"
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 
 namespace unity::gui {
@@ -67,6 +68,7 @@ std::string to_json(const SavedState& state) {
 }
 
 SavedState state_from_json(const std::string& text, const std::string& file) {
+  refuse_deep_json(text, file);
   SavedState state;
   try {
     ordered_json in = ordered_json::parse(text);

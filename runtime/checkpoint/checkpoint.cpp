@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/path_inside.h"
 #include "core/base/text.h"
 #include "runtime/checkpoint/folder.h"
 
@@ -50,7 +51,9 @@ void write_shard(const Executor& executor, const fs::path& folder, CheckpointFil
 
 // The file, when it is as the index says.
 SafetensorsFile open_shard(const fs::path& folder, const CheckpointFile& file) {
-  fs::path path = folder / file.name;
+  Result<fs::path> inside = path_inside(folder, file.name);
+  if (!inside.ok()) throw_input_error("{}: file: {}", (folder / "index.json").string(), inside.error().message);
+  const fs::path& path = *inside;
   std::error_code error;
   if (!fs::exists(path, error))
     throw_input_error("{}: is missing, expected {} bytes as index.json says", path.string(), file.bytes);

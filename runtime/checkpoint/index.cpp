@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
+#include "core/base/nesting.h"
+
 namespace unity {
 namespace {
 
@@ -91,6 +93,7 @@ std::string index_to_json(const CheckpointIndex& index) {
 }
 
 CheckpointIndex index_from_json(const std::string& text, const std::string& file) {
+  refuse_deep_json(text, file);
   json root = json::parse(text, nullptr, false);
   if (root.is_discarded() || !root.is_object())
     throw_input_error("{}: not a complete JSON document; is the file truncated?", file);

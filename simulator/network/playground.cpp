@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 
 namespace unity {
@@ -195,6 +196,7 @@ std::vector<Picoseconds> simulate_flows(const std::vector<PlaygroundFlow>& flows
 }
 
 std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::string& file) {
+  refuse_deep_json(text, file);
   json root;
   try {
     root = json::parse(text);

@@ -106,6 +106,21 @@ TEST_CASE("wrong rules are refused with place, found and expected") {
         "r.rules:1:47: unbound name 'z' (did you mean 'x'?)");
 }
 
+TEST_CASE("rules of any depth are refused, not followed to the end of the stack") {
+  auto times = [](const std::string& part) {
+    std::string text;
+    for (int i = 0; i < 100'000; ++i) text += part;
+    return text;
+  };
+  CHECK(message_of("rule r " + times("relu(") + "x => x").ends_with("calls nest deeper than 200"));
+  CHECK(
+      message_of("rule r scale(c, x) => scale(" + times("(") + "c, x)").ends_with("expressions nest deeper than 200"));
+  CHECK(
+      message_of("rule r scale(c, x) => scale(" + times("[") + "c, x)").ends_with("expressions nest deeper than 200"));
+  CHECK(message_of("rule r scale(c, x) => scale(" + times("c + ") + "c, x)")
+            .ends_with("found more than 500 arithmetic operations in a rule"));
+}
+
 TEST_CASE("damaged rule files are refused as input errors, or are rules that print and parse") {
   std::string text;
   for (const RuleFile& file : rule_files())

@@ -147,6 +147,24 @@ TEST_CASE("damaged checkpoints are refused, naming the file, and nothing is rest
   CHECK(restore().find("has changed since it was written") != std::string::npos);
 }
 
+TEST_CASE("the index of a checkpoint names only files beside it") {
+  Folder folder;
+  Program program = one_weight({});
+  Executor a(program);
+  save_checkpoint(a, position(1), {folder.path});
+  fs::path index = folder.path / "step-000001" / "index.json",
+           shard = folder.path / "step-000001" / "model-00001-of-00001.safetensors";
+  fs::copy_file(shard, folder.path / "elsewhere.safetensors");
+  CheckpointIndex changed = index_from_json(read_file(index), "index.json");
+  for (const std::string& name :
+       {std::string("../elsewhere.safetensors"), (folder.path / "elsewhere.safetensors").string()}) {
+    changed.files[0].name = name;
+    write_file_atomically(index, index_to_json(changed));
+    std::string refused = message([&] { Checkpoint::newest(folder.path).restore(a); });
+    CHECK_THAT(refused, Catch::Contains("index.json: file: found") && Catch::Contains(name));
+  }
+}
+
 TEST_CASE("a checkpoint of another model or optimizer is refused, naming the first tensor that differs") {
   Folder folder;
   Program program = one_weight(parse_optimizer("sgd 0.1 momentum=0.5"));

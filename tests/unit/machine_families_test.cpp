@@ -99,7 +99,7 @@ TEST_CASE("a topology file names its families; a file that is not one of mapping
   const std::string machine =
       "format: unity-topology\nversion: 1\nhierarchy: {gpu: 2}\ndevice: cpu\nlinks:\n"
       "  - {between: [gpu0, gpu1], kind: pcie, bandwidth: 1 GB/s, latency: 1 us}\nmapping_families: ";
-  TextFile topology(machine + families.path() + "\n");
+  TextFile topology(machine + std::filesystem::path(families.path()).filename().string() + "\n");
   CHECK(load_topology(topology.path()).mapping_families->mappings(grid({2})) ==
         std::vector<MachineMapping>{{0, {1}, {1, 0}}});
   // On the first device alone, `devices` is 1.

@@ -78,6 +78,15 @@ TEST_CASE("a model file may have states, products of sizes and a file of initial
   std::filesystem::remove(path);
 }
 
+TEST_CASE("the initial values of a model file lie in its folder") {
+  std::string path = (std::filesystem::temp_directory_path() / "models_yaml_escape_test.yaml").string();
+  for (const char* elsewhere : {"../values.safetensors", "/etc/passwd", "a/../../values.safetensors"}) {
+    write_file_atomically(path, fmt::format("format: unity-model\nversion: 1\nname: m\nweights_file: {}\n", elsewhere));
+    CHECK_THROWS_WITH(model_info(path), Catch::Contains(":4:15: weights_file: found ") && Catch::Contains(elsewhere));
+  }
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a model file that is not there is named") {
   CHECK_THROWS_WITH(build_model({"no/such.yaml", {}}), Catch::StartsWith("no/such.yaml: cannot be read"));
 }

@@ -36,7 +36,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 std::string gzipped(const std::string& content) {
-  std::string result(content.size() + 100, '\0');
+  std::string result(content.size() / 100 + 2 * std::min<std::size_t>(content.size(), 10'000) + 100, '\0');
   z_stream stream{};
   REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
@@ -55,6 +55,19 @@ TEST_CASE("JSON and wire format hold the same rules, gzipped or not") {
   CHECK(parse_peer_rules(wire(expected), "f").rules == expected);
   CHECK(parse_peer_rules(gzipped(sample()), "f").rules == expected);
   CHECK(parse_peer_rules(gzipped(wire(expected)), "f").rules == expected);
+}
+
+TEST_CASE("a rule file is unpacked once") {
+  CHECK_THAT(error_of(gzipped(gzipped(sample()))), Catch::Contains("expected a rule file"));
+}
+
+TEST_CASE("a small file that unpacks to hundreds of megabytes is refused") {
+  CHECK(error_of(gzipped(std::string(300'000'000, ' '))) ==
+        "f: gzip: found more than 268435456 bytes, expected a file of rules");
+}
+
+TEST_CASE("JSON that is nested deep is refused") {
+  CHECK_THAT(error_of("{\"rule\": " + std::string(100'000, '[')), Catch::Contains("nested deeper than 100"));
 }
 
 TEST_CASE("parallelization operators and LINEAR show that a file is FlexFlow's") {

@@ -157,6 +157,12 @@ TEST_CASE("a plan file gives the plan back") {
   std::string text = plan_to_json(plan);
   for (std::size_t length : {std::size_t{0}, text.size() / 3, text.size() / 2, text.size() - 3})
     CHECK_THROWS_AS(plan_from_json(text.substr(0, length), "cut.json"), InputError);
+  std::size_t at = text.find("\"devices\": 4");
+  REQUIRE(at != std::string::npos);
+  for (const char* number : {"4.5", "1e300", "4294967300", "-99999999999999999999"}) {
+    std::string other = std::string(text).replace(at, 12, fmt::format("\"devices\": {}", number));
+    CHECK_THROWS_WITH(plan_from_json(other, "p.json"), Catch::Contains("p.json: plan.machine.devices: found"));
+  }
 }
 
 TEST_CASE("the expert plan of a transformer reads as Megatron's") {

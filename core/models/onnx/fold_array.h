@@ -7,7 +7,12 @@
 
 namespace unity::folding {
 
-inline constexpr std::int64_t kMostElements = std::int64_t{1} << 26;
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // of one constant: a mask of 4096 x 4096
+
+// The whole number nearest to zero, of those that fit; 0 for what is no number.
+inline std::int64_t whole(double v) {
+  return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : v == v ? static_cast<std::int64_t>(v) : 0;
+}
 
 // Tensors are evaluated in double, which holds shapes and indices exactly.
 struct Array {
@@ -32,7 +37,7 @@ struct Array {
     OnnxTensor t{dims, integral, {}, {}};
     for (double v : values)
       if (integral)
-        t.integers.push_back(v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(v));
+        t.integers.push_back(whole(v));
       else
         t.reals.push_back(static_cast<float>(v));
     return std::make_shared<const OnnxTensor>(std::move(t));
@@ -50,6 +55,12 @@ struct Call {
     if (!has(i)) throw_input_error("operand {} is missing", i);
     return Array(*tensors[i]);
   }
+  // The first element of an operand that has one.
+  double first(std::size_t i) const {
+    Array x = in(i);
+    if (x.values.empty()) throw_input_error("operand {} is empty, expected one number", i);
+    return x.values[0];
+  }
   template <class T>
   T attribute(const std::string& name, T fallback) const {
     auto found = node.attributes.find(name);
@@ -62,7 +73,7 @@ struct Call {
     if (!has(operand)) return attribute<Dims>(name, std::move(fallback));
     if (tensors[operand]->integral) return tensors[operand]->integers;
     Dims values;
-    for (double v : in(operand).values) values.push_back(static_cast<std::int64_t>(v));
+    for (double v : in(operand).values) values.push_back(whole(v));
     return values;
   }
 };

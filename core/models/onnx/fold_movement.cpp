@@ -16,8 +16,7 @@ Array gather(const Call& c) {
   return gather_from(x, dims, [&](const Dims& index) {
     auto first = index.begin() + static_cast<std::ptrdiff_t>(axis);
     auto last = first + static_cast<std::ptrdiff_t>(indices.dims.size());
-    auto i =
-        static_cast<std::int64_t>(indices.values[static_cast<std::size_t>(position(indices.dims, Dims(first, last)))]);
+    std::int64_t i = whole(indices.values[static_cast<std::size_t>(position(indices.dims, Dims(first, last)))]);
     i += i < 0 ? x.dims[axis] : 0;
     if (i < 0 || i >= x.dims[axis]) throw_input_error("found index {}, expected below {}", i, x.dims[axis]);
     Dims from(index.begin(), first);
@@ -34,7 +33,11 @@ Array concat(const Call& c) {
     Array y = c.in(k);
     Dims dims = r.dims;
     if (y.dims.size() != dims.size()) throw_input_error("found operands of different ranks");
-    dims[axis] += y.dims[axis];
+    dims[axis] = y.dims[axis];
+    if (y.dims != dims)
+      throw_input_error("found shapes [{}] and [{}], expected equal sizes but for axis {}", fmt::join(r.dims, ", "),
+                        fmt::join(y.dims, ", "), axis);
+    dims[axis] += r.dims[axis];
     std::int64_t before = r.dims[axis];
     Array joined(dims, r.integral && y.integral);
     for_each_index(dims, [&](const Dims& index, std::int64_t i) {
@@ -42,8 +45,7 @@ Array concat(const Call& c) {
       bool first = index[axis] < before;
       if (!first) from[axis] -= before;
       const Array& source = first ? r : y;
-      joined.values[static_cast<std::size_t>(i)] =
-          source.values.at(static_cast<std::size_t>(position(source.dims, from)));
+      joined.values[static_cast<std::size_t>(i)] = source.values[static_cast<std::size_t>(position(source.dims, from))];
     });
     r = std::move(joined);
   }
@@ -102,13 +104,12 @@ Array slice(const Call& c) {
 }
 
 Array range(const Call& c) {
-  Array start = c.in(0), limit = c.in(1), step = c.in(2);
-  if (step.values.at(0) == 0) throw_input_error("found step 0, expected another");
-  double n = std::max(0.0, std::ceil((limit.values.at(0) - start.values.at(0)) / step.values[0]));
+  double start = c.first(0), limit = c.first(1), step = c.first(2);
+  if (step == 0) throw_input_error("found step 0, expected another");
+  double n = std::max(0.0, std::ceil((limit - start) / step));
   if (!(n <= static_cast<double>(kMostElements))) throw_input_error("found a range of {} elements", n);
-  Array r({static_cast<std::int64_t>(n)}, start.integral);
-  for (std::size_t i = 0; i < r.values.size(); ++i)
-    r.values[i] = start.values[0] + static_cast<double>(i) * step.values[0];
+  Array r({static_cast<std::int64_t>(n)}, c.in(0).integral);
+  for (std::size_t i = 0; i < r.values.size(); ++i) r.values[i] = start + static_cast<double>(i) * step;
   return r;
 }
 
@@ -122,8 +123,13 @@ Array transpose(const Call& c) {
   Dims order(x.dims.size());
   std::iota(order.rbegin(), order.rend(), 0);
   order = c.attribute<Dims>("perm", order);
-  Dims dims;
-  for (std::int64_t d : order) dims.push_back(x.dims.at(static_cast<std::size_t>(d)));
+  Dims dims, sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t d = 0; d < sorted.size(); ++d)
+    if (sorted.size() != x.dims.size() || sorted[d] != static_cast<std::int64_t>(d))
+      throw_input_error("found perm [{}], expected the {} dimensions in another order", fmt::join(order, ", "),
+                        x.dims.size());
+  for (std::int64_t d : order) dims.push_back(x.dims[static_cast<std::size_t>(d)]);
   return gather_from(x, dims, [&](const Dims& index) {
     Dims from(index.size());
     for (std::size_t d = 0; d < index.size(); ++d) from[static_cast<std::size_t>(order[d])] = index[d];
@@ -134,7 +140,7 @@ Array transpose(const Call& c) {
 // The upper or lower triangle of the last two dimensions; the rest is 0.
 Array triangle(const Call& c) {
   Array x = c.in(0);
-  std::int64_t k = c.has(1) ? static_cast<std::int64_t>(c.in(1).values.at(0)) : 0;
+  std::int64_t k = c.has(1) ? whole(c.first(1)) : 0;
   bool upper = c.attribute<std::int64_t>("upper", 1) != 0;
   if (x.dims.size() < 2) throw_input_error("found {} dimensions, expected at least 2", x.dims.size());
   for_each_index(x.dims, [&](const Dims& index, std::int64_t i) {

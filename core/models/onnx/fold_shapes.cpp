@@ -11,6 +11,10 @@ OnnxTensorRef integer_tensor(Dims dims, Integers values) {
 }
 
 OnnxTensorRef filled_tensor(Dims dims, float value) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  if (element_count(dims) > kMostElements)
+    throw_input_error("needs a constant of shape [{}], expected at most {} elements", fmt::join(dims, ", "),
+                      kMostElements);
   auto n = static_cast<std::size_t>(element_count(dims));
   return std::make_shared<const OnnxTensor>(OnnxTensor{std::move(dims), false, std::vector<float>(n, value), {}});
 }
@@ -40,7 +44,8 @@ SliceRange slice_range(std::int64_t start, std::int64_t end, std::int64_t step, 
     return std::clamp(i < 0 ? std::max(i, -size - 1) + size : i, low, high);
   };
   SliceRange r;
-  r.step = step;
+  r.step = step = std::max(step, -INT64_MAX);
+  if (size == 0) return r;
   if (step > 0) {
     r.start = clamp(start, 0, size), end = clamp(end, 0, size);
     r.count = end > r.start ? (end - r.start - 1) / step + 1 : 0;

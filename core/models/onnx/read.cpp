@@ -63,6 +63,7 @@ OnnxNode read_node(const onnx::NodeProto& proto, const std::string& path) {
                 {proto.input().begin(), proto.input().end()},
                 {proto.output().begin(), proto.output().end()},
                 {}};
+  if (node.outputs.empty()) throw_input_error("{}: node '{}' ({}) has no outputs", path, proto.name(), proto.op_type());
   for (const auto& attribute : proto.attribute()) node.attributes[attribute.name()] = read_attribute(attribute, path);
   return node;
 }

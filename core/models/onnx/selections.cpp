@@ -72,6 +72,9 @@ void onnx_Slice(OnnxContext& c) {
       first[d] = r.start, sizes[d] = r.count;
       continue;
     }
+    constexpr std::int64_t kMostIndices = std::int64_t{1} << 24;
+    if (r.count > kMostIndices)
+      c.unsupported("{} elements {} apart, expected at most {}", r.count, r.step, kMostIndices);
     Integers indices;
     for (std::int64_t k = 0; k < r.count; ++k) indices.push_back(r.start + k * r.step);
     v = take(c, v, d, indices);
@@ -92,6 +95,9 @@ void onnx_Pad(OnnxContext& c) {
     value = *constant;
   }
   if (pads.size() != 2 * axes.size()) c.wrong("found {} pads for {} dimensions", pads.size(), axes.size());
+  constexpr std::int64_t kLargest = std::int64_t{1} << 48;
+  for (std::int64_t pad : pads)
+    if (pad > kLargest || pad < -kLargest) c.wrong("found a pad of {}, expected at most {}", pad, kLargest);
   Dims before(x.size(), 0), after(x.size(), 0), starts(x.size(), 0), sizes = x;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     std::size_t d = normal_axis(axes[i], x.size());

@@ -81,7 +81,8 @@ void onnx_Tile(OnnxContext& c) {
   for (std::size_t d = 0; d < x.size(); ++d) {
     if (times[d] < 1) c.unsupported("{} repeats", times[d]);
     if (times[d] > 1) apart.push_back(1), wide.push_back(times[d]);
-    apart.push_back(x[d]), wide.push_back(x[d]), result.push_back(x[d] * times[d]);
+    apart.push_back(x[d]), wide.push_back(x[d]), result.push_back(x[d]);
+    if (__builtin_mul_overflow(x[d], times[d], &result.back())) c.wrong("found {} repeats of {}", times[d], x[d]);
   }
   if (result == x) return c.result(0, c.value(0));
   c.result(0, c.reshape(c.expand(c.reshape(c.tensor(0), apart), wide), result));

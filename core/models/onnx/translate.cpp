@@ -76,8 +76,13 @@ class Translator {
     for (const OnnxDim& dim : input.dims) dims.push_back(dim.name.empty() ? dim.size : options_.dims.at(dim.name));
     if (options_.batch && !dims.empty() && dims[0] == options_.batch->first) dims[0] = options_.batch->second;
     std::string label = onnx_label(input.name);
-    ValueRef ref = all_.builder.input(label.empty() ? "input" : label, dims, input.integral ? DType::i32 : DType::f32);
-    all_.values[input.name] = OnnxValue{ref, nullptr};
+    try {
+      ValueRef ref =
+          all_.builder.input(label.empty() ? "input" : label, dims, input.integral ? DType::i32 : DType::f32);
+      all_.values[input.name] = OnnxValue{ref, nullptr};
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: input '{}': {}", graph_.file, input.name, error.what()));
+    }
   }
 
   void add_node(const OnnxNode& node) {
@@ -113,6 +118,9 @@ class Translator {
     }
     auto results = fold(node, inputs, graph_.opset);
     if (!results) return false;
+    for (const OnnxTensorRef& result : *results) folded_ += result->elements();
+    if (folded_ > kMostFolded)
+      throw_input_error("found constants that are computed of more than {} elements in all", kMostFolded);
     for (std::size_t i = 0; i < results->size(); ++i) context.result(i, OnnxValue{{}, (*results)[i]});
     return true;
   }
@@ -146,8 +154,11 @@ class Translator {
     return outputs;
   }
 
+  static constexpr std::int64_t kMostFolded = std::int64_t{1} << 26;
+
   const OnnxGraph& graph_;
   const OnnxTranslateOptions& options_;
+  std::int64_t folded_ = 0;  // elements of what nodes on constants gave
   OnnxTranslation all_;
   std::map<std::string, int> unsupported_;  // what, how often
 };

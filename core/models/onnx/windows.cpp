@@ -35,6 +35,10 @@ OnnxWindow read_window(const OnnxContext& c, const Dims& x, Dims kernel) {
     c.wrong("found kernel [{}], strides [{}], dilations [{}], pads [{}], expected them for {} dimensions",
             fmt::join(kernel, ", "), fmt::join(stride, ", "), fmt::join(dilation, ", "), fmt::join(pads, ", "),
             spatial);
+  constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+  for (const Dims* values : {&kernel, &stride, &dilation, &pads})
+    for (std::int64_t v : *values)
+      if (v > kLargest || v < -kLargest) c.wrong("found {} in a window, expected at most {}", v, kLargest);
   const std::string auto_pad = c.text("auto_pad", "NOTSET");
   const bool ceil = c.integer("ceil_mode", 0) != 0;
   Dims before(spatial), after(spatial);

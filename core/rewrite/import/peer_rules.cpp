@@ -9,6 +9,7 @@
 namespace unity {
 namespace {
 
+constexpr std::size_t kLargest = std::size_t{1} << 28;  // unpacked; the files of TASO and FlexFlow have less than 2^24
 constexpr std::size_t kMostOperators = 100;  // hostile files must not exhaust the stack; rules have fewer than ten
 
 // Error says what inflating met; bytes after the end of the stream are left alone.
@@ -25,6 +26,10 @@ std::string gunzip(std::string_view content, const std::string& file) {
     stream.avail_out = sizeof block;
     state = inflate(&stream, Z_NO_FLUSH);
     result.append(block, sizeof block - stream.avail_out);
+    if (result.size() > kLargest) {
+      inflateEnd(&stream);
+      throw_input_error("{}: gzip: found more than {} bytes, expected a file of rules", file, kLargest);
+    }
   }
   std::string reason = stream.msg ? stream.msg : "the file is cut off";
   std::size_t at = stream.total_in;
@@ -107,7 +112,8 @@ const std::vector<std::string>& peer_keys() {
 }  // namespace detail
 
 PeerFile parse_peer_rules(std::string_view content, const std::string& file) {
-  if (content.starts_with("\x1f\x8b")) return parse_peer_rules(gunzip(content, file), file);
+  std::string unpacked;
+  if (content.starts_with("\x1f\x8b")) content = unpacked = gunzip(content, file);  // once: some unpack to themselves
   std::size_t start = content.find_first_not_of(" \t\r\n");
   bool json = start != std::string_view::npos && (content[start] == '{' || content[start] == '[');
   PeerFile result;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 #include "core/rewrite/import/peer_rules.h"
 
@@ -57,6 +58,7 @@ PeerOperator read_operator(const At& at) {
 }  // namespace
 
 std::vector<PeerRule> parse_json(std::string_view content, const std::string& file) {
+  refuse_deep_json(content, file);
   json document;
   try {
     document = json::parse(content);
@@ -68,6 +70,8 @@ std::vector<PeerRule> parse_json(std::string_view content, const std::string& fi
     bool cut = why.byte > content.size();
     throw_input_error("{}:{}:{}: {}", file, line, column,
                       cut ? "the JSON is cut off" : "found something that is not JSON");
+  } catch (const json::out_of_range&) {
+    throw_input_error("{}: found a number that is out of range", file);
   }
   std::vector<PeerRule> rules;
   At root{document, file + ": $"};
