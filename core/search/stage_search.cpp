@@ -24,6 +24,8 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
+constexpr double kAsGood = 1.03;   // an estimate with one plan in a stage, than with several
+constexpr std::size_t kAlternating = 4;  // of the proposals, also in the other order
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
@@ -50,6 +52,14 @@ struct Saving {
 // What all of a tensor-parallel group compute goes only to groups as large: values keep their copies. So either no
 // operator has a plan of that kind, or all have, with one size of groups: 0 says none.
 int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
+
+// Whether all operators of a stage follow one plan. To change plans takes more than the estimates know.
+bool is_plain(const StagedPlan& plan) {
+  for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
+    for (std::size_t begin = k; k < plan.ends[s]; ++k)
+      if (plan.plans[k] != plan.plans[begin]) return false;
+  return true;
+}
 
 // A way through them, one plan for each layer.
 struct Chain {
@@ -86,9 +96,9 @@ class StageSearch {
   void cluster(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
-  std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat,
-                                         int copies);
-  std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies);
+  std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat, int copies,
+                                         bool plain);
+  std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
   bool order_is_free() const;
   std::vector<StagedPlan> best_proposals();
@@ -140,9 +150,10 @@ std::vector<int> StageSearch::micro_batches() const {
   return counts;
 }
 
-// By the number of layers after the first: the fastest, and the one that needs the least memory.
+// By the number of layers after the first: the fastest, `plain` of those with one plan throughout, and the one that
+// needs the least memory.
 std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& devices, int micro_batches, bool remat,
-                                                    int copies) {
+                                                    int copies, bool plain) {
   std::vector<IntraPlan> plans = plans_.of_width(devices.count);
   std::erase_if(
       plans, [&](const IntraPlan& p) { return copies_of(p) != copies || !plans_.has_micro_batches(p, micro_batches); });
@@ -166,7 +177,7 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
       std::size_t best = p;
       // Every device of a tensor-parallel group reads all of what comes in.
       if (n == 0)
-        mixed[p].totals.time =
+        mixed[p].totals.time = uniform[p].totals.time =
             plans[p].tensor * estimates_.border_time(plans[p], begin_of(first), devices, micro_batches);
       for (std::size_t q = 0; q < plans.size(); ++q) {
         if (n == 0 && q != p) continue;
@@ -184,14 +195,19 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
                                     [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); });
     auto leanest = std::min_element(uniform.begin(), uniform.end(),
                                     [&](const Chain& a, const Chain& b) { return memory(a) < memory(b); });
+    if (plain)
+      fastest = std::min_element(uniform.begin(), uniform.end(),
+                                 [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); });
     result[n] = {*fastest};
     if (memory(*leanest) < memory(*fastest)) result[n].push_back(*leanest);
   }
   return result;
 }
 
-// The DP's, for each number of stages one; where `copies` is not 0, of plans with as many.
-std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const Saving& saving, int copies) {
+// The DP's, for each number of stages one; where `copies` is not 0, of plans with as many; `plain`: with one in a
+// stage.
+std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const Saving& saving, int copies,
+                                                        bool plain) {
   const Evaluator& evaluator = in_.evaluator;
   StageProblem problem;
   problem.layers = static_cast<int>(layer_ends_.size());
@@ -211,7 +227,7 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
     auto [it, fresh] = by_start.try_emplace({first, submesh});
     if (fresh)
       it->second = chains(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches,
-                          saving.remat, copies);
+                          saving.remat, copies, plain);
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {
@@ -262,14 +278,16 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
     const Saving& saving = savings[i];
     if (!proposals.empty() && (saving.fits || !proposals[0].plan.stored_parts)) break;
     if (proposals.empty()) saving_ = i;
-    std::vector<std::pair<int, int>> kinds;  // micro-batches, copies
+    std::vector<std::tuple<int, int, bool>> kinds;  // micro-batches, copies, one plan in a stage
     for (int m : micro_batches_)
-      for (int copies : copies_) kinds.emplace_back(m, copies);
+      for (int copies : copies_)
+        for (bool plain : {false, true}) kinds.emplace_back(m, copies, plain);
     std::vector<std::vector<Proposal>> proposed(kinds.size());
     parallel_for(kinds.size(), in_.evaluator.threads(), [&](std::size_t k) {
       if (in_.evaluator.stopping()) return;
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
-      proposed[k] = propose(kinds[k].first, saving, kinds[k].second);
+      auto [m, copies, plain] = kinds[k];
+      proposed[k] = propose(m, saving, copies, plain);
     });
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -277,9 +295,10 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
   std::vector<StagedPlan> best;
-  std::map<std::size_t, std::size_t> alike;  // by number of stages
+  std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
   for (Proposal& p : proposals)
-    if (best.size() < static_cast<std::size_t>(options_.plans) && alike[p.plan.ends.size()]++ < kAlike)
+    if (best.size() < static_cast<std::size_t>(options_.plans) &&
+        alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike)
       best.push_back(std::move(p.plan));
   return best;
 }
@@ -532,7 +551,15 @@ Result<Outcome> StageSearch::run() {
   if (options_.even) even = even_plans();
   for (int layers : options_.layers) {
     cluster(layers);
-    simulate(best_proposals());
+    std::vector<StagedPlan> proposals = best_proposals();
+    simulate(proposals);
+    if (order_is_free()) {
+      // Many stages wait for one another less under 1F1B, which the estimates do not know.
+      std::erase_if(proposals, [](const StagedPlan& p) { return p.ends.size() == 1 || p.one_f_one_b; });
+      proposals.resize(std::min(proposals.size(), kAlternating));
+      for (StagedPlan& p : proposals) p.one_f_one_b = true;
+      simulate(std::move(proposals));
+    }
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
   vary_best();
