@@ -10,7 +10,7 @@ Result<std::filesystem::path> path_inside(const std::filesystem::path& folder, c
     return fail("found the absolute path '{}', expected a file in {}", name, folder.empty() ? "." : folder.string());
   std::error_code error;
   // Both without links, so that a folder that is itself reached through one is no obstacle.
-  fs::path whole = fs::weakly_canonical(fs::absolute(folder, error), error);
+  fs::path whole = fs::weakly_canonical(fs::absolute(folder.empty() ? "." : folder, error), error);
   fs::path found = error ? fs::path() : fs::weakly_canonical(whole / relative, error);
   if (error) return fail("found '{}', which cannot be followed ({})", name, error.message());
   fs::path way = found.lexically_relative(whole);

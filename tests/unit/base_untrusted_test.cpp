@@ -56,6 +56,9 @@ TEST_CASE("a path in a file stays in its folder") {
   CHECK(*path_inside(f.own, "deep/file") == f.own / "deep/file");
   CHECK(*path_inside(f.own, "deep/../deep/file") == f.own / "deep/../deep/file");
   CHECK(*path_inside(f.own, "not/there.yaml") == f.own / "not/there.yaml");
+  // An empty folder is the working directory.
+  CHECK(*path_inside("", "a.yaml") == "a.yaml");
+  CHECK_FALSE(path_inside("", "../a.yaml").ok());
   CHECK_THAT(refusal(f.own, "../secret"), Contains("'../secret', which leads out of its folder"));
   CHECK_THAT(refusal(f.own, "deep/../../secret"), Contains("leads out of its folder"));
   CHECK_THAT(refusal(f.own, ".."), Contains("leads out of its folder"));
