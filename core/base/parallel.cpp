@@ -26,11 +26,15 @@ void parallel_for(std::size_t n, Threads& threads, const std::function<void(std:
   std::function<void()> work = [&] {
     for (std::size_t i = next++; i < n; i = next++) {
       if (next < n && threads.take()) {
-        std::lock_guard lock(mutex);
-        helpers.emplace_back([&] {
-          work();
-          threads.give();
-        });
+        try {
+          std::lock_guard lock(mutex);
+          helpers.emplace_back([&] {
+            work();
+            threads.give();
+          });
+        } catch (...) {
+          threads.give();  // the system has no more: those that there are do it
+        }
       }
       try {
         f(i);

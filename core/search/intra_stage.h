@@ -45,7 +45,7 @@ class IntraPlans {
   const std::vector<NodeId>& operators() const { return operators_; }
   // Those that apply on so many devices.
   const std::vector<IntraPlan>& of_width(int width);
-  // Finds them for all of these; after that, all but sharded() may be asked by several threads at once.
+  // Finds them for all of these widths; of these, all but sharded() may be asked by several threads at once then.
   void prepare(const std::vector<int>& widths);
   // The model split so; null where that does not apply. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);

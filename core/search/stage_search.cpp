@@ -24,7 +24,6 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
-constexpr double kAsGood = 1.03;   // an estimate with one plan in a stage, than with several
 constexpr std::size_t kAlternating = 4;  // of the proposals, also in the other order
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
