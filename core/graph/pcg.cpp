@@ -61,8 +61,7 @@ Result<NodeId> Pcg::try_add(const Operator& op, Attributes attributes, std::vect
   node.inputs = std::move(inputs);
   node.origin = origin;
   node.name = std::move(name);
-  nodes_.push_back(std::move(node));
-  return NodeId(static_cast<std::int64_t>(nodes_.size()) - 1);
+  return append(std::move(node));
 }
 
 Result<NodeId> Pcg::try_add_like(const Node& model, std::vector<ValueRef> inputs) {
@@ -77,8 +76,15 @@ Result<NodeId> Pcg::try_add_like(const Node& model, std::vector<ValueRef> inputs
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       node.outputs[i] = output_parallel_shape(*node.table, sharding, i);
   }
+  return append(std::move(node));
+}
+
+NodeId Pcg::append(Node node) {
+  NodeId id(static_cast<std::int64_t>(nodes_.size()));
+  for (ValueRef v : node.inputs) ++users_[v.node.index()].count, users_[v.node.index()].last = id;
   nodes_.push_back(std::move(node));
-  return NodeId(static_cast<std::int64_t>(nodes_.size()) - 1);
+  users_.emplace_back();
+  return id;
 }
 
 std::vector<std::vector<Pcg::Use>> Pcg::uses() const {
@@ -102,9 +108,9 @@ Pcg Pcg::without_dead_nodes() const {
   std::vector<NodeId> moved(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!alive[i]) continue;
-    moved[i] = NodeId(static_cast<std::int64_t>(result.nodes_.size()));
-    result.nodes_.push_back(nodes_[i]);
-    for (ValueRef& v : result.nodes_.back().inputs) v.node = moved[v.node.index()];
+    Node node = nodes_[i];
+    for (ValueRef& v : node.inputs) v.node = moved[v.node.index()];
+    moved[i] = result.append(std::move(node));
   }
   for (ValueRef v : outputs_) result.outputs_.push_back({moved[v.node.index()], v.output});
   return result;
@@ -122,15 +128,11 @@ ParallelShape storage_shape(const Pcg& pcg, NodeId leaf) {
   if (pcg[leaf].op->name() == "boundary") return pcg.shape({leaf, 0});
   static const Operator &partition = get_operator("partition"), &replicate = get_operator("replicate");
   NodeId at = leaf;
-  while (true) {
-    NodeId user;
-    int uses = 0;
-    for (std::size_t i = at.index() + 1; i < pcg.size() && uses < 2; ++i)
-      for (ValueRef v : pcg.nodes()[i].inputs)
-        if (v.node == at) user = NodeId(static_cast<std::int64_t>(i)), ++uses;
-    if (uses != 1 || (pcg[user].op != &partition && pcg[user].op != &replicate)) return pcg.shape({at, 0});
+  for (NodeId user = pcg.only_user(at); user.valid(); user = pcg.only_user(at)) {
+    if (pcg[user].op != &partition && pcg[user].op != &replicate) break;
     at = user;
   }
+  return pcg.shape({at, 0});
 }
 
 TaskGrid node_grid(const Pcg& pcg, NodeId id) {

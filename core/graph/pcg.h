@@ -69,12 +69,22 @@ class Pcg {
   };
   std::vector<std::vector<Use>> uses() const;
 
+  // The node that has the only use of all results of a node; invalid where there is no use, or several.
+  NodeId only_user(NodeId id) const { return users_[id.index()].count == 1 ? users_[id.index()].last : NodeId(); }
+
   // A copy without the nodes from which no output can be reached. Order and ids of the rest are kept in order.
   Pcg without_dead_nodes() const;
 
  private:
+  struct Users {
+    int count = 0;
+    NodeId last;
+  };
+  NodeId append(Node node);
+
   std::string name_;
   std::vector<Node> nodes_;
+  std::vector<Users> users_;  // by node
   std::vector<ValueRef> outputs_;
 };
 

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
-#include <numeric>
 #include <set>
 #include <tuple>
 
+#include "core/base/union_find.h"
+
 namespace unity {
 namespace {
+
+constexpr std::size_t kFew = 64;  // routes from one source
 
 // Lists the links by the vertex that `end` gives, ascending.
 void list_by(const std::vector<Link>& links, VertexId Link::*end, std::size_t vertices,
@@ -36,37 +40,35 @@ RouteGraph::RouteGraph(const Topology& topology) : links(topology.links) {
 }
 
 bool RouteGraph::one_piece(const std::vector<Device>& devices) const {
-  std::vector<std::uint32_t> parent(forwards.size());
-  std::iota(parent.begin(), parent.end(), 0u);
-  auto root = [&](std::size_t v) {
-    while (parent[v] != v) v = parent[v] = parent[parent[v]];
-    return static_cast<std::uint32_t>(v);
-  };
+  UnionFind pieces(forwards.size());
   std::set<std::pair<VertexId, VertexId>> directed;
   for (const Link& link : links) directed.emplace(link.from, link.to);
   for (const Link& link : links) {
     if (!directed.contains({link.to, link.from})) return false;
-    if (forwards[link.from.index()] && forwards[link.to.index()])
-      parent[root(link.from.index())] = root(link.to.index());
+    if (forwards[link.from.index()] && forwards[link.to.index()]) pieces.join(link.from.index(), link.to.index());
   }
-  std::vector<std::uint32_t> common;  // pieces that all devices so far touch
+  std::vector<std::size_t> common;  // pieces that all devices so far touch
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    std::vector<std::uint32_t> touched;
+    std::vector<std::size_t> touched;
     std::size_t v = devices[d].vertex.index();
-    if (forwards[v]) touched.push_back(root(v));
+    if (forwards[v]) touched.push_back(pieces.find(v));
     for (std::uint32_t k = out_begin[v]; k < out_begin[v + 1]; ++k)
-      if (std::size_t u = links[out[k].index()].to.index(); forwards[u]) touched.push_back(root(u));
+      if (std::size_t u = links[out[k].index()].to.index(); forwards[u]) touched.push_back(pieces.find(u));
     if (d == 0)
       common = touched;
     else
       std::erase_if(common,
-                    [&](std::uint32_t p) { return std::find(touched.begin(), touched.end(), p) == touched.end(); });
+                    [&](std::size_t p) { return std::find(touched.begin(), touched.end(), p) == touched.end(); });
   }
   return !common.empty();
 }
 
 RouteGraph::Search::Search(const RouteGraph& graph)
-    : graph_(graph), ways_(graph.forwards.size()), rank_(graph.forwards.size()) {}
+    : graph_(graph),
+      ways_(graph.forwards.size()),
+      arriving_(graph.forwards.size()),
+      rank_(graph.forwards.size()),
+      hops_(graph.forwards.size()) {}
 
 RouteGraph::Search::Way RouteGraph::Search::extend(const Way& way, const Link& link) const {
   Way longer{way.hops + 1, way.latency + link.latency.count, std::min(way.bandwidth, link.bandwidth.rate)};
@@ -77,41 +79,131 @@ RouteGraph::Search::Way RouteGraph::Search::extend(const Way& way, const Link& l
   return longer;
 }
 
-void RouteGraph::Search::run(VertexId source, std::span<LinkId> arriving) {
-  std::fill(arriving.begin(), arriving.end(), LinkId{});
-  std::fill(ways_.begin(), ways_.end(), Way{});
+void RouteGraph::Search::begin(VertexId source) {
+  for (VertexId v : reached_) ways_[v.index()] = Way{}, arriving_[v.index()] = LinkId{};
   source_ = source;
   ways_[source.index()] = {0, 0, std::numeric_limits<double>::infinity()};
   level_.assign(1, source);
+  reached_.assign(1, source);
+  rank_[source.index()] = 0;
+}
+
+void RouteGraph::Search::arrive(LinkId edge, int hops) {
+  const Link& link = graph_.links[edge.index()];
+  std::size_t v = link.to.index();
+  if (ways_[v].hops >= 0 && ways_[v].hops < hops) return;
+  Way way = extend(ways_[link.from.index()], link);
+  if (ways_[v].hops < 0) {
+    next_.push_back(link.to);
+  } else if (way.better_than(ways_[v])) {
+    replaced_ = true;
+  } else {
+    return;
+  }
+  ways_[v] = way;
+  arriving_[v] = edge;
+}
+
+void RouteGraph::Search::end_level() {
+  if (replaced_)
+    std::sort(next_.begin(), next_.end(), [&](VertexId a, VertexId b) {
+      LinkId x = arriving_[a.index()], y = arriving_[b.index()];
+      return std::tuple(rank_[graph_.links[x.index()].from.index()], x) <
+             std::tuple(rank_[graph_.links[y.index()].from.index()], y);
+    });
+  replaced_ = false;
+  reached_.insert(reached_.end(), next_.begin(), next_.end());
+  level_.swap(next_);
+  next_.clear();
+  for (std::size_t i = 0; i < level_.size(); ++i) rank_[level_[i].index()] = static_cast<int>(i);
+}
+
+void RouteGraph::Search::run(VertexId source) {
+  begin(source);
   for (int hops = 1; !level_.empty(); ++hops) {
-    for (std::size_t i = 0; i < level_.size(); ++i) rank_[level_[i].index()] = static_cast<int>(i);
-    next_.clear();
-    bool replaced = false;
     for (VertexId u : level_) {
       if (u != source && !graph_.forwards[u.index()]) continue;
-      for (std::uint32_t k = graph_.out_begin[u.index()]; k < graph_.out_begin[u.index() + 1]; ++k) {
-        const Link& link = graph_.links[graph_.out[k].index()];
-        std::size_t v = link.to.index();
-        if (ways_[v].hops >= 0 && ways_[v].hops < hops) continue;
-        Way way = extend(ways_[u.index()], link);
-        if (ways_[v].hops < 0) {
-          next_.push_back(link.to);
-        } else if (way.better_than(ways_[v])) {
-          replaced = true;
-        } else {
-          continue;
-        }
-        ways_[v] = way;
-        arriving[v] = graph_.out[k];
-      }
+      for (std::uint32_t k = graph_.out_begin[u.index()]; k < graph_.out_begin[u.index() + 1]; ++k)
+        arrive(graph_.out[k], hops);
     }
-    if (replaced)
-      std::sort(next_.begin(), next_.end(), [&](VertexId a, VertexId b) {
-        LinkId x = arriving[a.index()], y = arriving[b.index()];
-        return std::tuple(rank_[graph_.links[x.index()].from.index()], x) <
-               std::tuple(rank_[graph_.links[y.index()].from.index()], y);
-      });
-    level_.swap(next_);
+    end_level();
+  }
+}
+
+void RouteGraph::Search::find(VertexId source, VertexId goal) {
+  begin(source);
+  for (VertexId v : seen_) hops_[v.index()] = {};
+  seen_ = {source, goal};
+  hops_[source.index()].from_source = 0, hops_[goal.index()].to_goal = 0;
+  // By level from the source, and from the goal: the links that lead there.
+  std::vector<std::vector<LinkId>> ahead, behind;
+  std::vector<VertexId> front = {source}, back = {goal}, next;
+  auto links_of = [](const std::vector<VertexId>& vertices, const std::vector<std::uint32_t>& begin) {
+    std::size_t links = 0;
+    for (VertexId v : vertices) links += begin[v.index() + 1] - begin[v.index()];
+    return links;
+  };
+  auto passes = [&](VertexId v) { return v == source || graph_.forwards[v.index()]; };
+  for (bool met = false; !met;) {
+    if (front.empty() || back.empty()) return;
+    next.clear();
+    if (links_of(front, graph_.out_begin) <= links_of(back, graph_.in_begin)) {
+      std::vector<LinkId>& links = ahead.emplace_back();
+      const int level = static_cast<int>(ahead.size());
+      for (VertexId u : front) {
+        if (!passes(u)) continue;
+        for (std::uint32_t k = graph_.out_begin[u.index()]; k < graph_.out_begin[u.index() + 1]; ++k) {
+          VertexId v = graph_.links[graph_.out[k].index()].to;
+          Hops& hops = hops_[v.index()];
+          if (hops.from_source < 0) hops.from_source = level, next.push_back(v), seen_.push_back(v);
+          if (hops.from_source != level) continue;
+          links.push_back(graph_.out[k]);
+          met = met || hops.to_goal >= 0;
+        }
+      }
+      front.swap(next);
+    } else {
+      std::vector<LinkId>& links = behind.emplace_back();
+      const int level = static_cast<int>(behind.size());
+      for (VertexId v : back)
+        for (std::uint32_t k = graph_.in_begin[v.index()]; k < graph_.in_begin[v.index() + 1]; ++k) {
+          VertexId u = graph_.links[graph_.in[k].index()].from;
+          if (!passes(u)) continue;
+          Hops& hops = hops_[u.index()];
+          if (hops.to_goal < 0) hops.to_goal = level, next.push_back(u), seen_.push_back(u);
+          if (hops.to_goal != level) continue;
+          links.push_back(graph_.in[k]);
+          met = met || hops.from_source >= 0;
+        }
+      back.swap(next);
+    }
+  }
+  // Of these links, those on shortest ways: they lead through where both met.
+  const int a = static_cast<int>(ahead.size()), b = static_cast<int>(behind.size());
+  for (VertexId v : seen_) {
+    Hops& hops = hops_[v.index()];
+    hops.between = hops.from_source == a && hops.to_goal == b;
+  }
+  auto keep = [&](std::vector<LinkId>& links, bool forward) {
+    std::erase_if(links, [&](LinkId l) {
+      const Link& link = graph_.links[l.index()];
+      return !hops_[(forward ? link.from : link.to).index()].between;
+    });
+    for (LinkId l : links) {
+      const Link& link = graph_.links[l.index()];
+      hops_[(forward ? link.to : link.from).index()].between = true;
+    }
+  };
+  for (std::size_t level = ahead.size(); level-- > 0;) keep(ahead[level], false);
+  for (std::size_t level = behind.size(); level-- > 0;) keep(behind[level], true);
+  std::move(behind.rbegin(), behind.rend(), std::back_inserter(ahead));
+  for (std::size_t level = 0; level < ahead.size(); ++level) {
+    std::sort(ahead[level].begin(), ahead[level].end(), [&](LinkId x, LinkId y) {
+      return std::tuple(rank_[graph_.links[x.index()].from.index()], x) <
+             std::tuple(rank_[graph_.links[y.index()].from.index()], y);
+    });
+    for (LinkId l : ahead[level]) arrive(l, static_cast<int>(level) + 1);
+    end_level();
   }
 }
 
@@ -132,8 +224,11 @@ VertexId RouteGraph::Search::nearest(std::span<const VertexId> vertices) const {
   return best;
 }
 
-RouteTable::RouteTable(const Topology& topology)
-    : graph_(topology), routing_(topology.routing), tree_of_(topology.vertices.size()) {
+RouteTable::RouteTable(const Topology& topology, std::size_t most_entries)
+    : graph_(topology),
+      routing_(topology.routing),
+      large_(topology.devices.size() * topology.vertices.size() > most_entries),
+      tree_of_(topology.vertices.size()) {
   for (std::size_t d = 0; d < topology.devices.size(); ++d)
     tree_of_[topology.devices[d].vertex.index()] = static_cast<std::uint32_t>(d);
   for (std::size_t v = 0; v < topology.vertices.size(); ++v) {
@@ -148,11 +243,10 @@ const RouteTable::Tree& RouteTable::tree(VertexId source) const {
   Tree& tree = trees_[tree_of_[source.index()]];
   std::call_once(tree.once, [&] {
     RouteGraph::Search search(graph_);
-    std::vector<LinkId> arriving(tree_of_.size());
-    search.run(source, arriving);
+    search.run(source);
     tree.host = search.nearest(hosts_);
     if (routing_ == Routing::shortest) {
-      tree.arriving = std::move(arriving);
+      tree.arriving = search.arriving();
       return;
     }
     tree.tight.assign(graph_.in.size() / 64 + 1, 0);
@@ -160,6 +254,30 @@ const RouteTable::Tree& RouteTable::tree(VertexId source) const {
       if (search.is_tight(graph_.in[k])) tree.tight[k / 64] |= std::uint64_t{1} << (k % 64);
   });
   return tree;
+}
+
+const std::vector<LinkId>* RouteTable::one_of_few(Tree& tree, VertexId from, VertexId to) const {
+  for (const auto& [end, links] : tree.few)
+    if (end == to) return &links;
+  if (tree.few.size() == kFew) return nullptr;
+  std::unique_ptr<RouteGraph::Search> search;
+  {
+    std::lock_guard lock(searches_mutex_);
+    if (!searches_.empty()) search = std::move(searches_.back()), searches_.pop_back();
+  }
+  if (!search) search = std::make_unique<RouteGraph::Search>(graph_);
+  search->find(from, to);
+  auto& [end, links] = tree.few.emplace_back(to, std::vector<LinkId>());
+  for (VertexId v = to; v != from;) {
+    LinkId link = search->arriving(v);
+    UNITY_CHECK(link.valid(), "no route from vertex {} to {}", from.value, to.value);
+    links.push_back(link);
+    v = graph_.links[link.index()].from;
+    if (LinkId inside = graph_.inside[v.index()]; v != from && inside.valid()) links.push_back(inside);
+  }
+  std::lock_guard lock(searches_mutex_);
+  searches_.push_back(std::move(search));
+  return &links;
 }
 
 LinkId RouteTable::draw(const Tree& tree, VertexId v, Hash hash) const {
@@ -191,9 +309,8 @@ std::optional<std::pair<DeviceId, DeviceId>> Topology::unconnected() const {
   RouteGraph graph(*this);
   if (graph.one_piece(devices)) return std::nullopt;
   RouteGraph::Search search(graph);
-  std::vector<LinkId> arriving(vertices.size());
   for (std::size_t a = 0; a < devices.size(); ++a) {
-    search.run(devices[a].vertex, arriving);
+    search.run(devices[a].vertex);
     for (std::size_t b = 0; b < devices.size(); ++b) {
       std::pair ends(DeviceId(static_cast<std::int64_t>(a)), DeviceId(static_cast<std::int64_t>(b)));
       if (!search.reached(devices[b].vertex) && !custom_routes.contains(ends)) return ends;

@@ -137,6 +137,24 @@ bool DeviceBlocks::leave_by_own_links(int block) const {
   return known->second;
 }
 
+double about_tasks(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LoweredBlocks& blocks) {
+  double tasks = 0;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    NodeId id(static_cast<std::int64_t>(i));
+    if (!pcg[id].is_compute()) continue;
+    TaskGrid grid = node_grid(pcg, id);
+    double share = 1;
+    if (!blocks.all()) {
+      int end = mappings[i].start + 1, here = 0;
+      for (std::size_t g = 0; g < grid.size(); ++g) end += (grid[g].degree - 1) * mappings[i].strides[g];
+      for (int d = mappings[i].start; d < end; ++d) here += blocks.contains(DeviceId(d)) ? 1 : 0;
+      share = static_cast<double>(here) / (end - mappings[i].start);
+    }
+    tasks += 3 * share * task_count(grid) * micro_count(node_sharding(pcg, id));
+  }
+  return tasks;
+}
+
 LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMapping>& mappings) const {
   auto devices = static_cast<int>(topology_.device_count());
   std::vector<Extent> extents(pcg.size());

@@ -37,6 +37,9 @@ struct LoweredBlocks {
   bool contains(DeviceId device) const { return all() || lowered(device) == block(device); }
 };
 
+// Of the forward pass, and about twice as many of the backward pass, on the devices that are lowered.
+double about_tasks(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LoweredBlocks& blocks = {});
+
 // Thread-safe: what is found out about the machine is kept.
 class DeviceBlocks {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/this_machine.h"
 #include "core/plan/lowering.h"
 #include "core/plan/rematerialise.h"
 #include "core/plan/row_updates.h"
@@ -11,6 +12,9 @@
 namespace unity {
 
 namespace {
+
+constexpr double kBytesOfTask = 1300;  // with its share of buffers, communications and what its simulation notes down
+constexpr std::size_t kFewTasks = 100'000;
 
 // Of which an output is the sum: of those along axes that it does not walk.
 int summed_micro_batches(const AxisTable& table, std::size_t output, const Sharding& sharding) {
@@ -100,6 +104,17 @@ Result<void> Lowering::check_mappings() const {
   return {};
 }
 
+// What ends with no memory left is ended by the operating system, without a word.
+Result<void> Lowering::check_size() const {
+  if (!options_.blocks.all() || pcg_.size() * topology_.device_count() < kFewTasks) return {};
+  const double tasks = about_tasks(pcg_, mappings_), bytes = tasks * kBytesOfTask;
+  const Bytes memory = memory_of_this_machine();
+  if (bytes > static_cast<double>(memory.count))
+    return fail("has some {:.0f} million tasks on {} devices, found {} of memory here, expected about {}", tasks / 1e6,
+                topology_.device_count(), to_string(memory), to_string(Bytes{static_cast<std::int64_t>(bytes)}));
+  return {};
+}
+
 const Lowering::Blocks& Lowering::blocks_of(NodeId id, const TaskGrid& grid) {
   const MachineMapping& mapping = mappings_[id.index()];
   Integers dims;
@@ -116,6 +131,7 @@ const Lowering::Blocks& Lowering::blocks_of(NodeId id, const TaskGrid& grid) {
 Result<Program> Lowering::run() {
   UNITY_TRY_VOID(check_mappings());
   UNITY_TRY_VOID(check_outputs());
+  UNITY_TRY_VOID(check_size());
   program_.name = pcg_.name();
   program_.devices = static_cast<int>(topology_.device_count());
   program_.optimizer = options_.optimizer;

@@ -59,6 +59,7 @@ class Lowering {
   const Blocks& blocks_of(NodeId id, const TaskGrid& grid);
   void find_needs();
   Result<void> check_mappings() const;
+  Result<void> check_size() const;
   Result<void> check_outputs() const;
   void lower_leaf(NodeId id);
   void lower_parallelization(NodeId id);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+
+#include "core/base/union_find.h"
 
 namespace unity {
 namespace {
@@ -44,26 +45,20 @@ class StageFinder {
 
   // Devices that share a micro-batched operator are one group.
   void find_groups() {
-    std::vector<std::size_t> parent(static_cast<std::size_t>(program_.devices));
-    std::iota(parent.begin(), parent.end(), std::size_t{0});
-    auto find = [&](std::size_t d) {
-      while (parent[d] != d) d = parent[d] = parent[parent[d]];
-      return d;
-    };
+    UnionFind groups(static_cast<std::size_t>(program_.devices));
     std::map<std::size_t, std::size_t> first_device;  // by operator
     for (const Task& t : program_.tasks) {
       if (!counts(t)) continue;
       auto op = static_cast<std::size_t>(t.op);
-      std::size_t a = find(first_device.try_emplace(op, t.device.index()).first->second), b = find(t.device.index());
-      parent[std::max(a, b)] = std::min(a, b);
+      groups.join(first_device.try_emplace(op, t.device.index()).first->second, t.device.index());
       add(order_, op);
     }
     std::map<std::size_t, std::size_t> number;  // of a group, by its first device
-    for (const auto& [op, device] : first_device) number.try_emplace(find(device), 0);
+    for (const auto& [op, device] : first_device) number.try_emplace(groups.find(device), 0);
     for (auto& [device, index] : number) index = devices_.size(), devices_.emplace_back();
-    for (const auto& [op, device] : first_device) group_[op] = number.at(find(device));
-    for (std::size_t d = 0; d < parent.size(); ++d)
-      if (auto found = number.find(find(d)); found != number.end())
+    for (const auto& [op, device] : first_device) group_[op] = number.at(groups.find(device));
+    for (std::size_t d = 0; d < static_cast<std::size_t>(program_.devices); ++d)
+      if (auto found = number.find(groups.find(d)); found != number.end())
         devices_[found->second].emplace_back(static_cast<std::int64_t>(d));
   }
 

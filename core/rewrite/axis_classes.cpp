@@ -2,27 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+
+#include "core/base/union_find.h"
 
 namespace unity {
 namespace {
-
-class UnionFind {
- public:
-  explicit UnionFind(std::size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
-  std::size_t find(std::size_t i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  // The smaller one stays the representative.
-  void join(std::size_t a, std::size_t b) {
-    a = find(a), b = find(b);
-    parent_[std::max(a, b)] = std::min(a, b);
-  }
-
- private:
-  std::vector<std::size_t> parent_;
-};
 
 class Linker {
  public:

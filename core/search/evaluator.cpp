@@ -7,6 +7,7 @@
 #include "core/plan/repeat.h"
 
 namespace unity {
+
 Bytes Score::peak() const {
   return peak_memory.empty() ? Bytes{} : *std::max_element(peak_memory.begin(), peak_memory.end());
 }
@@ -28,25 +29,6 @@ void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
                     [&](const Participant& p) { return blocks.contains(p.device); }))
       score.communicated.count +=
           communication_bytes(c).count * (alike[static_cast<std::size_t>(blocks.block(c.participants[0].device))] - 1);
-}
-
-// Of the forward pass, and about twice as many of the backward pass, on the devices that are lowered.
-double about_tasks(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LoweredBlocks& blocks) {
-  double tasks = 0;
-  for (std::size_t i = 0; i < pcg.size(); ++i) {
-    NodeId id(static_cast<std::int64_t>(i));
-    if (!pcg[id].is_compute()) continue;
-    TaskGrid grid = node_grid(pcg, id);
-    double share = 1;
-    if (!blocks.all()) {
-      int end = mappings[i].start + 1, here = 0;
-      for (std::size_t g = 0; g < grid.size(); ++g) end += (grid[g].degree - 1) * mappings[i].strides[g];
-      for (int d = mappings[i].start; d < end; ++d) here += blocks.contains(DeviceId(d)) ? 1 : 0;
-      share = static_cast<double>(here) / (end - mappings[i].start);
-    }
-    tasks += 3 * share * task_count(grid) * micro_count(node_sharding(pcg, id));
-  }
-  return tasks;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "core/base/union_find.h"
 #include "core/graph/autodiff.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/library.h"
@@ -117,9 +118,7 @@ class Finder {
  private:
   struct Product {
     NodeId node;
-    std::set<Hash> x, w;          // the given values its operands are made of
-    std::set<std::size_t> sums;   // additions that its result may reach by linear operators
-    std::vector<bool> ancestors;  // by node
+    std::set<Hash> x, w;  // the given values its operands are made of
     double flops = 0;
     NodeId norm;  // the batch norm that reads it, and may be folded into another one
     double joined = 1;
@@ -217,21 +216,30 @@ class Finder {
     std::set<ValueRef> seen;
     bool plain = true;
   };
-  void find_roots(ValueRef v, Roots& found) const {
-    const Node& n = model_[v.node];
-    bool is_given = given(v.node),
-         fresh = is_given ? found.values.insert(value(v)).second : found.seen.insert(v).second;
-    found.plain = found.plain && fresh && (is_given || kPassing.contains(n.op->name()));
-    if (is_given || !fresh) return;
-    for (ValueRef in : n.inputs) find_roots(in, found);
+  void find_roots(ValueRef value_of, Roots& found) const {
+    std::vector<ValueRef> open = {value_of};
+    while (!open.empty()) {
+      ValueRef v = open.back();
+      open.pop_back();
+      const Node& n = model_[v.node];
+      bool is_given = given(v.node),
+           fresh = is_given ? found.values.insert(value(v)).second : found.seen.insert(v).second;
+      found.plain = found.plain && fresh && (is_given || kPassing.contains(n.op->name()));
+      if (!is_given && fresh) open.insert(open.end(), n.inputs.begin(), n.inputs.end());
+    }
   }
 
   // Products of which a value is a sum.
-  void products_of(ValueRef v, std::set<std::size_t>& found, std::set<ValueRef>& seen) const {
-    const Node& n = model_[v.node];
-    if (given(v.node) || !seen.insert(v).second) return;
-    if (is_product(n)) found.insert(v.node.index());
-    for (ValueRef in : n.inputs) products_of(in, found, seen);
+  void products_of(ValueRef value_of, std::set<std::size_t>& found, std::set<ValueRef>& seen) const {
+    std::vector<ValueRef> open = {value_of};
+    while (!open.empty()) {
+      ValueRef v = open.back();
+      open.pop_back();
+      const Node& n = model_[v.node];
+      if (given(v.node) || !seen.insert(v).second) continue;
+      if (is_product(n)) found.insert(v.node.index());
+      open.insert(open.end(), n.inputs.begin(), n.inputs.end());
+    }
   }
 
   // Whether the result is read whole, with no product of a common operand added on the way.
@@ -277,38 +285,44 @@ class Finder {
       Roots x, w;
       find_roots(n.inputs[0], x);
       find_roots(n.inputs[1], w);
-      Product p{NodeId(static_cast<std::int64_t>(i)), x.values, w.values, {},
-                std::vector<bool>(model_.size()),     0,        {},       1};
+      Product p{NodeId(static_cast<std::int64_t>(i)), x.values, w.values, 0, {}, 1};
       p.flops = flops(*n.table, full_ranges(*n.table));
       for (const Pcg::Use& u : uses_[i])
         if (!p.norm.valid() && live_[u.user.index()] && model_[u.user].op->name() == "batch_norm") p.norm = u.user;
-      note_sums(p.node, p.sums);
-      note_ancestors(p.node, p.ancestors);
       bool plain = x.plain && w.plain && !meet(p.x, p.w) && !pads_ && !reads_padding_alone(n);
       counted_[i] = plain && live_[i] && is_observed(p) && seen.insert(values_[i]).second;
       products_.push_back(std::move(p));
     }
-    // What rules may join with a product: what has an operand in common with it or is added to it, and with those, as
-    // far as neither waits for the other's result.
-    std::vector<std::size_t> group(products_.size());
+    find_joined();
+  }
+  // What rules may join with a product: what has an operand in common with it or is added to it, and with those, as
+  // far as neither waits for the other's result.
+  void find_joined() {
+    UnionFind groups(products_.size());
+    std::map<Hash, std::size_t> first_x, first_w;
+    std::map<std::size_t, std::size_t> first_sum;
     for (std::size_t a = 0; a < products_.size(); ++a) {
-      group[a] = a;
-      for (std::size_t b = 0; b < a; ++b) {
-        const Product &p = products_[a], &q = products_[b];
-        if (group[a] == group[b] || !(meet(p.x, q.x) || meet(p.w, q.w) || meet(p.sums, q.sums))) continue;
-        std::replace(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(a) + 1, group[b], group[a]);
-      }
+      const Product& p = products_[a];
+      product_of_[p.node.index()] = a;
+      for (Hash h : p.x) groups.join(a, first_x.try_emplace(h, a).first->second);
+      for (Hash h : p.w) groups.join(a, first_w.try_emplace(h, a).first->second);
+      for (std::size_t sum : next_sums(p.node)) groups.join(a, first_sum.try_emplace(sum, a).first->second);
     }
+    for (auto sum = first_sum.begin(); sum != first_sum.end(); ++sum)  // their keys ascend, and so do those put in
+      for (std::size_t next : next_sums(NodeId(static_cast<std::int64_t>(sum->first))))
+        groups.join(sum->second, first_sum.try_emplace(next, sum->second).first->second);
+    std::vector<std::vector<std::size_t>> members(products_.size());
+    for (std::size_t a = 0; a < products_.size(); ++a) members[groups.find(a)].push_back(a);
+    const std::vector<Bits> before = products_before();
     for (std::size_t a = 0; a < products_.size(); ++a) {
       Product& p = products_[a];
       double all = p.flops;
-      for (std::size_t b = 0; b < products_.size(); ++b) {
+      for (std::size_t b : members[groups.find(a)]) {
         const Product& q = products_[b];
-        if (a == b || group[a] != group[b] || p.ancestors[q.node.index()] || q.ancestors[p.node.index()]) continue;
+        if (a == b || contains(before[a], b) || contains(before[b], a)) continue;
         all += q.norm.valid() ? 2 * q.flops : q.flops;
       }
       p.joined = all / p.flops;
-      product_of_[p.node.index()] = a;
     }
   }
   // Whether some window of a convolution holds nothing but padding: what is computed there is zero without it, too.
@@ -327,26 +341,46 @@ class Finder {
     const Node& n = model_[id];
     Roots roots;
     for (ValueRef v : n.inputs) find_roots(v, roots);
-    Product p{id, {}, {}, {}, std::vector<bool>(model_.size()), 0, {}, 1};
+    Product p{id, {}, {}, 0, {}, 1};
     bool users = users_.contains("attention") || users_.contains("batch_matmul") || users_.contains("softmax");
     counted_[id.index()] = roots.plain && !users && live_[id.index()] && is_observed(p);
   }
-  void note_sums(NodeId id, std::set<std::size_t>& sums) const {
-    for (const Pcg::Use& u : uses_[id.index()]) {
-      const Node& n = model_[u.user];
-      bool folded = n.op->name() == "batch_norm" && u.operand == 0;
-      if (given(u.user) && !folded) continue;
-      if (is_product(n)) continue;
-      if (n.op->name() == "add" && !sums.insert(u.user.index()).second) continue;
-      note_sums(u.user, sums);
+  // The additions that a result may reach by linear operators, with no other one between.
+  std::set<std::size_t> next_sums(NodeId id) const {
+    std::set<std::size_t> sums, seen;
+    std::vector<NodeId> open = {id};
+    while (!open.empty()) {
+      NodeId at = open.back();
+      open.pop_back();
+      for (const Pcg::Use& u : uses_[at.index()]) {
+        const Node& n = model_[u.user];
+        bool folded = n.op->name() == "batch_norm" && u.operand == 0;
+        if ((given(u.user) && !folded) || is_product(n) || !seen.insert(u.user.index()).second) continue;
+        if (n.op->name() == "add")
+          sums.insert(u.user.index());
+        else
+          open.push_back(u.user);
+      }
     }
+    return sums;
   }
-  void note_ancestors(NodeId id, std::vector<bool>& found) const {
-    for (ValueRef v : model_[id].inputs) {
-      if (found[v.node.index()]) continue;
-      found[v.node.index()] = true;
-      note_ancestors(v.node, found);
+  // By product: those whose results it needs, as bits.
+  using Bits = std::vector<std::uint64_t>;
+  static bool contains(const Bits& bits, std::size_t i) { return (bits[i / 64] >> i % 64 & 1) != 0; }
+  std::vector<Bits> products_before() const {
+    std::vector<Bits> of_products, of_nodes(model_.size());
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      Bits& mine = of_nodes[i];
+      mine.assign(products_.size() / 64 + 1, 0);
+      for (ValueRef v : node(i).inputs) {
+        const Bits& theirs = of_nodes[v.node.index()];
+        for (std::size_t word = 0; word < mine.size(); ++word) mine[word] |= theirs[word];
+        if (auto found = product_of_.find(v.node.index()); found != product_of_.end())
+          mine[found->second / 64] |= std::uint64_t{1} << found->second % 64;
+      }
+      if (product_of_.contains(i)) of_products.push_back(mine);
     }
+    return of_products;
   }
 
   static double shape_bytes(const Shape& s) { return static_cast<double>(s.bytes()); }

@@ -372,6 +372,21 @@ TEST_CASE("copies whose summands are added up apart, one in parts and one whole,
   CHECK(difference(serial, parallel, mappings, 6) < 1e-12);
 }
 
+TEST_CASE("a program that does not fit into the memory of this machine is refused before it is made") {
+  // 2000 operators on 512 devices in 2048 micro-batches: six thousand million tasks, and it has no 8 TB.
+  std::string text = "pcg g {\n x = input([2097152])\n v0 = pipeline(0, 2048, partition(0, 512, x))\n";
+  for (int i = 1; i <= 2000; ++i) text += fmt::format(" v{} = relu(v{})\n", i, i - 1);
+  Pcg pcg = parse_pcg(text + " return combine(0, 512, batch(0, 2048, v2000))\n}");
+  std::vector<MachineMapping> mappings(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (!pcg.nodes()[i].is_parallelization())
+      mappings[i].strides.assign(node_grid(pcg, NodeId(static_cast<std::int64_t>(i))).size(), 1);
+  auto program = lower(pcg, mappings, uniform_topology(512));
+  REQUIRE(!program.ok());
+  CHECK_THAT(program.error().message, Catch::Contains("has some 6291 million tasks on 512 devices") &&
+                                          Catch::Contains("of memory here, expected about 8.179 TB"));
+}
+
 TEST_CASE("an output that is left in partial maxima is refused") {
   Builder b("left");
   ValueRef x = b.input("x", {4, 6});
