@@ -115,7 +115,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
 #ifdef UNITY_MIMALLOC
   // A search frees and takes the same memory all the time: given back to the system, it comes page by page again.
-  mi_option_set(mi_option_allow_decommit, 0);
+  mi_option_set_default(mi_option_allow_decommit, 0);
 #endif
   return unity::cli::run(argc, argv);
 }
