@@ -34,8 +34,10 @@ class StageDp {
     fit_options();
     std::vector<ChosenStages> best(most_ + 1);
     for (std::int64_t bound : bounds()) {
-      fill(bound);
+      sums_.assign((layers_ + 1) * (devices_ + 1), kNever);
+      sums_[sum_at(layers_, 0)] = 0;
       for (std::size_t stages = 1; stages <= most_; ++stages) {
+        if (!add_stage(stages, bound)) break;
         ChosenStages found = read_off(stages);
         if (found.stages.empty()) continue;
         if (best[stages].stages.empty() || found.time < best[stages].time) best[stages] = std::move(found);
@@ -46,10 +48,9 @@ class StageDp {
   }
 
  private:
-  // The best that the layers from `first` on can do on the last `devices` devices.
-  struct Cell {
-    std::int64_t sum = kNever;
-    std::int16_t last = 0, submesh = 0;  // of the stage in front
+  // The stage in front, where the layers from `first` on are on the last `devices` devices.
+  struct Front {
+    std::int16_t last = 0, submesh = 0;
   };
 
   template <class T>
@@ -62,8 +63,9 @@ class StageDp {
   std::int64_t in_flight(std::size_t stages) const {
     return p_.all_in_flight ? p_.micro_batches : std::min<std::int64_t>(p_.micro_batches, static_cast<int>(stages));
   }
-  Cell& cell(std::size_t stages, std::size_t first, std::size_t devices) {
-    return cells_[(stages * (layers_ + 1) + first) * (devices_ + 1) + devices];
+  std::size_t sum_at(std::size_t first, std::size_t devices) const { return first * (devices_ + 1) + devices; }
+  Front& front(std::size_t stages, std::size_t first, std::size_t devices) {
+    return fronts_[(stages - 1) * sums_.size() + sum_at(first, devices)];
   }
 
   // fitting_[stages][range]: the first option that fits where so many stages begin with the range; -1: none.
@@ -96,36 +98,41 @@ class StageDp {
     return some;
   }
 
-  void fill(std::int64_t bound) {
-    cells_.assign((most_ + 1) * (layers_ + 1) * (devices_ + 1), {});
-    cell(0, layers_, 0).sum = 0;
-    for (std::size_t stages = 1; stages <= most_; ++stages)
-      for (std::size_t first = 0; first < layers_; ++first)
-        for (std::size_t last = first + 1; last <= layers_; ++last)
-          for (std::size_t w = 0; w < p_.submeshes.size(); ++w) {
-            std::int64_t time = time_of(stages, place(first, last, w));
-            if (time > bound) continue;
-            std::size_t width = index(p_.submeshes[w].width);
-            for (std::size_t behind : behind_[w]) {
-              const Cell& rest = cell(stages - 1, last, behind);
-              if (rest.sum == kNever) continue;
-              std::int64_t sum = rest.sum + time + handover_[last * (devices_ + 1) + devices_ - behind];
-              Cell& here = cell(stages, first, behind + width);
-              if (sum < here.sum) here = {sum, static_cast<std::int16_t>(last), static_cast<std::int16_t>(w)};
-            }
+  // From the sums of so many stages less one to those of so many. False: there are none.
+  bool add_stage(std::size_t stages, std::int64_t bound) {
+    fronts_.resize(most_ * sums_.size());
+    sums_.swap(rest_);
+    sums_.assign(rest_.size(), kNever);
+    bool any = false;
+    for (std::size_t first = 0; first < layers_; ++first)
+      for (std::size_t last = first + 1; last <= layers_; ++last)
+        for (std::size_t w = 0; w < p_.submeshes.size(); ++w) {
+          std::int64_t time = time_of(stages, place(first, last, w));
+          if (time > bound) continue;
+          std::size_t width = index(p_.submeshes[w].width);
+          for (std::size_t behind : behind_[w]) {
+            std::int64_t rest = rest_[sum_at(last, behind)];
+            if (rest == kNever) continue;
+            std::int64_t sum = rest + time + handover_[last * (devices_ + 1) + devices_ - behind];
+            std::int64_t& here = sums_[sum_at(first, behind + width)];
+            if (sum >= here) continue;
+            here = sum, any = true;
+            front(stages, first, behind + width) = {static_cast<std::int16_t>(last), static_cast<std::int16_t>(w)};
           }
+        }
+    return any;
   }
 
   ChosenStages read_off(std::size_t stages) {
     std::size_t devices = 0;
     for (std::size_t d = 1; d <= devices_; ++d)
-      if (cell(stages, 0, d).sum < cell(stages, 0, devices).sum) devices = d;
+      if (sums_[sum_at(0, d)] < sums_[sum_at(0, devices)]) devices = d;
     ChosenStages result;
-    if (cell(stages, 0, devices).sum == kNever) return result;
-    result.time = cell(stages, 0, devices).sum;
+    if (sums_[sum_at(0, devices)] == kNever) return result;
+    result.time = sums_[sum_at(0, devices)];
     std::int64_t slowest = 0;
     for (std::size_t first = 0; first < layers_;) {
-      const Cell& c = cell(stages, first, devices);
+      const Front& c = front(stages, first, devices);
       std::size_t last = index(c.last), w = index(c.submesh), range = place(first, last, w);
       result.stages.push_back({static_cast<int>(first), static_cast<int>(last), static_cast<int>(devices_ - devices),
                                static_cast<int>(w), fitting_[stages][range]});
@@ -142,7 +149,9 @@ class StageDp {
   std::vector<std::vector<std::size_t>> behind_;   // by submesh: how many devices may follow one
   std::vector<std::vector<int>> fitting_;
   std::vector<std::int64_t> handover_;
-  std::vector<Cell> cells_;
+  // Of one number of stages, and of one less: the least sum of the layers from one on, on so many of the last devices.
+  std::vector<std::int64_t> sums_, rest_;
+  std::vector<Front> fronts_;  // of all numbers
 };
 
 }  // namespace

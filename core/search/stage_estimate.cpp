@@ -44,7 +44,13 @@ StageOption StageTotals::option(int micro_batches) const {
 }
 
 StageEstimates::StageEstimates(const StrategyInput& input, IntraPlans& plans)
-    : in_(input), plans_(plans), ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {}
+    : in_(input), plans_(plans), ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
+  const Topology& topology = input.evaluator.cost().topology();
+  to_.emplace_back();
+  for (int d = 1; d < input.devices; ++d)
+    to_.emplace_back(topology.latency(DeviceId(d - 1), DeviceId(d)).count,
+                     topology.bandwidth(DeviceId(d - 1), DeviceId(d)).rate);
+}
 
 double StageEstimates::border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices,
                                    int micro_batches) const {
@@ -61,10 +67,8 @@ double StageEstimates::anew(std::size_t cut, const Resources& devices, int micro
 }
 
 std::int64_t StageEstimates::handover(std::size_t cut, int device, int micro_batches) const {
-  const Topology& topology = in_.evaluator.cost().topology();
-  DeviceId from(device - 1), to(device);
-  double bytes = plans_.crossing()[cut] / micro_batches;
-  return 2 * (topology.latency(from, to).count + from_seconds(bytes / topology.bandwidth(from, to).rate).count);
+  auto [latency, rate] = to_[static_cast<std::size_t>(device)];
+  return 2 * (latency + from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
 }
 
 std::int64_t StageEstimates::entry_time(std::size_t cut, const Resources& devices, int micro_batches) const {

@@ -49,7 +49,8 @@ class StageEstimates {
  private:
   const StrategyInput& in_;
   IntraPlans& plans_;
-  int ways_out_;  // of a node
+  int ways_out_;                                     // of a node
+  std::vector<std::pair<std::int64_t, double>> to_;  // by device: latency and bandwidth from the one before it
 };
 
 }  // namespace unity

@@ -34,6 +34,7 @@ constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated before it is known which others are worth it
+constexpr int kOneAtOnce = 2048;    // devices beyond which the memory of one is much
 
 // One of the kind.
 Resources example(const Submesh& submesh) {
@@ -351,7 +352,8 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
     return false;
   });
   bool bounded = !std::isinf(tasks_left_);
-  std::size_t at_once = bounded ? kAtOnce : std::max<std::size_t>(1, plans.size());
+  std::size_t few = in_.devices > kOneAtOnce ? 1 : kAtOnce;
+  std::size_t at_once = bounded ? few : std::max<std::size_t>(1, plans.size());
   for (std::size_t first = 0; first < plans.size(); first += at_once) {
     std::size_t count = std::min(at_once, plans.size() - first);
     std::vector<double> most(count, tasks_left_);

@@ -1,0 +1,144 @@
+"""Do the tests notice a wrong token? Changes one token of core/search or simulator at a time, builds, and runs the tests that depend on it.
+
+python3 mutate.py --work /tmp/mutations [--count 100] [--seed 1] [--jobs 2] [--timeout 900] [-o mutations.json]
+
+Works on a copy of the repository (as committed) under --work, which is kept for the next time; what is in --output already is not done again. A
+mutation is caught when a test fails, crashes or does not end within --timeout seconds; one that does not compile is drawn again. Exit code 1: fewer
+than --goal of a hundred are caught.
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+
+FOLDERS = ["core/search", "simulator"]
+# What stands on them, the quickest first: the first failure ends a mutation.
+TESTS = ["test_simulator", "test_search", "test_worked_example", "test_optimality", "test_unequal", "test_schedule", "test_memory",
+         "test_plan", "test_equivalence", "test_schedule_equivalence", "test_trace", "test_runtime", "test_checkpoint", "test_report", "test_cli"]
+SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "&&": "||",
+         "||": "&&", "+=": "-=", "-=": "+=", "*=": "/=", "true": "false", "false": "true", "min": "max", "max": "min", "++": "--",
+         "min_element": "max_element", "max_element": "min_element", "any_of": "all_of", "all_of": "any_of", "none_of": "any_of",
+         "first": "second", "second": "first", "front": "back", "back": "front", "continue": "break"}
+# Binary operators stand between blanks (clang-format); what has no blank is a template, a pointer, a reference.
+TOKEN = re.compile(r"(?<= )(?:<=|>=|==|!=|&&|\|\||\+=|-=|\*=|<|>|\+|-|\*|/|%)(?= )|\+\+|\b(?:true|false|min|max|min_element|max_element|any_of|"
+                   r"all_of|none_of|first|second|front|back|continue)\b|(?<![\w.'])\d+(?![\w.'])")
+SKIPPED = re.compile(r'^\s*(//|#|static_assert|UNITY_CHECK|using |template)|TEST_CASE')
+
+
+def run(command, cwd, timeout=None):
+    try:
+        done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=timeout)
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+
+
+def without_comments_and_texts(line):
+    """The line with comments and literals blanked, so that positions stay."""
+    line = re.sub(r'"(?:\\.|[^"\\])*"', lambda m: " " * len(m[0]), line)
+    line = re.sub(r"'(?:\\.|[^'\\])'", lambda m: " " * len(m[0]), line)
+    return re.sub(r"//.*", lambda m: " " * len(m[0]), line)
+
+
+def mutations(tree):
+    """(file, line, column, token, what it becomes) of all that can be changed."""
+    found = []
+    for folder in FOLDERS:
+        for path in sorted((tree / folder).rglob("*.cpp")):
+            for number, line in enumerate(path.read_text().splitlines()):
+                if SKIPPED.search(line):
+                    continue
+                for m in TOKEN.finditer(without_comments_and_texts(line)):
+                    becomes = SWAPS.get(m[0]) or str(int(m[0]) + 1)
+                    found.append((str(path.relative_to(tree)), number, m.start(), m[0], becomes))
+    return found
+
+
+def prepare(work):
+    """A copy of what is committed, built once; the tests that there are."""
+    here = pathlib.Path(__file__).resolve().parents[2]
+    tree = work / "tree"
+    if not tree.exists():
+        work.mkdir(parents=True, exist_ok=True)
+        code, text = run(["git", "clone", "--quiet", here, tree], work)
+        if code != 0:
+            sys.exit(text)
+    run(["git", "checkout", "--quiet", "--", "."], tree)
+    code, text = run(["cmake", "--preset", "release", "-DUNITY_CUDA=OFF"], tree)
+    if code != 0:
+        sys.exit(text)
+    targets = run(["ninja", "-t", "targets", "all"], tree / "build/release")[1]
+    return tree, [t for t in TESTS if f"\n{t}: phony" in targets or f"bin/{t}:" in targets]
+
+
+def build(tree, tests, jobs):
+    return run(["ninja", f"-j{jobs}", *tests, "unity"], tree / "build/release")
+
+
+def first_failure(tree, tests, jobs, timeout):
+    """Why the mutation is caught; empty: it is not."""
+    left = time.monotonic() + timeout
+    for test in tests:
+        code, text = run(["ctest", "--test-dir", "build/release", f"-j{jobs}", "--stop-on-failure", "--timeout", "300", "-R", f"^{test}: ?"], tree,
+                         max(1, left - time.monotonic()))
+        if code == "timeout":
+            return f"{test}: no end"
+        if code != 0:
+            failed = re.findall(r"\d+ - (.*) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|.*)\)", text)
+            return failed[0] if failed else test
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=float, default=900)
+    parser.add_argument("--goal", type=float, default=85)
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("mutations.json"))
+    arguments = parser.parse_args()
+    tree, tests = prepare(arguments.work)
+    code, text = build(tree, tests, arguments.jobs)
+    if code != 0:
+        sys.exit(text)
+    if why := first_failure(tree, tests, arguments.jobs, arguments.timeout):
+        sys.exit(f"without a mutation: {why} fails")
+    draws = mutations(tree)
+    random.Random(arguments.seed).shuffle(draws)
+    rows = json.loads(arguments.output.read_text()) if arguments.output.exists() else []
+    done = {tuple(r["mutation"]) for r in rows}
+    for mutation in draws:
+        if sum(r["caught"] != "not compiled" for r in rows) >= arguments.count:
+            break
+        if mutation in done:
+            continue
+        file, number, column, token, becomes = mutation
+        path = tree / file
+        original = path.read_text()
+        lines = original.splitlines(keepends=True)
+        line = lines[number]
+        lines[number] = line[:column] + becomes + line[column + len(token):]
+        path.write_text("".join(lines))
+        start = time.monotonic()
+        try:
+            code, _ = build(tree, tests, arguments.jobs)
+            why = "not compiled" if code != 0 else first_failure(tree, tests, arguments.jobs, arguments.timeout)
+        finally:
+            path.write_text(original)
+        rows.append({"mutation": mutation, "line": line.strip(), "caught": why, "seconds": round(time.monotonic() - start)})
+        arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
+        print(f"{file}:{number + 1}: {token} -> {becomes}: {why or 'NOT CAUGHT: ' + line.strip()}", flush=True)
+    counted = [r for r in rows if r["caught"] != "not compiled"]
+    caught = sum(r["caught"] != "" for r in counted)
+    print(f"{caught} of {len(counted)} caught")
+    sys.exit(0 if counted and 100 * caught >= arguments.goal * len(counted) else 1)
+
+
+if __name__ == "__main__":
+    main()
