@@ -1,6 +1,9 @@
 // The `unity` command. Exit codes: 0 done, 1 failed, 2 wrong usage or input. Errors are one line on stderr.
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include <CLI/CLI.hpp>
@@ -36,6 +39,8 @@ int report(int code, const std::string& message) {
   fmt::print(stderr, "unity: error: {}\n", one_line(message));
   return code;
 }
+
+int unprinted() { return report(kFailed, fmt::format("standard output cannot be written: {}", std::strerror(errno))); }
 
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
@@ -92,7 +97,7 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return report(kFailed, "standard output cannot be written");
+    if (std::fflush(stdout) != 0) return unprinted();
     return kDone;
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
@@ -105,6 +110,7 @@ int run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report(kFailed, "out of memory");
   } catch (const std::exception& error) {
+    if (std::ferror(stdout)) return unprinted();
     return report(kFailed, error.what());
   }
 }
@@ -113,6 +119,7 @@ int run(int argc, char** argv) {
 }  // namespace unity::cli
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond a limit (ulimit -f) is one that cannot be written, with a message
 #ifdef UNITY_MIMALLOC
   // A search frees and takes the same memory all the time: given back to the system, it comes page by page again.
   mi_option_set(mi_option_allow_decommit, 0);
