@@ -164,8 +164,8 @@ void JointSearch::whole_graph() {
   const int budget = serial_ ? in_.options.budget : budget_of_parts();
   options.budget = std::max<int>(0, budget - static_cast<int>(in_.evaluator.scored()));
   options.whole = !serial_;
-  options.keep = 16;
   options.thorough = !serial_ && compute_operators() <= kSmall;
+  options.keep = options.thorough ? 128 : 16;
   if (options.thorough) {
     options.budget = std::min(options.budget, kThoroughBudget);
     options.rewriting_share = kThoroughRewritingShare;
@@ -188,29 +188,34 @@ void JointSearch::whole_graph() {
 }
 
 // The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
-// the best graphs are improved step by step, as long as the simulation finds them faster.
+// the best graphs are improved step by step, as long as the simulation finds them faster: an operator's mapping, then
+// those of two at once.
 void JointSearch::improve_mappings(std::vector<Found>& found) {
   std::int64_t scored = in_.evaluator.scored();
   std::int64_t limit = scored + std::min<std::int64_t>(kMappingBudget, (in_.options.budget - scored) / 4);
-  for (Found& f : found) {
-    for (bool better = true; better;) {
-      better = false;
-      auto neighbours = in_.evaluator.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings);
-      if (!neighbours.ok()) break;
-      std::vector<std::optional<Candidate>> candidates(neighbours->size());
-      if (in_.evaluator.scored() + static_cast<std::int64_t>(candidates.size()) > limit) break;
-      parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
-        auto candidate = in_.evaluator.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
-        if (candidate.ok()) candidates[i] = std::move(*candidate);
-      });
-      for (std::optional<Candidate>& c : candidates)
-        if (c) {
-          in_.evaluator.found(c->score);
-          if (fits(c->score) && c->score.iteration < f.candidate.score.iteration)
-            f.candidate = std::move(*c), better = true;
-        }
-    }
-  }
+  // Takes the fastest of the neighbours. False: none is faster, or there are too many.
+  auto step = [&](Found& f, bool pairs) {
+    auto neighbours = in_.evaluator.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings, pairs);
+    if (!neighbours.ok()) return false;
+    std::vector<std::optional<Candidate>> candidates(neighbours->size());
+    if (in_.evaluator.scored() + static_cast<std::int64_t>(candidates.size()) > limit) return false;
+    parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
+      auto candidate = in_.evaluator.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
+      if (candidate.ok()) candidates[i] = std::move(*candidate);
+    });
+    bool better = false;
+    for (std::optional<Candidate>& c : candidates)
+      if (c) {
+        in_.evaluator.found(c->score);
+        if (fits(c->score) && c->score.iteration < f.candidate.score.iteration)
+          f.candidate = std::move(*c), better = true;
+      }
+    return better;
+  };
+  for (bool pairs : {false, true})
+    for (Found& f : found)
+      while (step(f, pairs))
+        while (pairs && step(f, false)) continue;
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return a.candidate.score.iteration < b.candidate.score.iteration;
   });

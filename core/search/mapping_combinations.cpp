@@ -58,8 +58,9 @@ Result<std::vector<std::vector<MachineMapping>>> MappingSearch::all(const Pcg& p
   return found;
 }
 
-Result<std::vector<std::vector<MachineMapping>>> MappingSearch::neighbours(
-    const Pcg& pcg, const std::vector<MachineMapping>& mappings) const {
+Result<std::vector<std::vector<MachineMapping>>> MappingSearch::neighbours(const Pcg& pcg,
+                                                                           const std::vector<MachineMapping>& mappings,
+                                                                           bool pairs) const {
   MappingProblem problem(pcg, cost_, *cache_);
   UNITY_TRY_VOID(problem.build());
   const std::vector<MappingProblem::Item>& items = problem.items();
@@ -68,7 +69,23 @@ Result<std::vector<std::vector<MachineMapping>>> MappingSearch::neighbours(
     auto found = std::find(item.tasks->choices.begin(), item.tasks->choices.end(), mappings[item.node.index()]);
     chosen.push_back(found == item.tasks->choices.end() ? 0 : static_cast<int>(found - item.tasks->choices.begin()));
   }
+  auto choices = [&](int item) {
+    return static_cast<int>(items[static_cast<std::size_t>(item)].tasks->choices.size());
+  };
   std::vector<std::vector<MachineMapping>> found;
+  if (pairs) {
+    std::set<std::pair<int, int>> joined;
+    for (const MappingProblem::Edge& e : problem.edges()) joined.insert({e.from, e.to});
+    for (auto [a, b] : joined) {
+      int &of_a = chosen[static_cast<std::size_t>(a)], &of_b = chosen[static_cast<std::size_t>(b)];
+      const int was_a = of_a, was_b = of_b;
+      for (int c = 0; c < choices(a); ++c)
+        for (int d = 0; d < choices(b); ++d)
+          if (c != was_a && d != was_b) of_a = c, of_b = d, found.push_back(problem.mappings(chosen));
+      of_a = was_a, of_b = was_b;
+    }
+    return found;
+  }
   for (std::size_t i = 0; i < items.size(); ++i) {
     int was = chosen[i];
     for (int c = 0; c < static_cast<int>(items[i].tasks->choices.size()); ++c)

@@ -42,9 +42,11 @@ class MappingSearch {
   Result<std::vector<std::vector<MachineMapping>>> all(const Pcg& pcg, std::int64_t most) const;
 
   // Those of all() that differ from the given ones in the mapping of one operator, or in that all operators up to one
-  // have the same place in their lists of choices (the first stage of two), and in the leaves that follow these.
+  // have the same place in their lists of choices (the first stage of two), and in the leaves that follow these. With
+  // `pairs`, instead those that differ in the mappings of two operators, of which one takes what the other makes.
   Result<std::vector<std::vector<MachineMapping>>> neighbours(const Pcg& pcg,
-                                                              const std::vector<MachineMapping>& mappings) const;
+                                                              const std::vector<MachineMapping>& mappings,
+                                                              bool pairs = false) const;
 
   struct Cache;
 

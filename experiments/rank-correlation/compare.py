@@ -21,6 +21,11 @@ MODELS = {
     "resnet": ["resnet-50", "--global-batch", "4", "--option", "image=64", "--option", "blocks=1", "--option", "divisor=4"],
     "gpt": ["gpt2-small", "--global-batch", "4", "--layers", "2", "--seq-len", "64", "--option", "hidden=128", "--option",
             "heads=2", "--option", "vocab=1024"],
+    "candle-uno": ["candle-uno", "--global-batch", "64", "--layers", "2", "--option", "hidden=256", "--option",
+                   "features=320", "--option", "top-layers=2"],
+    "xdl": ["xdl", "--global-batch", "128", "--option", "rows=5000"],
+    "resnext": ["resnext-50", "--global-batch", "4", "--option", "image=64", "--option", "blocks=1", "--option", "divisor=4"],
+    "inception": ["inception-v3", "--global-batch", "4", "--option", "image=75", "--option", "divisor=4"],
 }
 BASELINES = ["data-parallel", "expert", "deepspeed-zero", "flexflow", "algebra-then-parallel", "megatron-grid", "pipeline"]
 KINDS = ["data", "model,reduction", "data,model", "data,model,reduction,head"]
