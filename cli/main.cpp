@@ -30,7 +30,9 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongInput = 2;
 
 std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  // A message may quote a file, whose control characters are no business of the terminal.
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;
 }

@@ -66,6 +66,8 @@ void require_writable(const std::string& path) {
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty() && !std::filesystem::exists(folder, error))
     throw_input_error("{}: cannot be written: folder {} does not exist", path, folder.string());
+  // Whoever reads a pipe would take the end of a trial for the end of all.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
   // Only trying shows what rights, quotas and read-only mounts allow; an old result stays untouched.
   ReplacingFile{path};
 }

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kLineBytes = 256;  // the line's end included; lines of one length can be rewritten in place
-constexpr std::chrono::milliseconds kBetweenSigns{10};
+constexpr std::chrono::milliseconds kBetweenSigns{1};
 
 fs::path file_of(const fs::path& folder) { return folder / "sessions.jsonl"; }
 

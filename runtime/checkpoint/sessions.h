@@ -51,7 +51,7 @@ class SessionLog {
   SessionLog(const SessionLog&) = delete;
   SessionLog& operator=(const SessionLog&) = delete;
 
-  // A sign of life; written at most a hundred times a second unless `now`.
+  // A sign of life; written at most a thousand times a second unless `now`.
   void note(std::int64_t step, double step_seconds, double checkpoint_seconds, bool now = false);
 
  private:
