@@ -41,7 +41,8 @@ Topology write_topology(const std::string& path, const std::string& text) {
   write_file_atomically(probe, text);
   try {
     Topology topology = load_topology(probe);
-    std::filesystem::rename(probe, path);
+    std::filesystem::remove(probe);
+    write_file_atomically(path, text);
     return topology;
   } catch (const InputError& why) {
     std::filesystem::remove(probe);

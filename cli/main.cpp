@@ -1,6 +1,9 @@
 // The `unity` command. Exit codes: 0 done, 1 failed, 2 wrong usage or input. Errors are one line on stderr.
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +30,9 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongInput = 2;
 
 std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  // A message may quote a file, whose control characters are no business of the terminal.
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;
 }
@@ -36,6 +41,8 @@ int report(int code, const std::string& message) {
   fmt::print(stderr, "unity: error: {}\n", one_line(message));
   return code;
 }
+
+int unprinted() { return report(kFailed, fmt::format("standard output cannot be written: {}", std::strerror(errno))); }
 
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
@@ -92,7 +99,7 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return report(kFailed, "standard output cannot be written");
+    if (std::fflush(stdout) != 0) return unprinted();
     return kDone;
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
@@ -105,6 +112,7 @@ int run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report(kFailed, "out of memory");
   } catch (const std::exception& error) {
+    if (std::ferror(stdout)) return unprinted();
     return report(kFailed, error.what());
   }
 }
@@ -113,6 +121,7 @@ int run(int argc, char** argv) {
 }  // namespace unity::cli
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond a limit (ulimit -f) is one that cannot be written, with a message
 #ifdef UNITY_MIMALLOC
   // A search frees and takes the same memory all the time: given back to the system, it comes page by page again.
   mi_option_set_default(mi_option_allow_decommit, 0);

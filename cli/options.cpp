@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/base/text.h"
+#include "core/base/replacing_file.h"
 #include "core/machine/profile.h"
 
 namespace unity::cli {
@@ -66,14 +66,10 @@ void require_writable(const std::string& path) {
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty() && !std::filesystem::exists(folder, error))
     throw_input_error("{}: cannot be written: folder {} does not exist", path, folder.string());
-  // Only trying shows what rights, quotas and read-only mounts allow; a probe beside leaves an old result untouched.
-  std::string probe = path + ".probe";
-  try {
-    write_file_atomically(probe, "");
-  } catch (const InputError& why) {
-    throw_input_error("{}{}", path, std::string_view(why.what()).substr(probe.size()));
-  }
-  std::filesystem::remove(probe, error);
+  // Whoever reads a pipe would take the end of a trial for the end of all.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
+  // Only trying shows what rights, quotas and read-only mounts allow; an old result stays untouched.
+  ReplacingFile{path};
 }
 
 Topology machine_of(const Plan& plan, const MachineOptions& options, const std::string& file) {

@@ -1,6 +1,8 @@
 #include "cli/processes.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "cli/commands.h"
@@ -12,7 +14,8 @@ namespace unity::cli {
 namespace {
 
 void redirect(std::FILE* stream, const std::string& path) {
-  if (!std::freopen(path.c_str(), "w", stream)) throw_input_error("{}: cannot be written", path);
+  if (!std::freopen(path.c_str(), "w", stream))
+    throw_input_error("{}: cannot be written: {}", path, std::strerror(errno));
   std::setvbuf(stream, nullptr, _IOLBF, 0);
 }
 
@@ -27,7 +30,7 @@ void share_output(const Processes& processes, const std::string& logs) {
     if (processes.rank() == 0)
       redirect(stderr, log);
     else if (!std::freopen(log.c_str(), "a", stderr))
-      throw_input_error("{}: cannot be written", log);
+      throw_input_error("{}: cannot be written: {}", log, std::strerror(errno));
   }
 }
 

@@ -134,7 +134,8 @@ void run_generate(Options& o) {
   if (!o.output.empty()) {
     std::error_code error;
     std::filesystem::create_directories(o.output, error);
-    if (error) throw_input_error("rules generate: -o {}: {}", o.output, error.message());
+    if (error) throw_input_error("{}: cannot be made a folder: {}", o.output, error.message());
+    require_writable(o.output + "/any.rules");
   }
   o.generate.given = given_rules(o.given);
   std::mutex mutex;
@@ -156,7 +157,6 @@ void run_generate(Options& o) {
   GenerateResult result = generate(o.generate);
   progress.clear();
   if (!o.output.empty()) {
-    write_rules(result, o.output);
     std::map<std::string, std::vector<ProofRecord>> by_subject;
     for (const GeneratedRule& r : result.kept) {
       auto found = records.find(key_of(r.rule));
@@ -166,7 +166,9 @@ void run_generate(Options& o) {
       record.rule = r.rule.name, record.rule_hash = hash_rule(r.rule);
       by_subject[r.subject].push_back(std::move(record));
     }
+    // Proofs first: rules without them would be refused, were this cut off between the two.
     for (const auto& [subject, proved] : by_subject) write_proofs(o.output + "/" + subject + ".rules", proved);
+    write_rules(result, o.output);
   }
   if (o.json)
     print_json(result, proofs, o.output);

@@ -73,8 +73,9 @@ void write_rules(const Options& o, const std::vector<ImportedRule>& rules) {
     text += "\n" + rule.text;
     proofs += print(rule.record);
   }
-  write_file_atomically(o.output, text);
+  // Proofs first: rules without them would be refused, were this cut off between the two.
   write_file_atomically(proofs_path(o.output), proofs);
+  write_file_atomically(o.output, text);
 }
 
 void run_import(Options& o) {

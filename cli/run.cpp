@@ -26,6 +26,7 @@ struct Options {
   std::string weights, gradients, schedule, checkpoint, early_stop_on = "accuracy";
   std::int64_t checkpoint_every = 0, checkpoint_keep = 3, evaluate_every = 0, patience = 0, check_replicas = 0;
   bool compare_one_device = false, json = false, resume = false, in_order = false;
+  SessionLog::Clock::time_point began;
 };
 
 TrainResult train_under(const Plan& plan, const Topology& topology, const Options& o, const std::string& title,
@@ -44,6 +45,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.gradients_file = o.gradients;
   if (!o.schedule.empty()) t.schedule = parse_schedule(o.schedule);
   t.checkpoint = {o.checkpoint, o.checkpoint_every, o.checkpoint_keep, o.resume};
+  t.began = o.began;
   t.evaluate_every = o.evaluate_every;
   t.patience = o.patience;
   t.watch_loss = o.early_stop_on == "loss";
@@ -86,6 +88,16 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                            {"test_loss", e.loss}});
   ordered_json memory = ordered_json::array();
   for (Bytes b : result.memory) memory.push_back(b.count);
+  ordered_json effective;
+  if (const auto& e = result.effective)
+    effective = {{"ratio", e->ratio()},
+                 {"sessions", e->sessions},
+                 {"steps", e->steps},
+                 {"lost_steps", e->lost_steps},
+                 {"seconds", e->seconds},
+                 {"step_seconds", e->step_seconds},
+                 {"lost_seconds", e->lost_seconds},
+                 {"checkpoint_seconds", e->checkpoint_seconds}};
   ordered_json out = {{"model", plan.model.name},
                       {"topology", plan.topology},
                       {"devices", plan.devices},
@@ -102,6 +114,7 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                       {"iteration_seconds", result.iteration_seconds},
                       {"samples_per_second", samples_per_second(plan, result)},
                       {"memory_bytes", memory},
+                      {"effective_time", effective},
                       {"final_metrics", metrics}};
   fmt::print("{}\n", out.dump(2));
 }
@@ -135,6 +148,11 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
                to_string(*std::max_element(result.memory.begin(), result.memory.end())));
   if (result.accuracy) fmt::print("test accuracy: {:.2f}%\n", 100 * *result.accuracy);
   if (!o.checkpoint.empty()) fmt::print("checkpoint of step {} in {}\n", before + result.losses.size(), o.checkpoint);
+  if (const auto& e = result.effective)
+    fmt::print(
+        "effective time: {:.1f}% of {:.1f} s in {} session{}; checkpoints {:.1f}%, {} steps done again {:.1f}%\n",
+        100 * e->ratio(), e->seconds, e->sessions, e->sessions == 1 ? "" : "s",
+        100 * e->checkpoint_seconds / e->seconds, e->lost_steps, 100 * e->lost_seconds / e->seconds);
 }
 
 void run(const Options& o, Processes& processes) {
@@ -221,6 +239,7 @@ void add_run(CLI::App& app) {
   command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");
   add_json(*command, o->json);
   command->callback([o] {
+    o->began = SessionLog::Clock::now();
     // As search and compare call it.
     std::vector<std::string> orders = pipeline_orders();
     if (std::find(orders.begin(), orders.end(), o->schedule) != orders.end())

@@ -65,6 +65,7 @@ std::vector<GridPoint> chosen(std::vector<GridPoint> grid, const std::vector<std
 
 ordered_json run_point(const GridPoint& p, const Options& o, const std::string& plan_path) {
   ordered_json row = columns_of(p);
+  std::optional<Plan> found;
   try {
     Topology topology = load_topology(p.topology, {p.nodes, p.devices});
     row["nodes"] = topology.whole_nodes ? topology.whole_nodes : topology.nodes;
@@ -77,13 +78,14 @@ ordered_json run_point(const GridPoint& p, const Options& o, const std::string& 
     if (p.budget) settings.search.budget = p.budget;
     auto plan = search_plan(model, p.topology, cost, settings.options(p.variant.strategy, p.model));
     if (!plan.ok()) throw InputError(plan.error().message);
-    save_plan(*plan, plan_path);
     row.update(plan_summary(*plan, plan_path));
     const auto& levels = plan->search.log.seconds.level;
     row["search_processor_seconds"] = std::accumulate(levels.begin(), levels.end(), 0.0);
+    found = std::move(*plan);
   } catch (const std::exception& e) {  // whatever went wrong, the points after this one still count
     row["error"] = e.what();
   }
+  if (found) save_plan(*found, plan_path);  // a disk that is full is no property of the point: it stays open
   return row;
 }
 
@@ -110,6 +112,11 @@ void sweep(const Options& o) {
     }
   }
   write_file_atomically(fs::path(o.folder) / "experiment.yaml", read_file(o.experiment));
+  auto write_csv = [&](const std::string& text) {
+    write_file_atomically(csv_path,
+                          report::to_csv(report::result_columns(), report::results_from_json(text, json_path).rows));
+  };
+  if (!rows.empty()) write_csv(read_file(json_path));  // a sweep that was killed may have written the other file alone
   Progress bar("sweep");
   std::int64_t done = 0, skipped = 0, failed = 0;
   for (std::size_t i = 0; i < grid.size(); ++i) {
@@ -128,8 +135,7 @@ void sweep(const Options& o) {
     ordered_json root = {{"format", "unity-results"}, {"version", 1}, {"experiment", o.experiment}, {"rows", rows}};
     std::string text = root.dump(1) + "\n";
     write_file_atomically(json_path, text);
-    write_file_atomically(csv_path,
-                          report::to_csv(report::result_columns(), report::results_from_json(text, json_path).rows));
+    write_csv(text);
   }
   bar.clear();
   fmt::print("{} points: {} done, {} of them without a plan, {} were there already\n{}\n{}\n", grid.size(), done,

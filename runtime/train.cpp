@@ -70,6 +70,10 @@ void adapt(TrainingPosition& position, const std::string& data, std::int64_t bat
   position.data = data, position.batch = batch;
 }
 
+double seconds_since(SessionLog::Clock::time_point start) {
+  return std::chrono::duration<double>(SessionLog::Clock::now() - start).count();
+}
+
 double median(std::vector<double> seconds) {
   if (seconds.empty()) return 0;
   if (seconds.size() > 1) seconds.erase(seconds.begin());
@@ -91,6 +95,7 @@ std::optional<Checkpoint> start_from(const CheckpointOptions& options) {
 }  // namespace
 
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options) {
+  const auto began = options.began.value_or(SessionLog::Clock::now());
   std::optional<Checkpoint> from = start_from(options.checkpoint);
   TrainingPosition at;
   at.data = options.data, at.seed = options.executor.seed;
@@ -131,7 +136,15 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   bool tested = data && data->test && evaluation;
   if (options.patience > 0 && !tested)
     throw_input_error("early stopping: data {} have no test rows to watch", options.data);
-  if (!options.checkpoint.folder.empty() && processes.rank() == 0) require_checkpoint_folder(options.checkpoint.folder);
+  std::optional<SessionLog> session;
+  if (!options.checkpoint.folder.empty() && processes.rank() == 0) {
+    require_checkpoint_folder(options.checkpoint.folder);
+    session.emplace(options.checkpoint.folder, began, at.step);
+    std::vector<SavedStep> saved = saved_steps(options.checkpoint.folder);
+    if (!saved.empty() && (!from || saved.back().step != from->position().step))
+      throw_input_error("{}: another run saved step {} while this one began; start it again",
+                        options.checkpoint.folder.string(), saved.back().step);
+  }
   std::int64_t evaluate_every =
       options.patience > 0 ? std::max<std::int64_t>(options.evaluate_every, 1) : options.evaluate_every;
   RateSchedule schedule = options.schedule;
@@ -146,10 +159,18 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     at.best.see(loss ? e.loss : *e.accuracy, e.epoch, !loss);
     result.evaluations.push_back(e);
   };
+  double step_seconds = 0, checkpoint_seconds = 0;
+  auto save = [&] {
+    auto start = SessionLog::Clock::now();
+    save_checkpoint(executor, at, options.checkpoint);
+    checkpoint_seconds += seconds_since(start);
+    if (session) session->note(at.step, step_seconds, checkpoint_seconds, true);
+  };
   std::vector<double> seconds;
   std::vector<std::int64_t> order;
   std::int64_t saved = from ? at.step : -1;
   while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience))) {
+    auto begun = SessionLog::Clock::now();
     if (data) {
       if (order.empty() || at.batches == 0)
         order = options.in_order
@@ -161,9 +182,9 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     }
     double rate = learning_rate(schedule, training.optimizer.learning_rate, at.step);
     executor.set_learning_rate_factor(rate / training.optimizer.learning_rate);
-    auto start = std::chrono::steady_clock::now();
+    auto start = SessionLog::Clock::now();
     StepResult r = executor.step(options.trace && at.step + 1 == steps);
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    seconds.push_back(seconds_since(start));
     if (result.losses.empty() && !options.gradients_file.empty())
       save_gradients(executor, training, options.gradients_file);
     result.losses.push_back(r.loss);
@@ -178,14 +199,24 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     }
     if (options.progress) options.progress(at.step, steps, r.loss);
     if (options.check_replicas_every > 0 && at.step % options.check_replicas_every == 0) executor.check_replicas();
+    step_seconds += seconds_since(begun);
+    if (session) session->note(at.step, step_seconds, checkpoint_seconds);
     if (options.checkpoint.every > 0 && at.step % options.checkpoint.every == 0 && !options.checkpoint.folder.empty())
-      save_checkpoint(executor, at, options.checkpoint), saved = at.step;
+      save(), saved = at.step;
   }
   executor.check_replicas();
-  if (!options.checkpoint.folder.empty() && saved != at.step) save_checkpoint(executor, at, options.checkpoint);
+  if (!options.checkpoint.folder.empty() && saved != at.step) save();
   result.iteration_seconds = median(std::move(seconds));
-  if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) evaluate();
+  if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) {
+    auto start = SessionLog::Clock::now();
+    evaluate();
+    step_seconds += seconds_since(start);
+  }
   if (!result.evaluations.empty()) result.accuracy = result.evaluations.back().accuracy, result.best = at.best;
+  if (session) {
+    session->note(at.step, step_seconds, checkpoint_seconds, true);
+    result.effective = effective_time(read_sessions(options.checkpoint.folder));
+  }
   return result;
 }
 

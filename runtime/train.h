@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/sessions.h"
 #include "runtime/data/dataset.h"
 #include "runtime/early_stop.h"
 #include "runtime/executor.h"
@@ -32,6 +33,8 @@ struct TrainOptions {
   bool watch_loss = false;                           // better: a smaller test loss instead of a larger accuracy
   bool trace = false;                                // of the last step
   std::int64_t check_replicas_every = 0;             // steps; in any case at every checkpoint and at the end
+  // Since when time counts in the folder's log of sessions: where the command started, say. None: the call of train().
+  std::optional<SessionLog::Clock::time_point> began;
   // After each step: steps done, of how many, the loss.
   std::function<void(std::int64_t, std::int64_t, double)> progress;
 };
@@ -55,6 +58,8 @@ struct TrainResult {
   double iteration_seconds = 0;  // median, the first step left out where there are others
   std::vector<Bytes> memory;     // of the buffers of each device
   std::optional<Trace> trace;
+  std::optional<EffectiveTime>
+      effective;  // of all sessions of the folder of checkpoints, in the process that writes it
 };
 
 // `training` and, for data sets, `evaluation` (the forward pass of the same plan; its output 1 are the logits

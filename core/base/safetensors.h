@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/integers.h"
+#include "core/base/replacing_file.h"
 
 namespace unity {
 
@@ -93,14 +93,10 @@ class SafetensorsWriter {
   std::uint32_t crc32() const { return crc_; }  // of the file so far, header included
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   void put(const void* data, std::size_t size);
-  [[noreturn]] void failed();
 
-  std::filesystem::path path_, beside_;
-  std::unique_ptr<std::FILE, Close> out_;
+  std::filesystem::path path_;
+  std::unique_ptr<ReplacingFile> file_;       // none after the end
   std::uint64_t written_ = 0, expected_ = 0;  // bytes of the whole file
   std::uint32_t crc_ = 0;
 };

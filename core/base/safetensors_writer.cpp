@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "core/base/safetensors.h"
@@ -12,8 +11,7 @@ namespace unity {
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vector<TensorInfo>& tensors,
                                      const TensorMetadata& metadata)
-    : path_(std::move(path)), beside_(path_) {
-  beside_ += fmt::format(".{}.tmp", getpid());
+    : path_(std::move(path)) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t end = 0;
@@ -27,41 +25,30 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data begin at a multiple of 8
   std::uint64_t length = text.size();
   expected_ = sizeof length + length + end;
-  out_.reset(std::fopen(beside_.c_str(), "wb"));
-  if (!out_) throw_input_error("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  file_ = std::make_unique<ReplacingFile>(path_);
   put(&length, sizeof length);
   put(text.data(), text.size());
 }
 
-SafetensorsWriter::~SafetensorsWriter() {
-  if (!out_) return;
-  out_.reset();
-  std::remove(beside_.c_str());
-}
-
-void SafetensorsWriter::failed() {
-  int why = errno;
-  out_.reset();
-  std::remove(beside_.c_str());
-  throw_input_error("{}: cannot be written: {}", path_.string(), std::strerror(why));
-}
+SafetensorsWriter::~SafetensorsWriter() = default;
 
 void SafetensorsWriter::put(const void* data, std::size_t size) {
-  if (std::fwrite(data, 1, size, out_.get()) != size) failed();
+  file_->write(data, size);
   crc_ = static_cast<std::uint32_t>(crc32_z(crc_, static_cast<const Bytef*>(data), size));
   written_ += size;
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
-  UNITY_CHECK(out_, "{}: written to after finish", path_.string());
+  UNITY_CHECK(file_, "{}: written to after finish", path_.string());
   UNITY_CHECK(bytes.size() <= expected_ - written_, "{}: more data than announced", path_.string());
   put(bytes.data(), bytes.size());
 }
 
 void SafetensorsWriter::finish() {
-  UNITY_CHECK(out_ && written_ == expected_, "{}: {} bytes written, {} announced", path_.string(), written_, expected_);
-  if (std::fflush(out_.get()) != 0 || fsync(fileno(out_.get())) != 0) failed();
-  if (std::fclose(out_.release()) != 0 || std::rename(beside_.c_str(), path_.c_str()) != 0) failed();
+  UNITY_CHECK(file_ && written_ == expected_, "{}: {} bytes written, {} announced", path_.string(), written_,
+              expected_);
+  file_->commit();
+  file_.reset();
 }
 
 std::uint32_t crc32_of_file(const std::filesystem::path& path) {

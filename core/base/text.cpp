@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <numeric>
 #include <sstream>
 
-#include <unistd.h>
+#include "core/base/replacing_file.h"
 
 namespace unity {
 namespace {
@@ -64,18 +63,9 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  std::filesystem::path beside = path;
-  beside += fmt::format(".{}.tmp", getpid());
-  std::FILE* out = std::fopen(beside.c_str(), "wb");
-  if (!out) throw_input_error("{}: cannot be written: {}", path.string(), std::strerror(errno));
-  bool written = std::fwrite(content.data(), 1, content.size(), out) == content.size();
-  written = (std::fflush(out) == 0) && written && fsync(fileno(out)) == 0;
-  int why = errno;
-  written = (std::fclose(out) == 0) && written;
-  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return;
-  if (written) why = errno;
-  std::remove(beside.c_str());
-  throw_input_error("{}: cannot be written: {}", path.string(), std::strerror(why));
+  ReplacingFile file(path);
+  file.write(content);
+  file.commit();
 }
 
 }  // namespace unity

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "core/base/text.h"
@@ -31,7 +33,7 @@ Journal::Journal(const std::string& directory, std::uint64_t options) : options_
   if (directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw_input_error("{}: can not be made: {}", directory, error.message());
+  if (error) throw_input_error("{}: cannot be made: {}", directory, error.message());
   path_ = (std::filesystem::path(directory) / "candidates.journal").string();
   if (!std::filesystem::exists(path_)) return;
   std::istringstream in(read_file(path_));
@@ -65,9 +67,12 @@ const JournalEntry* Journal::find(const std::string& candidate) const {
 void Journal::write(const std::string& candidate, const JournalEntry& entry) {
   Hash k = key(candidate);
   if (path_.empty() || !entries_.emplace(k, entry).second) return;
-  std::ofstream out(path_, std::ios::app);
-  out << "\n" << print_entry(k, entry);
-  if (!out.flush()) throw_input_error("{}: can not be written", path_);
+  const std::string text = "\n" + print_entry(k, entry);
+  std::FILE* out = std::fopen(path_.c_str(), "a");
+  bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0;
+  int why = errno;
+  if (out) std::fclose(out);
+  if (!written) throw_input_error("{}: cannot be written: {}", path_, std::strerror(why));
 }
 
 Rule Journal::parse(const JournalEntry& entry) { return std::move(parse_rules(entry.rule, "generated").front()); }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/base/checksum.h"
 #include "core/machine/yaml_read.h"
 
 namespace unity {
@@ -96,6 +97,55 @@ ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
   return section;
 }
 
+// With a line for the checksum, or "" for what it is the checksum of: the content, however it is laid out in a file.
+std::string to_yaml(const DeviceProfile& profile, const std::string& checksum) {
+  auto quoted = [](const std::string& text) {
+    std::string result = "'";
+    for (char c : text) result += c == '\'' ? "''" : std::string(1, c == '\n' ? ' ' : c);  // as YAML reads a line's end
+    return result + "'";
+  };
+  std::string out = fmt::format("format: unity-profile\nversion: 1\ndevice: {}\ndate: {}\nbackend: {}\nprecision: {}\n",
+                                quoted(profile.device), profile.date, profile.backend, profile.precision);
+  if (profile.cache.count > 0) out += fmt::format("cache: {} B\n", profile.cache.count);
+  out += checksum;
+  out += profile.sections.empty() ? "sections: []\n" : "sections:\n";
+  for (const auto& [threads, s] : profile.sections) {
+    out += fmt::format("  - threads: {}\n", threads);
+    auto number = [&](const char* key, double value) {
+      if (value > 0) out += fmt::format("    {}: {:.4g}\n", key, value);
+    };
+    number("task_overhead", s.task_overhead);
+    number("handover", s.handover);
+    number("peak", s.peak);
+    number("elementwise_peak", s.elementwise_peak);
+    number("memory_bandwidth", s.memory_bandwidth);
+    if (!s.efficiency.empty()) out += "    efficiency:\n";
+    for (const auto& [name, curve] : s.efficiency) {
+      std::vector<std::string> points;
+      for (const EfficiencyPoint& p : curve) points.push_back(fmt::format("{:.0f}: {:.4g}", p.amount, p.fraction));
+      out += fmt::format("      {}: {{{}}}\n", name, join(points));
+    }
+    if (!s.curves.empty()) out += "    curves:\n";
+    for (const auto& [name, curve] : s.curves) {
+      std::vector<std::string> points;
+      for (const ProfilePoint& p : curve) {
+        // Compared as they are written, or what is read back would be written in another way.
+        std::string warm = fmt::format("{:.4g}", p.warm), cold = fmt::format("{:.4g}", p.cold);
+        points.push_back(warm == cold ? fmt::format("{:.0f}: {}", p.amount, warm)
+                                      : fmt::format("{:.0f}: [{}, {}]", p.amount, warm, cold));
+      }
+      out += fmt::format("      {}: {{{}}}\n", name, join(points));
+    }
+    if (!s.tasks.empty()) out += "    tasks:\n";
+    for (const auto& [name, e] : s.tasks)
+      // A plain key may have 1024 characters at most.
+      out += fmt::format("      {}: {{warm: {:.4g}, cold: {:.4g}, low: {:.4g}, high: {:.4g}, samples: {}}}\n",
+                         name.size() < 1000 ? quoted(name) : "? " + quoted(name) + "\n      ", e.warm, e.cold, e.low,
+                         e.high, e.samples);
+  }
+  return out;
+}
+
 }  // namespace
 
 TaskSeconds seconds_at(const std::vector<ProfilePoint>& curve, double amount) {
@@ -124,7 +174,8 @@ std::size_t DeviceProfile::entries() const {
 DeviceProfile load_profile(const std::string& file) {
   YamlReader yaml(file, "unity-profile", 1);
   const YAML::Node& root = yaml.root();
-  yaml.check_keys(root, {"format", "version", "device", "date", "backend", "precision", "cache", "sections"});
+  yaml.check_keys(root,
+                  {"format", "version", "device", "date", "backend", "precision", "cache", "checksum", "sections"});
   DeviceProfile profile;
   profile.device = yaml.text(yaml.require(root, "device"), "device");
   profile.date = yaml.text(yaml.require(root, "date"), "date");
@@ -140,51 +191,16 @@ DeviceProfile load_profile(const std::string& file) {
     if (!profile.sections.emplace(threads, std::move(section)).second)
       yaml.fail_at(node, fmt::format("sections: {} threads are given twice", threads));
   }
+  if (YAML::Node node = root["checksum"]) {
+    std::string expected = yaml.text(node, "checksum"), found = checksum_of(to_yaml(profile, ""));
+    if (found != expected)
+      yaml.fail_at(node, checksum_differs(found, expected) + " (remove this line where that was meant)");
+  }
   return profile;
 }
 
 std::string profile_to_yaml(const DeviceProfile& profile) {
-  auto quoted = [](const std::string& text) {
-    std::string result = "'";
-    for (char c : text) result += c == '\'' ? "''" : std::string(1, c);
-    return result + "'";
-  };
-  std::string out = fmt::format("format: unity-profile\nversion: 1\ndevice: {}\ndate: {}\nbackend: {}\nprecision: {}\n",
-                                quoted(profile.device), profile.date, profile.backend, profile.precision);
-  if (profile.cache.count > 0) out += fmt::format("cache: {} B\n", profile.cache.count);
-  out += profile.sections.empty() ? "sections: []\n" : "sections:\n";
-  for (const auto& [threads, s] : profile.sections) {
-    out += fmt::format("  - threads: {}\n", threads);
-    auto number = [&](const char* key, double value) {
-      if (value > 0) out += fmt::format("    {}: {:.4g}\n", key, value);
-    };
-    number("task_overhead", s.task_overhead);
-    number("handover", s.handover);
-    number("peak", s.peak);
-    number("elementwise_peak", s.elementwise_peak);
-    number("memory_bandwidth", s.memory_bandwidth);
-    if (!s.efficiency.empty()) out += "    efficiency:\n";
-    for (const auto& [name, curve] : s.efficiency) {
-      std::vector<std::string> points;
-      for (const EfficiencyPoint& p : curve) points.push_back(fmt::format("{:.0f}: {:.4g}", p.amount, p.fraction));
-      out += fmt::format("      {}: {{{}}}\n", name, join(points));
-    }
-    if (!s.curves.empty()) out += "    curves:\n";
-    for (const auto& [name, curve] : s.curves) {
-      std::vector<std::string> points;
-      for (const ProfilePoint& p : curve)
-        points.push_back(p.warm == p.cold ? fmt::format("{:.0f}: {:.4g}", p.amount, p.warm)
-                                          : fmt::format("{:.0f}: [{:.4g}, {:.4g}]", p.amount, p.warm, p.cold));
-      out += fmt::format("      {}: {{{}}}\n", name, join(points));
-    }
-    if (!s.tasks.empty()) out += "    tasks:\n";
-    for (const auto& [name, e] : s.tasks)
-      // A plain key may have 1024 characters at most.
-      out += fmt::format("      {}: {{warm: {:.4g}, cold: {:.4g}, low: {:.4g}, high: {:.4g}, samples: {}}}\n",
-                         name.size() < 1000 ? quoted(name) : "? " + quoted(name) + "\n      ", e.warm, e.cold, e.low,
-                         e.high, e.samples);
-  }
-  return out;
+  return to_yaml(profile, fmt::format("checksum: {}\n", checksum_of(to_yaml(profile, ""))));
 }
 
 void save_profile(const DeviceProfile& profile, const std::string& file) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/checksum.h"
 #include "core/base/nesting.h"
 #include "core/base/text.h"
 #include "core/graph/text.h"
@@ -85,6 +86,7 @@ std::string plan_to_json(const Plan& plan) {
     root["pcg"].push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
+  add_checksum(root);
   return root.dump(1) + "\n";
 }
 
@@ -106,6 +108,9 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
     throw_input_error("{}: format is '{}', expected 'unity-plan'", file, root.get<std::string>("format"));
   if (root.get<int>("version") != Plan::kVersion)
     throw_input_error("{}: version is {}, expected {}", file, root.get<int>("version"), Plan::kVersion);
+  take_checksum(parsed, file, Checksum::when_there);
+  root.expect_only({"format", "version", "model", "machine", "global_batch", "optimizer", "schedule", "prediction",
+                    "search", "derivation", "mappings", "pcg"});
   Plan plan;
   Reader model = root.child("model");
   plan.model.name = model.get<std::string>("name");

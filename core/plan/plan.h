@@ -61,7 +61,8 @@ struct Plan {
   }
 };
 
-// JSON, format "unity-plan". Loading checks everything: InputError names file, place, found, expected.
+// JSON, format "unity-plan", with a checksum. Loading checks everything: InputError names file, place, found, expected.
+// A plan that a person has changed is one without the checksum.
 std::string plan_to_json(const Plan& plan);
 Plan plan_from_json(const std::string& text, const std::string& file);
 void save_plan(const Plan& plan, const std::string& path);

@@ -1,7 +1,7 @@
 #include "gui/app/display.h"
 
-#include <filesystem>
 #include <map>
+#include <string>
 
 #include <GL/gl.h>
 #include <fmt/format.h>
@@ -14,6 +14,8 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb_image_write.h>
 #pragma GCC diagnostic pop
+
+#include "core/base/text.h"
 
 namespace unity::gui {
 
@@ -52,12 +54,13 @@ Pixels read_pixels(const Rect& area, int height) {
 }
 
 void write_png(const Pixels& pixels, const std::string& path) {
-  std::string beside = path + ".new";
-  if (!stbi_write_png(beside.c_str(), pixels.width, pixels.height, 3, pixels.rgb.data(), pixels.width * 3))
-    throw_input_error("{}: cannot be written", path);
-  std::error_code error;
-  std::filesystem::rename(beside, path, error);
-  if (error) throw_input_error("{}: cannot be written: {}", path, error.message());
+  std::string png;
+  auto append = [](void* to, void* data, int size) {
+    static_cast<std::string*>(to)->append(static_cast<const char*>(data), static_cast<std::size_t>(size));
+  };
+  if (!stbi_write_png_to_func(append, &png, pixels.width, pixels.height, 3, pixels.rgb.data(), pixels.width * 3))
+    throw_input_error("{}: cannot be written: a picture of {} x {}", path, pixels.width, pixels.height);
+  write_file_atomically(path, png);
 }
 
 int key_code(const std::string& name) {

@@ -1,14 +1,10 @@
 #include "runtime/checkpoint/folder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "core/base/text.h"
+#include "core/base/error.h"
+#include "core/base/replacing_file.h"
 
 namespace unity {
 namespace {
@@ -23,17 +19,6 @@ std::int64_t step_of(const std::string& name) {
   const char* end = name.data() + name.size();
   auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
   return error == std::errc() && rest == end ? step : -1;
-}
-
-// Makes the names in a folder durable.
-void synchronize(const fs::path& folder) {
-  int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 || ::fsync(descriptor) != 0) {
-    int why = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    throw_input_error("{}: cannot be written: {}", folder.string(), std::strerror(why));
-  }
-  ::close(descriptor);
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
@@ -78,9 +63,7 @@ void require_checkpoint_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder)) throw_input_error("{}: cannot be made a folder: {}", folder.string(), error.message());
-  fs::path probe = folder / "step-probe.tmp";
-  write_file_atomically(probe, "");
-  fs::remove(probe, error);
+  ReplacingFile(folder / "step-probe");  // removed at once
 }
 
 fs::path unfinished_checkpoint(const fs::path& folder, std::int64_t step) {
@@ -96,14 +79,14 @@ void publish_checkpoint(const fs::path& folder, std::int64_t step, std::int64_t 
   if (error) throw_input_error("{}: cannot be written: {}", beside.string(), error.message());
   try {
     write(beside);
-    synchronize(beside);
+    synchronize_folder(beside);
     if (fs::exists(path)) remove_checkpoint(path);
     rename_folder(beside, path);
   } catch (...) {
     fs::remove_all(beside, error);
     throw;
   }
-  synchronize(folder);
+  synchronize_folder(folder);
   std::vector<SavedStep> steps = saved_steps(folder);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i)
     if (steps[i].step != step) remove_checkpoint(steps[i].path);

@@ -3,20 +3,14 @@
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
-#include <zlib.h>
 
+#include "core/base/checksum.h"
 #include "core/base/nesting.h"
 
 namespace unity {
 namespace {
 
 using nlohmann::json;
-
-// Keys are sorted in a json, so the same content has the same text.
-std::string checksum(const json& root) {
-  std::string text = root.dump();
-  return fmt::format("{:08x}", crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
-}
 
 StoredType stored_type(const std::string& name) {
   for (StoredType type : {StoredType::f32, StoredType::f64})
@@ -88,7 +82,7 @@ std::string index_to_json(const CheckpointIndex& index) {
       tensors.push_back({{"name", t.name}, {"dtype", std::string(to_string(t.dtype))}, {"dims", t.dims}});
     root["files"].push_back({{"file", f.name}, {"bytes", f.bytes}, {"crc32", f.crc32}, {"tensors", tensors}});
   }
-  root["checksum"] = checksum(root);
+  add_checksum(root);
   return root.dump(1) + "\n";
 }
 
@@ -102,16 +96,7 @@ CheckpointIndex index_from_json(const std::string& text, const std::string& file
   if (root.value("version", json()) != CheckpointIndex::kVersion)
     throw_input_error("{}: version is {}, expected {}", file, root.value("version", json()).dump(),
                       CheckpointIndex::kVersion);
-  const json found = root.value("checksum", json());
-  root.erase("checksum");
-  std::string expected;
-  try {
-    expected = checksum(root);
-  } catch (const json::exception&) {  // not UTF-8
-  }
-  if (found != expected)
-    throw_input_error("{}: the checksum of its content is {}, expected {}; the file has changed since it was written",
-                      file, expected, found.dump());
+  take_checksum(root, file, Checksum::required);
   try {
     return read(root);
   } catch (const std::exception& e) {

@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/checksum.h"
 #include "tests/support/command.h"
 
 namespace {
@@ -168,6 +169,33 @@ TEST_CASE("run of a model uses data parallelism unless told otherwise") {
   CHECK(run["losses"].size() == 2);
 }
 
+TEST_CASE("a sweep that was killed between its two files of results has both when it is gone on with") {
+  Folder f;
+  std::string grid = f.write("grid.yaml",
+                             "format: unity-experiment\nversion: 1\nmodels: [mlp-tiny]\ntopologies: [laptop]\n"
+                             "strategies: [data-parallel]\n");
+  REQUIRE(unity("sweep " + grid + " -o " + f.file("r")).code == 0);
+  std::string whole = read(f.file("r/results.csv"));
+  f.write("r/results.csv", whole.substr(0, whole.find('\n') + 1));
+  REQUIRE(unity("sweep " + grid + " --resume -o " + f.file("r")).code == 0);
+  CHECK(read(f.file("r/results.csv")) == whole);
+}
+
+TEST_CASE("a plan that cannot be written ends a sweep, and its point stays open") {
+  Folder f;
+  std::string grid = f.write("grid.yaml",
+                             "format: unity-experiment\nversion: 1\nmodels: [mlp-tiny]\ntopologies: [laptop]\n"
+                             "strategies: [data-parallel]\n");
+  REQUIRE(unity("sweep " + grid + " -o " + f.file("r")).code == 0);
+  std::string plan = fs::directory_iterator(f.path / "r/plans")->path().filename().string();
+  fs::create_directories(f.path / "again/plans" / plan);  // no file can be written there
+  check_refused("sweep " + grid + " -o " + f.file("again"), {plan + ": cannot be written: Is a directory"});
+  CHECK_FALSE(fs::exists(f.path / "again/results.json"));
+  fs::remove(f.path / "again/plans" / plan);
+  REQUIRE(unity("sweep " + grid + " --resume -o " + f.file("again")).code == 0);
+  CHECK(json::parse(read(f.file("again/results.json")))["rows"][0].contains("iteration_seconds"));
+}
+
 TEST_CASE("a sweep writes a row for each point, resumes, and gives the same results as without the interruption") {
   Folder f;
   std::string text =
@@ -264,9 +292,10 @@ TEST_CASE("plans that are cut off, foreign, for another machine or too large are
   check_refused("simulate " + plan + " --topology summit --nodes 1 --devices 2", {"plan.json", "another machine"});
   check_refused("run " + plan + " --topology laptop --devices 4", {"plan.json", "2 devices"});
   check_refused("explain " + f.file("absent.json"), {"absent.json"});
+  check_refused("explain " + f.write("escape.json", "{\"format\": \"\\u001b[31mred\\r\"}"), {"format is ' [31mred '"});
   check_refused("search mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB'",
                 {"needs", "which has 1 MB"});
-  std::string degree = text;
+  std::string degree = files::without_checksum(text);
   std::size_t at = degree.find("\"strides\":");
   REQUIRE(at != std::string::npos);
   at = degree.find("partition(0, 2");

@@ -130,7 +130,7 @@ TEST_CASE("every option that the documentation names belongs to a command, a scr
     known.merge(words_with_dashes(more));
   std::string gui = read((root() / "gui/app/main.cpp").string());
   known.merge(words_with_dashes(gui));
-  for (const char* folder : {"scripts", "experiments", "tests/reference", "tests/cluster"})
+  for (const char* folder : {"scripts", "experiments", "tests/reference", "tests/cluster", "tests/faults"})
     for (const auto& entry : fs::recursive_directory_iterator(root() / folder))
       if (entry.is_regular_file() && entry.path().extension() != ".md" && entry.path().extension() != ".json")
         known.merge(words_with_dashes(read(entry.path().string())));
