@@ -152,6 +152,7 @@ void run_points(const Options& o, SweepFolder& folder, const Shard& shard, std::
     for (std::size_t i = 0; i < shards.size(); ++i) by_key[folder.grid()[i].key()] = shards[i];
     std::erase_if(points, [&](const GridPoint& p) { return by_key.at(p.key()) != shard.index; });
   }
+  if (parts) folder.check_parts(shard.count);
   folder.claim(shard);
   Rows rows = folder.rows();
   if (parts) {
