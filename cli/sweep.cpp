@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -92,6 +93,7 @@ ordered_json provenance_of(const Options& o, const std::string& experiment_text)
 ordered_json run_point(const GridPoint& p, const Options& o, const std::string& experiment_text,
                        const SweepFolder& folder) {
   ordered_json row = columns_of(p), provenance = provenance_of(o, experiment_text);
+  std::optional<Plan> found;
   try {
     SearchSettings settings = p.variant.settings;
     settings.search.jobs = o.jobs;
@@ -111,14 +113,16 @@ ordered_json run_point(const GridPoint& p, const Options& o, const std::string& 
     SimulatedCostModel cost(std::move(topology));
     auto plan = search_plan(model, p.topology, cost, options);
     if (!plan.ok()) throw InputError(plan.error().message);
-    save_plan(*plan, folder.path(folder.plan_file(p)));
     row.update(plan_summary(*plan, folder.plan_file(p)));
     const auto& levels = plan->search.log.seconds.level;
     row["search_processor_seconds"] = std::accumulate(levels.begin(), levels.end(), 0.0);
     provenance["plan_hash"] = report::hex(report::plan_hash(*plan));
+    found = std::move(*plan);
   } catch (const std::exception& e) {  // whatever went wrong, the points after this one still count
     row["error"] = e.what();
   }
+  // A disk that is full is no property of the point, which stays open.
+  if (found) save_plan(*found, folder.path(folder.plan_file(p)));
   for (const std::string& column : report::provenance_columns())
     if (provenance.contains(column)) row[column] = provenance[column];
   return row;
@@ -165,7 +169,9 @@ void run_points(const Options& o, SweepFolder& folder, const Shard& shard, std::
   const fs::path copy = folder.path("experiment.yaml");
   std::error_code error;
   if (!fs::exists(copy, error) || read_file(copy) != experiment_text) write_file_atomically(copy, experiment_text);
-  if (parts) folder.write(shard, rows);  // for others to see how many parts there are
+  // A part, for others to see how many there are; all, as a sweep that was killed may have written one file of two, and
+  // rows of parts count.
+  if (parts || !rows.empty()) folder.write(shard, rows);
   Progress bar(parts ? fmt::format("sweep {}", to_string(shard)) : "sweep");
   std::size_t done = 0, there = 0, failed = 0;
   for (const GridPoint& p : points) {

@@ -111,29 +111,33 @@ Claim::Claim(fs::path file, const std::string& what, Times times) : file_(std::m
   std::string host = host_name(), start = started(getpid());
   token_ =
       fmt::format("{} {} {} {}", host, getpid(), start, std::chrono::system_clock::now().time_since_epoch().count());
-  fs::path own = file_;
-  own += fmt::format(".{}.{}", host, getpid());
-  ordered_json content = {{"token", token_},  {"host", host},        {"machine", machine()},
-                          {"started", start}, {"process", getpid()}, {"beat", 0}};
-  write_file_atomically(own, content.dump() + "\n");
+  const std::string content = ordered_json{{"token", token_},  {"host", host},        {"machine", machine()},
+                                           {"started", start}, {"process", getpid()}, {"beat", 0}}
+                                  .dump() +
+                              "\n";
+  // Of all who come at once the same, so that nothing is left but what the next one writes anew: the claim may have the
+  // content of another, and is then the other's.
+  fs::path fresh = file_;
+  fresh += ".new";
   std::error_code error;
   for (int attempt = 0;; ++attempt) {
-    fs::create_hard_link(own, file_, error);
+    constexpr int kAttempts = 4;
+    write_file_atomically(fresh, content);
+    fs::create_hard_link(fresh, file_, error);
     if (!error) break;
     std::string there = content_of(file_);
-    if (there.empty() && !fs::exists(file_, error)) {
-      if (attempt < 3) continue;  // it went away in between
-      // No links here: two who come at once are told apart by the check below.
-      fs::rename(own, file_, error);
-      if (error) throw_input_error("{}: cannot be written: {}", file_.string(), error.message());
-      break;
+    if (token_of(there) == token_) break;
+    if (there.empty() && attempt < kAttempts) continue;  // the claim, or the new file, went away in between
+    if (!there.empty() && held(file_, there, times_)) {
+      fs::remove(fresh, error);
+      refuse(file_, what_, there);
     }
-    if (held(file_, there, times_)) fs::remove(own, error), refuse(file_, what_, there);
-    fs::rename(own, file_, error);
-    if (error) throw_input_error("{}: cannot be written: {}", file_.string(), error.message());
-    break;
+    // The owner is dead; or there are no links here, and those who come at once are told apart by check().
+    fs::rename(fresh, file_, error);
+    if (!error) break;
+    if (attempt >= kAttempts) throw_input_error("{}: cannot be written: {}", file_.string(), error.message());
   }
-  fs::remove(own, error);
+  fs::remove(fresh, error);
   check();
   beating_ = std::thread([this] { beat(); });
 }

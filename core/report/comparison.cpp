@@ -46,20 +46,16 @@ std::string percent(double now, double before) {
 }
 
 // "12.5 ms to 13 ms (+4.00%)", or one of them where they are equal.
-std::string before_and_now(const PointChange& p, const char* column, std::string (*text)(double)) {
+std::string before_and_now(const PointChange& p, const char* column) {
   auto number = [&](const ResultRow* row) {
     return row && !row->find("error") ? row->number(column) : std::optional<double>();
   };
   std::optional<double> before = number(p.before), now = number(p.now);
   if (!before && !now) return "-";
-  auto in_words = [&](const std::optional<double>& value) { return value ? text(*value) : "-"; };
+  auto in_words = [&](const std::optional<double>& value) { return value ? value_text(column, *value) : "-"; };
   if (before == now) return in_words(now);
   return fmt::format("{} to {}{}", in_words(before), in_words(now), before && now ? percent(*now, *before) : "");
 }
-
-std::string as_time(double seconds) { return to_string(from_seconds(seconds)); }
-std::string as_bytes(double bytes) { return to_string(Bytes{static_cast<std::int64_t>(bytes)}); }
-std::string as_seconds(double seconds) { return fmt::format("{:.3g} s", seconds); }
 
 std::string plans_of(const PointChange& p) {
   std::string before = p.before ? p.before->text("plan_hash") : "", now = p.now ? p.now->text("plan_hash") : "";
@@ -71,6 +67,18 @@ std::string plans_of(const PointChange& p) {
 }
 
 }  // namespace
+
+std::string value_text(const std::string& column, double value) {
+  constexpr double kMostSeconds = 9e6, kMostBytes = 9e18;  // that fit into picoseconds, and into bytes
+  if (column == "gap") return fmt::format("{:.1f}%", 100 * value);
+  if (column == "candidates") return fmt::format("{:.0f}", value);
+  bool time = column.ends_with("_seconds") && !column.starts_with("search_");
+  if (time && std::abs(value) < kMostSeconds) return to_string(from_seconds(value));
+  if (column.ends_with("_seconds")) return fmt::format("{:.3g} s", value);
+  if (column.ends_with("_bytes") && std::abs(value) < kMostBytes)
+    return to_string(Bytes{static_cast<std::int64_t>(value)});
+  return fmt::format("{:.5g}", value);
+}
 
 double parse_tolerance(const std::string& option, const std::string& text) {
   double value = 0;
@@ -136,9 +144,8 @@ TextTable changes_table(const Comparison& comparison) {
       if (p.change == Change::same || is_regression(p.change) != regressions) continue;
       std::string what = in_words(p.change);
       if (p.change == Change::lost) what += ": " + p.now->text("error");
-      table.rows.push_back({p.point, what, before_and_now(p, "iteration_seconds", as_time),
-                            before_and_now(p, "peak_memory_bytes", as_bytes),
-                            before_and_now(p, "search_seconds", as_seconds), plans_of(p)});
+      table.rows.push_back({p.point, what, before_and_now(p, "iteration_seconds"),
+                            before_and_now(p, "peak_memory_bytes"), before_and_now(p, "search_seconds"), plans_of(p)});
     }
   return table;
 }

@@ -16,6 +16,9 @@ struct ComparisonOptions {
   std::optional<double> search_tolerance;  // of seconds of search; none: they are not judged
 };
 
+// A number of a column in words: "12.5 ms", "1.2 GB"; seconds of search as such, the gap in percent.
+std::string value_text(const std::string& column, double value);
+
 // "1%" or "0.01"; InputError that names the option.
 double parse_tolerance(const std::string& option, const std::string& text);
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/base/text.h"
-#include "core/base/units.h"
 #include "core/base/xml.h"
 #include "core/plan/plan.h"
 #include "core/report/figures.h"
@@ -87,12 +86,7 @@ std::string place_in_words(const ResultRow& row) {
 std::string quantity(const ResultRow& row, const std::string& column) {
   std::optional<double> value = row.number(column);
   if (!value) return row.find(column) ? row.text(column) : "-";
-  if (column == "search_seconds") return fmt::format("{:.3g} s", *value);
-  if (column == "gap") return fmt::format("{:.1f}%", 100 * *value);
-  if (column.ends_with("_seconds")) return to_string(from_seconds(*value));
-  if (column.ends_with("_bytes")) return to_string(Bytes{static_cast<std::int64_t>(std::clamp(*value, 0.0, 9e18))});
-  if (column == "candidates") return row.text(column);
-  return fmt::format("{:.5g}", *value);
+  return value_text(column, *value);
 }
 
 TextCell plan_link(const ResultRow& row, const ResultsReport& report) {

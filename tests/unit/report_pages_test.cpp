@@ -185,6 +185,15 @@ TEST_CASE("the fastest plan of each place stands beside the next") {
   CHECK(best.rows[1][6].text == "-");
 }
 
+TEST_CASE("numbers of a column are told in its unit, also such as no sweep has") {
+  CHECK(value_text("iteration_seconds", 0.0125) == "12.5 ms");
+  CHECK(value_text("search_seconds", 0.0125) == "0.0125 s");
+  CHECK(value_text("peak_memory_bytes", 1.2e9) == "1.2 GB");
+  CHECK(value_text("gap", 0.184) == "18.4%");
+  CHECK(value_text("iteration_seconds", 1e300) == "1e+300 s");  // more picoseconds than can be counted
+  CHECK(value_text("peak_memory_bytes", 1e300) == "1e+300");
+}
+
 TEST_CASE("cells of a table stay in their place, and links are encoded") {
   TextTable table{{"a|b", "n"}, {{"x|\ny", TextCell("p", "plans/a b\".json")}}, 1};
   CHECK(to_markdown(table) == "| a\\|b | n |\n|---|---:|\n| x\\| y | [p](plans/a%20b%22.json) |\n");
