@@ -13,7 +13,7 @@
 namespace unity::report {
 namespace {
 
-bool above(double now, double before, double tolerance) { return now > before * (1 + tolerance); }
+bool above(double now, double before, double tolerance) { return now > before + tolerance * std::abs(before); }
 
 Change change_of(const ResultRow& before, const ResultRow& now, const ComparisonOptions& options) {
   std::optional<double> old = before.number("iteration_seconds"), time = now.number("iteration_seconds");
