@@ -27,13 +27,14 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// When a process was started, in ticks of the machine: of two with one number the later one is another.
+// When a process was started, in ticks of the machine: of two with one number the later one is another. Empty: it has
+// ended, though its parent may not have asked for its exit code.
 std::string started(pid_t process) {
   std::string stat = first_line(fmt::format("/proc/{}/stat", process));
   std::istringstream rest(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
   std::string field;
-  for (int i = 3; i <= 22; ++i)  // proc(5): the command is field 2, the start field 22
-    if (!(rest >> field)) return {};
+  for (int i = 3; i <= 22; ++i)  // proc(5): the command is field 2, the state field 3, the start field 22
+    if (!(rest >> field) || (i == 3 && (field == "Z" || field == "X"))) return {};
   return field;
 }
 
@@ -79,13 +80,18 @@ std::string token_of(const std::string& content) {
 std::optional<bool> lives(const Owner& owner) {
   if (owner.machine != machine() || owner.process <= 0) return {};
   if (kill(owner.process, 0) != 0 && errno == ESRCH) return false;
-  return started(owner.process) == owner.started;
+  return !owner.started.empty() && started(owner.process) == owner.started;
 }
 
 // Whether somebody has it; waits to see where the owner is not on this machine.
 bool held(const fs::path& file, const std::string& content, const Claim::Times& times) {
-  if (std::optional<Owner> owner = owner_of(content))
-    if (std::optional<bool> known = lives(*owner)) return *known;
+  if (std::optional<Owner> owner = owner_of(content); owner && lives(*owner).has_value()) {
+    // One that has been told to end, as its parent was killed, may need a moment.
+    auto last = std::chrono::steady_clock::now() + std::min(times.patience, std::chrono::milliseconds(1000));
+    while (*lives(*owner) && std::chrono::steady_clock::now() < last)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return *lives(*owner);
+  }
   auto end = std::chrono::steady_clock::now() + times.patience;
   while (std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::min(times.beat, std::chrono::milliseconds(500)));

@@ -165,8 +165,11 @@ TEST_CASE("a claim is refused while its owner lives, given back at its end, and 
     new Claim(file, "part 1/2");  // never given back
     _exit(0);
   }
-  waitpid(child, nullptr, 0);
+  siginfo_t ended{};
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
   REQUIRE(fs::exists(file));
+  CHECK_NOTHROW(refuse_if_claimed(file, "part 1/2"));  // nobody has asked for its exit code yet
+  waitpid(child, nullptr, 0);
   CHECK_NOTHROW(refuse_if_claimed(file, "part 1/2"));
   CHECK_NOTHROW(Claim(file, "part 1/2").check());
   CHECK(fs::is_empty(folder));
