@@ -21,6 +21,9 @@ std::string part(const std::string& built) { return built.empty() ? "absent" : b
 
 }  // namespace
 
+std::string build_version() { return UNITY_VERSION; }
+std::string build_commit() { return UNITY_COMMIT; }
+
 std::string build_info() {
   std::string text = fmt::format("unity {}\n", UNITY_VERSION);
   auto line = [&](const char* what, const std::string& value) { text += fmt::format("{:<18}{}\n", what, value); };

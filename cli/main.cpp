@@ -38,6 +38,7 @@ std::string one_line(std::string text) {
 }
 
 int report(int code, const std::string& message) {
+  std::fflush(stdout);  // what was printed before comes before, where both go to one file
   fmt::print(stderr, "unity: error: {}\n", one_line(message));
   return code;
 }

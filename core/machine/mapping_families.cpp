@@ -187,7 +187,7 @@ void MappingFamilies::Family::members(const TaskGrid& grid, std::vector<MachineM
 }
 
 MappingFamilies::MappingFamilies(const std::string& file, const Topology& topology)
-    : devices_(static_cast<int>(topology.device_count())) {
+    : devices_(static_cast<int>(topology.device_count())), text_hash_(hash_text(read_file(file))) {
   YamlReader yaml(file, "unity-mappings", 1);
   yaml.check_keys(yaml.root(), {"format", "version", "families"});
   for (const YAML::Node& node : yaml.items(yaml.require(yaml.root(), "families"), "families")) {

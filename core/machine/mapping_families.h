@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/hash.h"
 #include "core/machine/mapping.h"
 
 namespace unity {
@@ -19,11 +20,13 @@ class MappingFamilies {
   // where one has a task off the machine, two tasks on one device, or an expression that has no value. Thread-safe.
   std::vector<MachineMapping> mappings(const TaskGrid& grid) const;
   std::vector<std::string> names() const;
+  Hash text_hash() const { return text_hash_; }  // of the file
 
  private:
   struct Family;
   std::vector<std::shared_ptr<const Family>> families_;
   int devices_;
+  Hash text_hash_;
 };
 
 }  // namespace unity

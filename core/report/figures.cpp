@@ -9,14 +9,6 @@
 namespace unity::report {
 namespace {
 
-// What a row is about apart from its variant.
-std::string place_of(const ResultRow& row) {
-  std::string place;
-  for (const char* column : {"model", "topology", "nodes", "devices", "batch_per_gpu", "seq_len", "layers", "budget"})
-    place += row.text(column) + "\n";
-  return place;
-}
-
 bool counts(const Figure& figure, const ResultRow& row) {
   for (const auto& [column, values] : figure.only)
     if (std::find(values.begin(), values.end(), row.text(column)) == values.end()) return false;
@@ -125,36 +117,36 @@ std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& value
   return charts;
 }
 
-std::string figure_table(const Figure& figure, const FigureValues& values) {
-  if (values.xs.empty()) return "no points yet\n";
-  std::vector<std::string> header, rule;
-  if (!figure.panels.empty()) header.push_back(figure.panels);
-  header.push_back(figure.x);
+TextTable figure_cells(const Figure& figure, const FigureValues& values) {
+  TextTable table{{}, {}, figure.panels.empty() ? 1u : 2u};
+  if (!figure.panels.empty()) table.header.push_back(figure.panels);
+  table.header.push_back(figure.x);
   for (const std::string& series : values.series) {
-    header.push_back(series);
-    if (figure.published.contains(series)) header.push_back(fmt::format("{} ({})", series, figure.source));
+    table.header.push_back(series);
+    if (figure.published.contains(series)) table.header.push_back(fmt::format("{} ({})", series, figure.source));
   }
-  for (std::size_t i = 0; i < header.size(); ++i)
-    rule.push_back(i < (figure.panels.empty() ? 1u : 2u) ? "---" : "---:");
-  std::string text = "| " + join(header, " | ") + " |\n|" + join(rule, "|") + "|\n";
   for (std::size_t p = 0; p < values.panels.size(); ++p)
     for (std::size_t x = 0; x < values.xs.size(); ++x) {
-      std::vector<std::string> line;
-      if (!figure.panels.empty()) line.push_back(values.panels[p]);
-      line.push_back(values.xs[x]);
+      std::vector<TextCell> line;
+      if (!figure.panels.empty()) line.emplace_back(values.panels[p]);
+      line.emplace_back(values.xs[x]);
       for (std::size_t s = 0; s < values.series.size(); ++s) {
         const FigureValues::Cell& cell = values.cells[p][x][s];
-        line.push_back(cell.ours ? in_table(*cell.ours) : "-");
+        line.emplace_back(cell.ours ? in_table(*cell.ours) : "-");
         if (!figure.published.contains(values.series[s])) continue;
         std::string theirs = "-";
         if (cell.published) theirs = in_table(cell.published->first);
         if (cell.published && cell.published->second > cell.published->first)
           theirs += " to " + in_table(cell.published->second);
-        line.push_back(theirs);
+        line.emplace_back(theirs);
       }
-      text += "| " + join(line, " | ") + " |\n";
+      table.rows.push_back(std::move(line));
     }
-  return text;
+  return table;
+}
+
+std::string figure_table(const Figure& figure, const FigureValues& values) {
+  return values.xs.empty() ? "no points yet\n" : to_markdown(figure_cells(figure, values));
 }
 
 }  // namespace unity::report

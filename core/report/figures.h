@@ -8,6 +8,7 @@
 #include "core/report/chart.h"
 #include "core/report/experiment.h"
 #include "core/report/results.h"
+#include "core/report/text_table.h"
 
 namespace unity::report {
 
@@ -26,7 +27,8 @@ FigureValues figure_values(const Figure& figure, const std::vector<ResultRow>& r
 // A chart for each panel. What is published has outlines in the colour of its series.
 std::vector<Chart> figure_charts(const Figure& figure, const FigureValues& values);
 
-// Markdown: a row for each panel and x, a column for each series, and one for what is published of it.
+// A row for each panel and x, a column for each series, and one for what is published of it; and the same as Markdown.
+TextTable figure_cells(const Figure& figure, const FigureValues& values);
 std::string figure_table(const Figure& figure, const FigureValues& values);
 
 }  // namespace unity::report

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
@@ -48,6 +49,9 @@ Results results_from_json(const std::string& text, const std::string& file) {
       throw_input_error("{}: found version {}, expected at most {}: a newer unity wrote it", file, version,
                         Results::kVersion);
     results.experiment = in.value("experiment", "");
+    results.shard = in.value("shard", "");
+    results.grid = in.value("grid", "");
+    if (in.contains("measured")) results.measured = in["measured"].get<std::vector<std::string>>();
     for (const ordered_json& from : in.at("rows")) {
       if (!from.is_object()) throw_input_error("{}: is not the result of a sweep: found a row that is none", file);
       ResultRow& row = results.rows.emplace_back();
@@ -81,8 +85,47 @@ const std::vector<std::string>& result_columns() {
                                                    "lower_bound_seconds",
                                                    "gap",
                                                    "plan",
-                                                   "error"};
+                                                   "error",
+                                                   "unity_version",
+                                                   "unity_commit",
+                                                   "experiment_hash",
+                                                   "model_hash",
+                                                   "topology_hash",
+                                                   "rules_hash",
+                                                   "settings",
+                                                   "seed",
+                                                   "plan_hash",
+                                                   "host",
+                                                   "started",
+                                                   "threads"};
   return columns;
+}
+
+const std::vector<std::string>& measured_columns() {
+  static const std::vector<std::string> columns = {"search_seconds", "search_processor_seconds", "host", "started",
+                                                   "threads"};
+  return columns;
+}
+
+bool stopped_for_time(const ResultRow& row) {
+  std::string why = row.text("stopped_because");
+  return why.starts_with("time limit") || why.starts_with("interrupted");
+}
+
+std::string place_of(const ResultRow& row) {
+  std::string place;
+  for (const char* column : {"model", "topology", "nodes", "devices", "batch_per_gpu", "seq_len", "layers", "budget"})
+    place += row.text(column) + "\n";
+  return place;
+}
+
+std::string plan_beside(const ResultRow& row, const std::string& results_file) {
+  namespace fs = std::filesystem;
+  fs::path name = fs::path(row.text("plan")).filename();
+  if (name.empty() || name == "." || name == "..") return {};
+  fs::path beside = fs::path(results_file).parent_path() / "plans" / name;
+  std::error_code error;
+  return fs::is_regular_file(beside, error) ? beside.string() : std::string();
 }
 
 std::string to_csv(const std::vector<std::string>& columns, const std::vector<ResultRow>& rows) {

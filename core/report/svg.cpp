@@ -1,5 +1,7 @@
 #include "core/report/svg.h"
 
+#include <array>
+
 #include <fmt/format.h>
 
 #include "core/base/xml.h"
@@ -7,23 +9,34 @@
 namespace unity::report {
 namespace {
 
+constexpr std::array<const char*, 8> kColors = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
+                                                "#CC79A7", "#56B4E9", "#8a6d00", "#444444"};
+
 const char* color(const Ink& ink) {
-  constexpr const char* kColors[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
-                                     "#CC79A7", "#56B4E9", "#8a6d00", "#444444"};
   if (ink.role == Ink::Role::text) return "#000000";
   if (ink.role == Ink::Role::axis) return "#444444";
   if (ink.role == Ink::Role::grid) return "#dddddd";
-  return kColors[static_cast<std::size_t>(ink.series) % std::size(kColors)];
+  return kColors[static_cast<std::size_t>(ink.series) % kColors.size()];
+}
+
+// What a page that holds the drawing may colour otherwise, in the dark: "axis", "f0" for a fill, "k0" for a stroke.
+std::string class_of(const Ink& ink, bool fill) {
+  if (ink.role == Ink::Role::axis) return R"( class="axis")";
+  if (ink.role == Ink::Role::grid) return R"( class="grid")";
+  if (ink.role == Ink::Role::text) return {};
+  return fmt::format(R"( class="{}{}")", fill ? 'f' : 'k', static_cast<std::size_t>(ink.series) % kColors.size());
 }
 
 std::string fill_of(const Ink& ink) {
-  return ink.dashed ? fmt::format(R"(fill="none" stroke="{}" stroke-dasharray="4 2")", color(ink))
-                    : fmt::format(R"(fill="{}")", color(ink));
+  return (ink.dashed ? fmt::format(R"(fill="none" stroke="{}" stroke-dasharray="4 2")", color(ink))
+                     : fmt::format(R"(fill="{}")", color(ink))) +
+         class_of(ink, !ink.dashed);
 }
 
 std::string stroke_of(const Ink& ink) {
   return fmt::format(R"(stroke="{}" stroke-width="{}"{})", color(ink), ink.role == Ink::Role::series ? 2 : 1,
-                     ink.dashed ? R"( stroke-dasharray="5 3")" : "");
+                     ink.dashed ? R"( stroke-dasharray="5 3")" : "") +
+         class_of(ink, false);
 }
 
 // The end of an element, with what a viewer shows under the mouse.
@@ -71,7 +84,7 @@ std::string Svg::document() const {
   return fmt::format(
              R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" font-family="sans-serif">)",
              width_, height_) +
-         "\n" + R"(<rect width="100%" height="100%" fill="#ffffff"/>)" + "\n" + body_ + "</svg>\n";
+         "\n" + R"(<rect class="page" width="100%" height="100%" fill="#ffffff"/>)" + "\n" + body_ + "</svg>\n";
 }
 
 }  // namespace unity::report

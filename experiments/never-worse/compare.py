@@ -26,12 +26,13 @@ def write(path, text):
     beside.replace(path)
 
 
-def simulated(unity, row):
+def simulated(unity, searches, row):
     """The row with the iteration that its plan file has."""
     row = dict(row)
     if "error" in row:
         return row
     row["searched_seconds"] = row.pop("iteration_seconds")
+    row["plan"] = str(searches / "plans" / pathlib.Path(row["plan"]).name)
     run = subprocess.run([unity, "simulate", row["plan"], "--json"], capture_output=True, text=True)
     if run.returncode != 0:
         row["error"] = f"plan file: {run.stderr.strip()}"
@@ -98,7 +99,8 @@ def search(arguments, folder):
         command.append("--resume")
     for only in arguments.only:
         command += ["--only", only]
-    if subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL).returncode != 0:
+    # 1: some points have no plan, which their rows say.
+    if subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL).returncode not in (0, 1):
         sys.exit("unity sweep failed")
 
 
@@ -117,7 +119,7 @@ def main():
         search(arguments, searches)
     rows = json.loads((searches / "results.json").read_text())["rows"]
     results = arguments.output / "results.json"
-    rows = [simulated(arguments.unity, row) for row in rows]
+    rows = [simulated(arguments.unity, searches, row) for row in rows]
     write(results, json.dumps({"format": "unity-results", "version": 1, "experiment": str(arguments.experiment),
                                "rows": rows}, indent=1) + "\n")
     shutil.copy(searches / "experiment.yaml", arguments.output / "experiment.yaml")

@@ -98,6 +98,10 @@ TEST_CASE("the commands of the how-tos work") {
   fs::create_directories(folder.path / "here");
   CHECK(follow("docs/howto/rule.md", folder) == 4);
   CHECK(follow("docs/howto/topology.md", folder) == 4);
+  CHECK(follow("docs/howto/sweep.md", folder) == 8);
+  CHECK(type(folder, "bash -n sweep.sbatch").code == 0);
+  CHECK(fs::exists(folder.path / "here/shared/report.html"));
+  CHECK(fs::exists(folder.path / "here/today/report.html"));
   // What the rule of one's own is there for.
   CHECK(type(folder, "unity explain twice.json").out.find("relu_once") != std::string::npos);
 }

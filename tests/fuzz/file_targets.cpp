@@ -3,14 +3,17 @@
 #include "core/graph/text.h"
 #include "core/models/models.h"
 #include "core/plan/plan.h"
+#include "core/report/comparison.h"
 #include "core/report/experiment.h"
 #include "core/report/figures.h"
+#include "core/report/html_report.h"
 #include "core/report/results.h"
 #include "core/trace/trace_json.h"
 #include "simulator/network/playground.h"
 #include "tests/fuzz/target.h"
 #include "tests/support/checksum.h"
 #include "tests/support/stub_cost_model.h"
+#include "tests/support/well_formed.h"
 
 namespace unity::fuzz {
 namespace {
@@ -89,6 +92,13 @@ void run_results(std::string_view input) {
     (void)report::to_csv(report::result_columns(), results.rows);
     for (const report::ResultRow& row : results.rows)
       for (const auto& [column, text] : row.cells) (void)row.number(column);
+    report::Comparison same = report::compare(results, results);
+    require(same.regressions() == 0, "results are worse than themselves");
+    report::ResultsReport report{"results.json", {}, results, {}, {}};
+    std::string page = report::html_page(
+        results.experiment, {report::results_section(report), report::comparison_section(same, "before", "now")});
+    std::string why = markup::why_not_well_formed(page);
+    require(why.empty(), "a page that is not well-formed: {}", why);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/report/provenance.h"
 
 namespace unity::gui {
 namespace {
@@ -15,8 +16,9 @@ using report::ResultRow;
 using report::Results;
 
 bool is_long(const std::string& column) {
+  const std::vector<std::string>& provenance = report::provenance_columns();
   return column == "point" || column == "plan" || column == "stopped_because" || column == "error" ||
-         column == "search_log";
+         column == "search_log" || std::find(provenance.begin(), provenance.end(), column) != provenance.end();
 }
 
 // "devices>2": a column with a bound; anything else is a part of any cell.
@@ -151,14 +153,12 @@ ChartPage chart_page(const report::Figure& figure, const Results& results) {
   return page;
 }
 
-std::string plan_path(const ResultRow& row, const std::string& results_file) {
+std::string plan_path(const ResultRow& row, const std::string& results) {
   namespace fs = std::filesystem;
-  std::string path = row.text("plan");
-  if (path.empty()) return {};
   std::error_code error;
-  if (fs::exists(path, error)) return path;
-  fs::path beside = fs::path(results_file).parent_path() / "plans" / fs::path(path).filename();
-  return fs::exists(beside, error) ? beside.string() : path;
+  fs::path file = fs::is_directory(results, error) ? fs::path(results) / "results.json" : fs::path(results);
+  std::string beside = report::plan_beside(row, file.string());
+  return beside.empty() ? row.text("plan") : beside;
 }
 
 }  // namespace unity::gui

@@ -44,7 +44,8 @@ struct ChartPage {
 };
 ChartPage chart_page(const report::Figure& figure, const report::Results& results);
 
-// The path of a row's plan, as it is written there or beside the results; empty: it has none.
-std::string plan_path(const report::ResultRow& row, const std::string& results_file);
+// The path of a row's plan, in plans/ beside the results (a file, or its folder), else as the row names it; empty: it
+// has none.
+std::string plan_path(const report::ResultRow& row, const std::string& results);
 
 }  // namespace unity::gui
