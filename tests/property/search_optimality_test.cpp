@@ -184,6 +184,27 @@ TEST_CASE("products that a sum can share, or that are summed afterwards, are not
             "add", {}, {mean, b.apply("reduce_mean", {Dims{0, 1}}, {b.apply("gelu", {}, {one})})})})) == 2 * 8 * 6 * 6);
 }
 
+TEST_CASE("a product may be joined with all that others it may be joined with may be joined with") {
+  Builder b("joined");
+  ValueRef x = b.input("x", {8, 4}), y = b.input("y", {8, 4});
+  std::vector<ValueRef> w;
+  for (const char* name : {"w0", "w1", "w2"}) w.push_back(b.weight(name, {4, 6}));
+  std::optional<ValueRef> sum;
+  // The last has an operand in common with the first alone, which has one with the others.
+  for (auto [left, right] : {std::pair(x, w[0]), std::pair(x, w[1]), std::pair(x, w[2]), std::pair(y, w[0])}) {
+    ValueRef seen = b.apply("gelu", {}, {b.apply("matmul", {}, {left, right})});
+    sum = sum ? b.apply("add", {}, {*sum, seen}) : seen;
+  }
+  Pcg pcg = std::move(b).finish({b.apply("reduce_mean", {Dims{0, 1}}, {*sum})});
+  int products = 0;
+  for (const WorkItem& item : necessary_work(pcg, {}, {})) {
+    if (pcg[item.node].op->name() != "matmul") continue;
+    CHECK(item.alternatives.at(0).at(0).joined == 4);
+    ++products;
+  }
+  CHECK(products == 4);
+}
+
 TEST_CASE("exhaustive search refuses what is too large with the number and the limit") {
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(load_topology("summit", {1, 4}));
