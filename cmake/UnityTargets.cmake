@@ -26,6 +26,11 @@ if(UNITY_SANITIZE)
   add_compile_options(-fsanitize=${UNITY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UNITY_SANITIZE})
 endif()
+option(UNITY_COVERAGE "Count which lines run: preset coverage" OFF)
+if(UNITY_COVERAGE)
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()
 
 # unity_library(NAME SOURCES ... DEPENDS ... [PRIVATE ...]): a folder's target, with warnings as errors. DEPENDS is what
 # the folder's headers may include, so the linker enforces the direction of dependencies.
