@@ -22,7 +22,7 @@ int IterationOptions::count(const Schedule& schedule) const {
 Program several_iterations(const Plan& plan, const Program& step, int iterations) {
   if (iterations > kMostIterations)
     throw_input_error("--iterations: found {}, expected 1 to {}", iterations, kMostIterations);
-  auto program = repeat(step, iterations, plan.schedule.order);
+  auto program = repeat(step, iterations, plan.schedule);
   if (!program.ok()) throw_input_error("plan for {}: {}", plan.model.name, program.error().message);
   return std::move(*program);
 }

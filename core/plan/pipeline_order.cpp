@@ -5,14 +5,16 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
+#include "core/plan/overlap.h"
 #include "core/plan/task_pool.h"
 
 namespace unity {
 namespace {
 
-// A pass of one micro-batch through one part, forward or backward.
+// A pass of a micro-batch, or of those that are taken at once, through one part, forward or backward.
 struct Pass {
   int part = 0;   // position in the chain
   int micro = 0;  // counted on from iteration to iteration
@@ -69,9 +71,10 @@ bool goes_on(int parts, int micros, int groups) {
   return parts == 1 || 2 * (groups - 1) + (parts - 1) * groups <= parts * micros;
 }
 
-Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& stages, PipelineOrder order,
+// With `m` passes of each part in an iteration.
+Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& stages, PipelineOrder order, int m,
                                                         int iterations) {
-  int groups = static_cast<int>(stages.groups.size()), m = stages.micro_batches;
+  int groups = static_cast<int>(stages.groups.size());
   int most = *std::max_element(stages.part_counts.begin(), stages.part_counts.end());
   int least = *std::min_element(stages.part_counts.begin(), stages.part_counts.end());
   if (order == PipelineOrder::one_f_one_b && most > 1)
@@ -82,7 +85,7 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
   if (order == PipelineOrder::interleaved && most != least)
     return fail("interleaved: devices hold {} to {} parts of the graph, expected the same number on all", least, most);
   if (order == PipelineOrder::interleaved && most > 1 && m % groups != 0)
-    return fail("interleaved: {} micro-batches, expected a multiple of the {} stages", m, groups);
+    return fail("interleaved: {} passes of micro-batches, expected a multiple of the {} stages", m, groups);
   std::vector<std::vector<Pass>> passes;
   for (int g = 0; g < groups; ++g) {
     std::vector<int> parts;
@@ -156,11 +159,12 @@ Ends lay_out(const std::vector<std::vector<Pass>>& passes, const std::vector<std
 }
 
 // Where a task stands. Where passes end together, those further down the pipeline come first: what they send is waited
-// for. Updates come behind the pass of the same key.
+// for. Updates come behind the pass of the same end.
 struct Key {
   std::int64_t end = 0;
   int upstream = 0;
   bool update = false;
+  OverlapPlace place = {};
   bool no_pass_waits = false;
   auto operator<=>(const Key&) const = default;
 };
@@ -189,45 +193,33 @@ std::vector<std::vector<Key>> places_of_updates(const std::vector<std::vector<Pa
   return places;
 }
 
-}  // namespace
-
-Result<void> order_micro_batches(Program& program, PipelineOrder order) {
-  PipelineStages stages = find_stages(program);
-  if (stages.micro_batches == 1) return {};
-  int micros = stages.micro_batches;
-  auto passes = UNITY_TRY(passes_of_groups(stages, order, program.iterations));
-  Ends ends = lay_out(passes, durations(program, stages), program.iterations * micros);
-  auto updates = places_of_updates(passes, ends, micros, program.iterations);
-  std::vector<std::size_t> group_of(static_cast<std::size_t>(program.devices), SIZE_MAX);
-  for (std::size_t g = 0; g < stages.groups.size(); ++g)
-    for (DeviceId d : stages.groups[g]) group_of[d.index()] = g;
-
-  auto parts = static_cast<int>(stages.chain.size());
+// Sorts the tasks of a Program by what `pass` says of them: the key of a task's own pass or update, without the place
+// in it; none for what goes with the latest that it depends on.
+template <class Pass>
+void sort_tasks(Program& program, int at_once, Pass&& pass) {
   std::vector<PooledTask> pool = take_tasks(program);
+  std::vector<OverlapPlace> places;
+  if (at_once > 0) places = overlap_places(program, pool, at_once);
   std::vector<Key> keys(pool.size());
   std::vector<bool> free(pool.size(), false);     // waits for nothing and belongs to no pass
   std::vector<bool> awaited(pool.size(), false);  // by a pass of its iteration
+  auto in_pass = [](const Task& t, const std::optional<Key>& key) { return t.kind == TaskKind::compute && key; };
   for (std::size_t i = pool.size(); i-- > 0;) {
     const Task& t = pool[i].task;
-    if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0) awaited[i] = true;
+    if (in_pass(t, pass(t))) awaited[i] = true;
     for (std::size_t d : pool[i].after)
       if (awaited[i] && t.kind != TaskKind::update) awaited[d] = true;
   }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     const Task& t = pool[i].task;
-    int place = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
-    if (t.phase == Phase::update && t.iteration + 1 == program.iterations) {
+    std::optional<Key> own = pass(t);
+    if (own == kLast) {
       keys[i] = kLast;
       continue;
     }
-    if (std::size_t g = group_of[t.device.index()]; t.kind == TaskKind::update && g != SIZE_MAX)
-      keys[i] = updates[g][t.iteration];
-    if (place >= 0) {
-      const auto& part = ends[static_cast<std::size_t>(place)];
-      keys[i] = {part[t.phase == Phase::backward ? 1 : 0][static_cast<std::size_t>(t.iteration * micros + t.micro)],
-                 parts - place};
-    }
-    free[i] = place < 0 && pool[i].after.empty();
+    if (own) keys[i] = *own;
+    if (at_once > 0 && t.phase != Phase::update) keys[i].place = places[i];
+    free[i] = !in_pass(t, own) && pool[i].after.empty();
     for (std::size_t d : pool[i].after)
       if (!free[d]) keys[i] = std::max(keys[i], keys[d]);
     if (t.kind == TaskKind::communicate && !awaited[i]) keys[i].no_pass_waits = true;
@@ -242,6 +234,41 @@ Result<void> order_micro_batches(Program& program, PipelineOrder order) {
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
   put_tasks(program, pool, sorted);
+}
+
+}  // namespace
+
+Result<void> order_micro_batches(Program& program, const Schedule& schedule) {
+  PipelineStages stages = find_stages(program);
+  const int iterations = program.iterations;
+  if (stages.micro_batches == 1) {
+    // One pass forward, one backward.
+    if (schedule.overlap > 0 && iterations == 1)
+      sort_tasks(program, 1, [&](const Task& t) -> std::optional<Key> {
+        if (t.phase == Phase::update) return kLast;
+        if (t.kind != TaskKind::compute) return std::nullopt;
+        return Key{t.phase == Phase::backward ? 1 : 0};
+      });
+    return {};
+  }
+  const int at_once = std::max(1, schedule.overlap);
+  const int micros = (stages.micro_batches + at_once - 1) / at_once;  // passes of so many micro-batches
+  auto passes = UNITY_TRY(passes_of_groups(stages, schedule.order, micros, iterations));
+  Ends ends = lay_out(passes, durations(program, stages), iterations * micros);
+  auto updates = places_of_updates(passes, ends, micros, iterations);
+  std::vector<std::size_t> group_of(static_cast<std::size_t>(program.devices), SIZE_MAX);
+  for (std::size_t g = 0; g < stages.groups.size(); ++g)
+    for (DeviceId d : stages.groups[g]) group_of[d.index()] = g;
+  auto parts = static_cast<int>(stages.chain.size());
+  sort_tasks(program, schedule.overlap, [&](const Task& t) -> std::optional<Key> {
+    if (t.phase == Phase::update && t.iteration + 1 == iterations) return kLast;
+    if (std::size_t g = group_of[t.device.index()]; t.kind == TaskKind::update && g != SIZE_MAX)
+      return updates[g][t.iteration];
+    int part = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
+    if (part < 0) return std::nullopt;
+    const auto& end = ends[static_cast<std::size_t>(part)][t.phase == Phase::backward ? 1 : 0];
+    return Key{end[static_cast<std::size_t>(t.iteration * micros + t.micro / at_once)], parts - part};
+  });
   return {};
 }
 

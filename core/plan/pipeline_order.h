@@ -11,6 +11,10 @@
 //   m)
 //                to begin with (all of them when m = p), then in turn as above; bubble (p - 1) / (v m). p divides m.
 //
+// With an overlap of b > 0, b micro-batches take the place of one in all this, and a pass of b has its tasks in the
+// places of overlap.h, so that one micro-batch is computed while another is communicated. b times as many are in flight
+// (gpipe: as many). Then the forward and the backward pass of Programs without micro-batches have these places, too.
+//
 // The passes of all groups are laid out in time, each after what it needs, with durations estimated from FLOPs and
 // bytes; tasks are sorted by the end of their pass. What is no micro-batched operator (copies, sums, communications)
 // goes with the latest that it depends on; sums of the weights' gradients behind what that pass sends on. Hence
@@ -29,7 +33,7 @@
 
 namespace unity {
 
-// Error when the stages have not the form that the order needs.
-Result<void> order_micro_batches(Program& program, PipelineOrder order);
+// By the schedule's order and overlap. Error when the stages have not the form that the order needs.
+Result<void> order_micro_batches(Program& program, const Schedule& schedule);
 
 }  // namespace unity

@@ -19,9 +19,11 @@ using Reader = JsonReader;
 
 // Plans without one are older, or have none of what it says.
 Schedule read_schedule(const Reader& reader, const std::string& file) {
-  reader.expect_only({"order", "bucket_bytes", "rematerialise", "offload", "weights"});
+  reader.expect_only({"order", "overlap", "bucket_bytes", "rematerialise", "offload", "weights"});
   Schedule s;
   s.order = parse_pipeline_order(reader.get_or<std::string>("order", "gpipe"), file + ": plan.schedule.order");
+  s.overlap = reader.get_or<int>("overlap", 0);
+  if (s.overlap < 0) throw_input_error("{}: plan.schedule.overlap: found {}, expected at least 0", file, s.overlap);
   s.bucket = {reader.get_or<std::int64_t>("bucket_bytes", 0)};
   if (s.bucket.count < 0)
     throw_input_error("{}: plan.schedule.bucket_bytes: found {}, expected at least 0", file, s.bucket.count);
@@ -51,11 +53,9 @@ std::string plan_to_json(const Plan& plan) {
                        {"epsilon", o.epsilon},
                        {"weight_decay", o.weight_decay},
                        {"nesterov", o.nesterov}};
-  root["schedule"] = {{"order", to_string(plan.schedule.order)},
-                      {"bucket_bytes", plan.schedule.bucket.count},
-                      {"rematerialise", plan.schedule.remat},
-                      {"offload", to_string(plan.schedule.offload)},
-                      {"weights", to_string(plan.schedule.weights)}};
+  root["schedule"] = {{"order", to_string(plan.schedule.order)},     {"overlap", plan.schedule.overlap},
+                      {"bucket_bytes", plan.schedule.bucket.count},  {"rematerialise", plan.schedule.remat},
+                      {"offload", to_string(plan.schedule.offload)}, {"weights", to_string(plan.schedule.weights)}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},

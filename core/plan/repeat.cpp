@@ -154,7 +154,7 @@ std::string input_of_iteration(const std::string& name, int iteration) {
   return iteration == 0 ? name : fmt::format("{}.iteration{}", name, iteration);
 }
 
-Result<Program> repeat(const Program& step, int iterations, PipelineOrder order) {
+Result<Program> repeat(const Program& step, int iterations, const Schedule& schedule) {
   if (iterations < 1 || iterations > kMostIterations)
     return fail("a program of {} iterations, expected 1 to {}", iterations, kMostIterations);
   if (step.iterations != 1) return fail("found a program of {} iterations, expected one to repeat", step.iterations);
@@ -163,7 +163,7 @@ Result<Program> repeat(const Program& step, int iterations, PipelineOrder order)
   bool delayed = repeater.delayed();
   Program program = repeater.run();
   UNITY_TRY_VOID(check_program(program));
-  if (delayed) UNITY_TRY_VOID(order_micro_batches(program, order));
+  if (delayed) UNITY_TRY_VOID(order_micro_batches(program, schedule));
   UNITY_TRY_VOID(check_program(program));
   return program;
 }

@@ -23,7 +23,7 @@ inline constexpr int kSteadyIterations = 4;  // of which the third is like those
 
 std::string input_of_iteration(const std::string& name, int iteration);
 
-// `step` is as lowered with a schedule of this order. Error unless iterations is from 1 to kMostIterations.
-Result<Program> repeat(const Program& step, int iterations, PipelineOrder order);
+// `step` is as lowered with this schedule. Error unless iterations is from 1 to kMostIterations.
+Result<Program> repeat(const Program& step, int iterations, const Schedule& schedule);
 
 }  // namespace unity

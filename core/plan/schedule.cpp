@@ -50,6 +50,9 @@ Offload parse_offload(std::string_view text, std::string_view subject) {
 
 std::string in_words(const Schedule& s) {
   std::string text(to_string(s.order));
+  if (s.overlap == 1) text += ", gradients of weights while others are communicated";
+  if (s.overlap > 1)
+    text += fmt::format(", {} micro-batches at once, one computed while another is communicated", s.overlap);
   text += s.bucket.count > 0 ? fmt::format(", gradients in buckets of {}", to_string(s.bucket))
                              : ", a collective for each gradient";
   if (!s.remat.empty()) text += fmt::format(", computed again: {}", fmt::join(s.remat, ", "));
@@ -81,8 +84,8 @@ Result<void> apply_schedule(Program& program, const Schedule& schedule) {
       std::any_of(program.tasks.begin(), program.tasks.end(), [](const Task& t) { return t.micro > 0; });
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   if (!schedule.remat.empty()) UNITY_TRY_VOID(check_program(program));
-  UNITY_TRY_VOID(order_micro_batches(program, schedule.order));
-  if (micro_batches) UNITY_TRY_VOID(check_program(program));
+  UNITY_TRY_VOID(order_micro_batches(program, schedule));
+  if (micro_batches || schedule.overlap > 0) UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
   if (schedule.bucket.count > 0) UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));

@@ -2,7 +2,7 @@
 // delayed weights). Each is a pass over the lowered Program (a file each), in this order:
 //
 //   rematerialise.h   which activations are computed again in the backward pass
-//   pipeline_order.h  the order of micro-batches
+//   pipeline_order.h  the order of micro-batches, and of tasks around communications (overlap.h)
 //   buckets.h         which all-reduces of gradients become one
 //   delayed_weights.h which weights the passes read
 //   offload.h         which activations and optimizer states wait in the memory of the host
@@ -52,6 +52,7 @@ WeightVersions parse_weight_versions(std::string_view text, std::string_view sub
 
 struct Schedule {
   PipelineOrder order = PipelineOrder::gpipe;
+  int overlap = 0;                 // micro-batches that a stage takes at once (overlap.h); 0: as they come
   Bytes bucket{0};                 // of gradients: at least so many in one collective; 0: each tensor in its own
   std::vector<std::string> remat;  // "blocks", "all", or labels of operators; empty: nothing is computed again
   Offload offload = Offload::none;

@@ -10,8 +10,21 @@
 
 namespace unity::report {
 
+namespace {
+
+int parse_overlap(const std::string& text) {
+  int count = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 0)
+    throw_input_error("--overlap: found '{}', expected a number of micro-batches, or 0", text);
+  return count;
+}
+
+}  // namespace
+
 void ScheduleSettings::apply(Schedule& schedule) const {
   if (!order.empty()) schedule.order = parse_pipeline_order(order, "--pipeline-schedule");
+  if (!overlap.empty()) schedule.overlap = parse_overlap(overlap);
   if (!bucket.empty()) schedule.bucket = bucket == "0" ? Bytes{} : parse_memory("--bucket", bucket);
   if (!offload.empty()) schedule.offload = parse_offload(offload, "--offload");
   if (!weights.empty()) schedule.weights = parse_weight_versions(weights, "--weight-versions");
@@ -21,6 +34,10 @@ void ScheduleSettings::apply(Schedule& schedule) const {
 std::vector<SettingField> setting_fields(ScheduleSettings& s) {
   return {
       {"schedule", "Order of micro-batches: gpipe (default), 1f1b, interleaved", &s.order},
+      {"overlap",
+       "Micro-batches that a stage takes at once, so that one is computed while another is communicated; with 1, "
+       "weights' gradients are (default: 0, as they come)",
+       &s.overlap},
       {"bucket",
        "Join all-reduces of gradients until they have so many bytes, as in '25 MB' (default: each on its own)",
        &s.bucket},

@@ -166,7 +166,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   }
   LowerOptions options = lower_options;
   Schedule rest = options.schedule;  // but for what devices that are alike do alike
-  rest.order = Schedule().order, rest.remat.clear(), rest.bucket = Schedule().bucket;
+  rest.order = Schedule().order, rest.overlap = 0, rest.remat.clear(), rest.bucket = Schedule().bucket;
   if (options_.blocks && !limits.all && rest == Schedule())
     options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
   auto not_told = [&] {
@@ -215,7 +215,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
                            [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
   if (options.schedule.weights == WeightVersions::delayed && !piece)
-    program = UNITY_TRY(repeat(program, kSteadyIterations, options.schedule.order));
+    program = UNITY_TRY(repeat(program, kSteadyIterations, options.schedule));
   Scored scored{cost_.score(program), memory, static_cast<std::int64_t>(program.tasks.size())};
   if (!options.blocks.all()) unfold(scored.score, program, options.blocks);
   return scored;

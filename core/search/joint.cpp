@@ -11,6 +11,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/device_speeds.h"
 #include "core/search/gradient_buckets.h"
+#include "core/search/hidden_communications.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
@@ -98,6 +99,7 @@ class JointSearch {
   void store_parts();
   void trade_memory();
   void join_gradients();
+  void hide();
   Result<Outcome> pipelines() const;
   void progress(const std::string& stage, double fraction) const;
 
@@ -108,6 +110,7 @@ class JointSearch {
   PartChain chain_;
   std::set<Hash> assembled_;
   std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
+  std::set<Hash> hidden_of_;       // graphs whose communications were hidden
   std::optional<Hash> joined_of_;  // the graph whose buckets are chosen
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
@@ -285,6 +288,19 @@ void JointSearch::store_parts() {
   }
 }
 
+// What passes wait for, hidden behind other micro-batches and gradients of weights: the fastest plan may be another one
+// then.
+void JointSearch::hide() {
+  std::vector<Outcome> plans = rivals_;
+  plans.insert(plans.end(), front_.begin(), front_.end());
+  for (Outcome& plan : hide_communications(plans, in_, hidden_of_)) {
+    if (best_.ok() && plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
+    keep(plan);
+    rivals_.push_back(plan);
+    take(std::move(plan));
+  }
+}
+
 // Joined, many small gradients take less time, where they are many: which plan is the fastest may be another one then.
 void JointSearch::join_gradients() {
   std::vector<Outcome> scored;
@@ -424,7 +440,7 @@ Result<Outcome> JointSearch::pipelines() const {
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
   if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
   StageSearchOptions options{
-      .layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free(), .even = in_.options.seeds};
+      .layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free(), .overlap = true, .even = in_.options.seeds};
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
@@ -482,7 +498,7 @@ Result<Outcome> JointSearch::run() {
   if (best_.ok()) rivals_.push_back(*best_);
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
-  if (!serial_) join_gradients(), map_plainly();
+  if (!serial_) hide(), join_gradients(), map_plainly();
   bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
   if (with_pipelines && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
@@ -495,6 +511,7 @@ Result<Outcome> JointSearch::run() {
   }
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);
+    hide();
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();

@@ -73,8 +73,12 @@ Result<Outcome> pipeline(const StrategyInput& input) {
   }
   if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);
   if (o.stages > 0 || o.parts > 0 || interleaved) return best;
-  StageSearchOptions search{
-      .layers = {12, 24}, .plans = 12, .several = input.devices > 1, .even = true, .improvements = kImprovements};
+  StageSearchOptions search{.layers = {12, 24},
+                            .plans = 12,
+                            .several = input.devices > 1,
+                            .overlap = true,
+                            .even = true,
+                            .improvements = kImprovements};
   if (best.ok()) search.incumbent = best->candidate.score.iteration;
   if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input.evaluator);
   return best;

@@ -101,6 +101,9 @@ class StageSearch {
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
   bool order_is_free() const;
+  bool overlap_is_free() const { return options_.overlap && in_.options.schedule.overlap == 0; }
+  // Stages wait for one another less where gradients of weights come behind what they send.
+  int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
   std::vector<StagedPlan> best_proposals();
   std::vector<std::vector<StagedPlan>> even_plans();
   void simulate(std::vector<StagedPlan> plans);
@@ -108,6 +111,7 @@ class StageSearch {
   bool correct_margin();
   double excess(const Score& score) const;
   void vary_best();
+  void hide_communications();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   std::vector<StagedPlan> neighbours(const StagedPlan& plan);
   void improve();
@@ -127,7 +131,8 @@ class StageSearch {
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
-  std::set<Scored> open_;  // of several stages, whose neighbours are not known
+  std::set<Scored> open_;   // of several stages, whose neighbours are not known
+  std::set<Scored> whole_;  // of one stage without micro-batches
 };
 
 // About equal FLOPs, few bytes between them.
@@ -248,7 +253,8 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
                 .stored_parts = !saving.fits,
                 .one_f_one_b = saving.one_f_one_b,
                 .remat = saving.remat,
-                .bucket = in_.options.schedule.bucket}};
+                .bucket = in_.options.schedule.bucket,
+                .overlap = first_overlap()}};
     for (const ChosenStage& s : chosen.stages) {
       const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];
       for (int layer = s.first; layer < s.last; ++layer)
@@ -264,7 +270,7 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
 // Whether the options leave open in which order micro-batches run, and what is computed again.
 bool StageSearch::order_is_free() const {
   Schedule rest = in_.options.schedule;
-  rest.bucket = {};
+  rest.bucket = {}, rest.overlap = 0;
   return rest == Schedule();
 }
 
@@ -319,7 +325,8 @@ std::vector<std::vector<StagedPlan>> StageSearch::even_plans() {
                               .ends = layer_ends_,
                               .devices = even_devices(stages, stages, in_.devices / stages),
                               .plans = std::vector<IntraPlan>(plans_.operators().size(), inside),
-                              .bucket = in_.options.schedule.bucket});
+                              .bucket = in_.options.schedule.bucket,
+                              .overlap = first_overlap()});
     }
   }
   return plans;
@@ -376,7 +383,10 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
     if (!plan.stored_parts) least_excess_ = std::min(least_excess_, excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
     if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
-    if (plan.ends.size() > 1) open_.insert(std::move(scored));
+    if (plan.ends.size() > 1)
+      open_.insert(std::move(scored));
+    else if (plan.micro_batches == 1)
+      whole_.insert(std::move(scored));
   }
   take_better(best_, std::move(outcome), in_.evaluator);
 }
@@ -420,6 +430,12 @@ std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
     other.bucket = plan.bucket.count > 0 ? Bytes{} : kUsualBucket;
     add(std::move(other));
   }
+  if (overlap_is_free())
+    for (int overlap : {0, 1, 2}) {
+      StagedPlan other = plan;
+      other.overlap = overlap;
+      if (other != plan && overlap <= plan.micro_batches) add(std::move(other));
+    }
   if (order_is_free()) {
     StagedPlan other = plan, again = plan;
     other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
@@ -539,6 +555,23 @@ void StageSearch::vary_best() {
   simulate(plans);
 }
 
+// Of one stage, the fastest in micro-batches, one of which is computed while another is communicated: the estimates add
+// up both.
+void StageSearch::hide_communications() {
+  if (!overlap_is_free() || options_.several) return;
+  std::vector<StagedPlan> plans;
+  for (const Scored& s : whole_) {
+    if (plans.size() >= 2 * kAlternating) break;
+    for (int micro_batches : {2, 4}) {
+      StagedPlan next = std::get<2>(s);
+      next.micro_batches = next.overlap = micro_batches;
+      if (next.plans[0].tensor == 1 || !plans_.has_micro_batches(next.plans[0], micro_batches)) continue;
+      plans.push_back(std::move(next));
+    }
+  }
+  simulate(std::move(plans));
+}
+
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
@@ -563,6 +596,7 @@ Result<Outcome> StageSearch::run() {
     }
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
+  hide_communications();
   vary_best();
   int slow = 0;  // numbers of stages in a row
   for (std::vector<StagedPlan>& plans : even) {

@@ -15,6 +15,7 @@ struct StageSearchOptions {
   int plans = 16;                 // of each, how many are simulated
   bool several = false;           // at least two stages
   bool buckets = false;           // gradients are joined, or each is on its own, as is faster
+  bool overlap = false;           // what stages communicate may be hidden (core/plan/overlap.h)
   bool even = false;              // also stages of as many devices and about as many FLOPs each, with data parallelism
   int improvements = 0;           // plans simulated to improve the best one
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none

@@ -65,9 +65,10 @@ std::string to_string(const StagedPlan& plan) {
     stages += fmt::format("{}{}", s > 0 ? "; " : "", fmt::join(inside, ", "));
     begin = plan.ends[s];
   }
-  return fmt::format("{} stage{} ({}){}, {} micro-batches{}{}", plan.ends.size(), plan.ends.size() == 1 ? "" : "s",
+  return fmt::format("{} stage{} ({}){}, {} micro-batches{}{}{}", plan.ends.size(), plan.ends.size() == 1 ? "" : "s",
                      stages, plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
-                     plan.one_f_one_b ? ", 1f1b" : "", plan.remat ? ", blocks computed again" : "");
+                     plan.one_f_one_b ? ", 1f1b" : "", plan.remat ? ", blocks computed again" : "",
+                     plan.overlap > 1 ? fmt::format(", {} at once", plan.overlap) : "");
 }
 
 Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input,
@@ -88,6 +89,7 @@ Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, co
   if (plan.one_f_one_b) schedule.order = PipelineOrder::one_f_one_b;
   if (plan.remat) schedule.remat = {"blocks"};
   schedule.bucket = plan.bucket;
+  schedule.overlap = plan.overlap;
   if (plan.ends.size() == 1) {
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), schedule, most_tasks));
     return Outcome{std::move(candidate), std::move(steps), to_string(plan), {}};

@@ -19,6 +19,7 @@ struct StagedPlan {
   bool one_f_one_b = false;             // else in the order that the search's options say
   bool remat = false;                   // repeated blocks are computed again in the backward pass
   Bytes bucket{};                       // of gradients, as of a schedule
+  int overlap = 0;                      // micro-batches at once, as of a schedule
   auto operator<=>(const StagedPlan&) const = default;
 };
 std::string to_string(const StagedPlan& plan);  // "2 stages (data 2; tensor 4), 8 micro-batches"

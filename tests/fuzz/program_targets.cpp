@@ -130,6 +130,7 @@ struct RandomPlan {
     mappings = random_mappings(pcg, topology, mapping);
     options.training = choices.below(8) != 7;
     options.schedule.order = static_cast<PipelineOrder>(choices.below(3));
+    options.schedule.overlap = static_cast<int>(choices.below(4));
     options.schedule.bucket = {std::int64_t{1} << choices.below(24)};
     if (choices.below(3) == 0) options.schedule.remat = {choices.below(2) ? "all" : "blocks"};
     options.schedule.offload = static_cast<Offload>(choices.below(4));

@@ -117,8 +117,15 @@ TEST_CASE("scores of plans are those of a few blocks of devices") {
   Schedule schedule;
   const Bytes buckets[] = {{0}, {1'000'000}, {25'000'000}};
   schedule.bucket = buckets[dice.below(3)];
-  CAPTURE(schedule.bucket.count);
+  schedule.overlap = static_cast<int>(dice.below(4));
+  CAPTURE(schedule.bucket.count, schedule.overlap);
   CHECK(check_scores(cost, state.pcg, mapping->mappings, schedule));
+  // In micro-batches, as far as the operators have them.
+  auto pcg = with_micro_batches(state.pcg, 2 + static_cast<int>(dice.below(2)));
+  if (!pcg.ok()) return;
+  mapping = MappingSearch(cost).run(*pcg);
+  REQUIRE(mapping.ok());
+  CHECK(check_scores(cost, *pcg, mapping->mappings, schedule));
 }
 
 TEST_CASE("scores of plans whose operators get parts from several devices are those of a few blocks of devices") {

@@ -64,6 +64,7 @@ Result<Plan> pipeline(const Reference& reference, int devices, int stages, int p
 Schedule random_schedule(std::mt19937_64& random) {
   Schedule s;
   s.order = static_cast<PipelineOrder>(random() % 3);
+  s.overlap = static_cast<int>(random() % 4);
   s.bucket = {static_cast<std::int64_t>(std::vector<int>{0, 1, 1000, 1 << 30}[random() % 4])};
   if (random() % 2) s.remat = {"all"};
   s.offload = static_cast<Offload>(random() % 4);

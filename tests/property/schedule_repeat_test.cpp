@@ -18,8 +18,8 @@ using namespace unity::test;
 namespace {
 
 // Two runs of all iterations.
-void require_equal_steps(const Pcg& serial, const Program& step, int iterations, PipelineOrder order) {
-  Program program = repeat(step, iterations, order).value();
+void require_equal_steps(const Pcg& serial, const Program& step, int iterations, const Schedule& schedule) {
+  Program program = repeat(step, iterations, schedule).value();
   Executor one(step, {"cpu", Precision::f32, 7}), several(program, {"cpu", Precision::f32, 7});
   std::uint64_t seed = seed_of_run();
   for (int run = 0; run < 2; ++run) {
@@ -60,7 +60,7 @@ void require_equal_steps(const ModelSpec& spec, const Pcg& serial, const Schedul
   INFO(spec.name << ", " << in_words(schedule) << ", " << iterations << " iterations");
   Plan plan = pipeline(spec, serial, schedule, optimizer);
   Program step = lower(plan.pcg, plan.mappings, uniform_topology(4), {true, plan.optimizer, plan.schedule}).value();
-  require_equal_steps(serial, step, iterations, schedule.order);
+  require_equal_steps(serial, step, iterations, schedule);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ TEST_CASE("iterations of a pipeline in one program train as many steps do, bit f
       for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::gpipe, PipelineOrder::interleaved})
         for (int iterations : {2, 3}) {
           ModelSpec spec{model, {{"batch", 24}}};
-          Schedule schedule{order, {100'000}, {"all"}, Offload::activations_and_optimizer, weights};
+          Schedule schedule{order, iterations == 3 ? 2 : 0, {100'000}, {"all"}, Offload::activations_and_optimizer, weights};
           require_equal_steps(spec, build_model(spec), schedule, iterations);
         }
 }
@@ -88,7 +88,7 @@ TEST_CASE("iterations in one program draw masks of their own, and hand on runnin
                     {{"batch", 16}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}};
   ModelSpec bert{"bert-tiny", {{"batch", 24}}};
   for (WeightVersions weights : {WeightVersions::delayed, WeightVersions::newest}) {
-    Schedule schedule{PipelineOrder::one_f_one_b, {}, {}, Offload::none, weights};
+    Schedule schedule{.order = PipelineOrder::one_f_one_b, .weights = weights};
     require_equal_steps({"dropout", {}}, dropout, schedule, 3);
     require_equal_steps(resnext, build_model(resnext), schedule, 2);
     require_equal_steps(bert, build_model(bert), schedule, 2, "sgd 0.1");
@@ -108,12 +108,13 @@ TEST_CASE("iterations of random plans in one program train as many steps do") {
     auto pcg = with_micro_batches(state.pcg, std::vector<int>{1, 2, 4}[random() % 3]);
     if (!pcg.ok()) continue;
     Schedule schedule{static_cast<PipelineOrder>(random() % 2)};
+    schedule.overlap = static_cast<int>(random() % 3);
     schedule.weights = static_cast<WeightVersions>(random() % 2);
     auto step = lower(*pcg, random_mappings(*pcg, topology, random), topology,
                       {true, parse_optimizer("sgd 0.1 momentum=0.9"), schedule});
     if (!step.ok()) continue;
     INFO(devices << " devices, " << in_words(schedule) << "\n" << print(*pcg));
-    require_equal_steps(serial, *step, 2, schedule.order);
+    require_equal_steps(serial, *step, 2, schedule);
     ++done;
   }
   CHECK(done >= 5);
@@ -123,7 +124,7 @@ TEST_CASE("only the cpu backend takes several iterations in one program") {
   ModelSpec spec{"mlp-tiny", {{"batch", 24}}};
   Pcg serial = build_model(spec);
   Program step = lower(serial, std::vector<MachineMapping>(serial.size()), uniform_topology(1)).value();
-  Program program = repeat(step, 2, PipelineOrder::gpipe).value();
+  Program program = repeat(step, 2, {}).value();
   CHECK_THROWS_WITH(Executor(program, {"cuda"}),
                     "backend cuda: found a program of 2 iterations, expected 1; backend cpu runs several");
 }

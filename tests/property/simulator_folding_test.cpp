@@ -93,6 +93,8 @@ TEST_CASE("schedules have the same times folded and whole") {
     options.schedule = plan.schedule;
     options.schedule.order = order;
     check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology);
+    options.schedule.overlap = 2;
+    check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology);
   }
 }
 

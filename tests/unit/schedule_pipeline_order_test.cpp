@@ -25,7 +25,7 @@ std::string passes(const Program& program, int device, bool with_part = false) {
 
 Program ordered(int groups, int parts, int micros, PipelineOrder order) {
   Program program = pipeline_program(groups, parts, micros);
-  order_micro_batches(program, order).value();
+  order_micro_batches(program, {.order = order}).value();
   check_program(program).value();
   return program;
 }
@@ -87,17 +87,17 @@ TEST_CASE("stages are the groups of devices that hold consecutive parts of the g
 
 TEST_CASE("an order that does not suit the stages is refused with what it needs") {
   Program two_parts = pipeline_program(2, 2, 4), three = pipeline_program(2, 2, 3);
-  auto refused = order_micro_batches(two_parts, PipelineOrder::one_f_one_b);
+  auto refused = order_micro_batches(two_parts, {.order = PipelineOrder::one_f_one_b});
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message.find("holds 2 parts of the graph") != std::string::npos);
-  refused = order_micro_batches(three, PipelineOrder::interleaved);
+  refused = order_micro_batches(three, {.order = PipelineOrder::interleaved});
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().message == "interleaved: 3 micro-batches, expected a multiple of the 2 stages");
+  CHECK(refused.error().message == "interleaved: 3 passes of micro-batches, expected a multiple of the 2 stages");
 }
 
 TEST_CASE("without micro-batches nothing changes") {
   Program program = pipeline_program(3, 1, 1);
   Hash before = program_hash(program);
-  order_micro_batches(program, PipelineOrder::one_f_one_b).value();
+  order_micro_batches(program, {.order = PipelineOrder::one_f_one_b}).value();
   CHECK(program_hash(program) == before);
 }

@@ -26,7 +26,7 @@ Result<Plan> pipeline(const std::string& model, int devices, SearchOptions optio
 
 TEST_CASE("a plan's schedule comes back from its file; a file without one has the usual") {
   Plan plan = pipeline("mlp-tiny", 2, {}).value();
-  plan.schedule = {PipelineOrder::one_f_one_b, {25'000'000}, {"encoder.0", "head"}, Offload::activations};
+  plan.schedule = {PipelineOrder::one_f_one_b, 2, {25'000'000}, {"encoder.0", "head"}, Offload::activations};
   std::string text = files::without_checksum(plan_to_json(plan));
   CHECK(plan_from_json(text, "p.json").schedule == plan.schedule);
   std::size_t begin = text.find(" \"schedule\""), end = text.find("},\n", begin) + 3;
@@ -35,6 +35,10 @@ TEST_CASE("a plan's schedule comes back from its file; a file without one has th
   damaged.replace(damaged.find("1f1b"), 4, "2f2b");
   CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"),
                     "p.json: plan.schedule.order: found '2f2b', expected gpipe, 1f1b, interleaved");
+  damaged = text;
+  damaged.replace(damaged.find("\"overlap\": 2"), 12, "\"overlap\": -2");
+  CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"),
+                    "p.json: plan.schedule.overlap: found -2, expected at least 0");
   damaged = text;
   damaged.replace(damaged.find("bucket_bytes"), 12, "bucket_byte");
   CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"),
@@ -133,6 +137,7 @@ TEST_CASE("a search in pieces takes a schedule that names what not every piece h
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(uniform_topology(2));
   SearchOptions options;
+  options.schedule.overlap = 1;  // as the plan to compare with has
   Plan plain = find_plan(spec, build_model(spec), cost, options).value();
   options.schedule.remat = {"encoder.0"};
   Plan again = find_plan(spec, build_model(spec), cost, options).value();

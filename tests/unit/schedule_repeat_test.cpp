@@ -27,9 +27,9 @@ std::string passes(const Program& program, int device, int micros) {
 
 Program repeated(int groups, int parts, int micros, PipelineOrder order, WeightVersions weights, int iterations) {
   Program program = pipeline_program(groups, parts, micros, true);
-  order_micro_batches(program, order).value();
+  order_micro_batches(program, {.order = order}).value();
   delay_weights(program, weights).value();
-  return repeat(program, iterations, order).value();
+  return repeat(program, iterations, {.order = order}).value();
 }
 
 // Links so fast that 4 bytes take no picosecond; 40 bytes of weights, copied once a step, take 80 ps.
@@ -99,7 +99,7 @@ TEST_CASE("several iterations are folded like one, with the same times and memor
     b.program.outputs.push_back({"out", {700}, {out}});
     b.compute(d, 1, {sum}, {out});
   }
-  Program program = repeat(b.program, 3, PipelineOrder::gpipe).value();
+  Program program = repeat(b.program, 3, Schedule()).value();
   SimulationResult whole = simulate(program, all_pairs(2, 1)),
                    folded = simulate(program, all_pairs(2, 1), {.fold = true});
   CHECK(folded.iteration == whole.iteration);
@@ -148,7 +148,7 @@ TEST_CASE("the next step of data parallelism starts a layer when its weight is u
     Task& t = b.program.tasks[b.compute(d, 0, {sum}, {weights[static_cast<std::size_t>(d)], b.buffer(d, 10)}).index()];
     t.kind = TaskKind::update, t.phase = Phase::update;
   }
-  Program program = repeat(b.program, 3, PipelineOrder::gpipe).value();
+  Program program = repeat(b.program, 3, Schedule()).value();
   SteadyState steady = steady_state(program, simulate(program, all_pairs(2, 1)).trace);
   CHECK(steady.iteration().count == Approx(4'004e6).epsilon(1e-6));
   REQUIRE(steady.ends.size() == 3);
@@ -157,7 +157,7 @@ TEST_CASE("the next step of data parallelism starts a layer when its weight is u
 
 TEST_CASE("a number of iterations that a program can not have is refused") {
   Program program = pipeline_program(2, 1, 2, true);
-  CHECK(repeat(program, 0, PipelineOrder::gpipe).error().message == "a program of 0 iterations, expected 1 to 255");
-  CHECK(repeat(program, 256, PipelineOrder::gpipe).error().message == "a program of 256 iterations, expected 1 to 255");
-  CHECK(program_hash(repeat(program, 1, PipelineOrder::gpipe).value()) == program_hash(program));
+  CHECK(repeat(program, 0, {}).error().message == "a program of 0 iterations, expected 1 to 255");
+  CHECK(repeat(program, 256, {}).error().message == "a program of 256 iterations, expected 1 to 255");
+  CHECK(program_hash(repeat(program, 1, {}).value()) == program_hash(program));
 }

@@ -216,7 +216,7 @@ TEST_CASE(
   Plan steady = find_plan(spec, build_model(spec), cost, options).value();
   CHECK(steady.prediction.iteration < flush.prediction.iteration);
   Program step = lower(steady.pcg, steady.mappings, cost.topology(), {true, steady.optimizer, steady.schedule}).value();
-  Program program = repeat(step, kSteadyIterations, steady.schedule.order).value();
+  Program program = repeat(step, kSteadyIterations, steady.schedule).value();
   SimulationResult result = simulate(program, cost.topology());
   CHECK(steady.prediction.iteration == steady_state(program, result.trace).iteration());
 }

@@ -1,0 +1,111 @@
+#include "core/plan/overlap.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace unity {
+namespace {
+
+// Of a device: what it computes while it sends a byte (15 TFLOP/s, 30 GB/s), and while it reads one of its memory.
+constexpr double kFlopsPerByteSent = 500, kFlopsPerByteOfMemory = 16;
+constexpr int kSegmentsLater = 2;  // in which a gradient may come, for which what it is computed from is kept
+
+// Tasks of the backward pass whose results only updates read, through sums, copies and communications at most.
+std::vector<bool> gradients_of_weights(const std::vector<PooledTask>& tasks) {
+  std::vector<bool> result(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) result[i] = tasks[i].task.phase == Phase::backward;
+  for (std::size_t i = tasks.size(); i-- > 0;) {
+    const Task& t = tasks[i].task;
+    if (t.phase == Phase::update || (result[i] && t.kind != TaskKind::compute)) continue;
+    for (std::size_t d : tasks[i].after) result[d] = false;
+  }
+  return result;
+}
+
+// What is computed again, operators of the forward pass: in the place of its first use.
+void delay_until_used(const std::vector<PooledTask>& tasks, std::vector<OverlapPlace>& places) {
+  std::set<std::int32_t> forward;
+  for (const PooledTask& t : tasks)
+    if (t.task.kind == TaskKind::compute && t.task.phase == Phase::forward) forward.insert(t.task.op);
+  auto again = [&](const Task& t) {
+    return t.kind == TaskKind::compute && t.phase == Phase::backward && forward.contains(t.op);
+  };
+  std::vector<std::optional<OverlapPlace>> first_use(tasks.size());
+  for (std::size_t i = tasks.size(); i-- > 0;) {
+    if (again(tasks[i].task) && first_use[i]) places[i] = *first_use[i];
+    for (std::size_t d : tasks[i].after)
+      if (!first_use[d] || places[i] < *first_use[d]) first_use[d] = places[i];
+  }
+}
+
+// What a device has in a segment of a micro-batch.
+struct Segment {
+  double communicated = 0;             // for later segments, and not hidden yet: in FLOPs that take as long
+  bool sent = false;                   // to one device, such as the stage before
+  std::vector<std::size_t> gradients;  // of weights, that no one has put behind a communication
+};
+
+// Gradients of weights go behind communications of their segment or of one of the next ones: the latest first, until
+// they are as much work; all behind what is sent, for which other devices may wait.
+void hide_communications(const Program& program, const std::vector<PooledTask>& tasks,
+                         const std::vector<bool>& of_weights, std::vector<OverlapPlace>& places) {
+  std::map<std::tuple<DeviceId, int, int>, Segment> segments;
+  auto at = [&](DeviceId device, std::size_t i) -> Segment& {
+    return segments[{device, places[i].micro, places[i].segment}];
+  };
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Task& t = tasks[i].task;
+    if (t.phase != Phase::backward) continue;
+    if (t.kind == TaskKind::compute && of_weights[i]) at(t.device, i).gradients.push_back(i);
+    if (t.kind != TaskKind::communicate || of_weights[i]) continue;
+    const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
+    double each = static_cast<double>(communication_bytes(c).count) / static_cast<double>(c.participants.size());
+    for (const Participant& p : c.participants) {
+      Segment& segment = at(p.device, i);
+      segment.communicated += kFlopsPerByteSent * each;
+      segment.sent = segment.sent || c.kind == CollectiveKind::send;
+    }
+  }
+  // Each segment has its own first.
+  for (int earlier = 0; earlier <= kSegmentsLater; ++earlier)
+    for (auto it = segments.rbegin(); it != segments.rend(); ++it) {
+      auto [device, micro, segment] = it->first;
+      auto from = segments.find({device, micro, segment - earlier});
+      if (from == segments.end()) continue;
+      std::vector<std::size_t>& gradients = from->second.gradients;
+      double& left = it->second.communicated;
+      while (!gradients.empty() && (left > 0 || (it->second.sent && earlier == 0))) {
+        const Task& t = tasks[gradients.back()].task;
+        left -= t.flops + kFlopsPerByteOfMemory * t.bytes;
+        places[gradients.back()] = {segment, micro, true};
+        gradients.pop_back();
+      }
+    }
+}
+
+}  // namespace
+
+std::vector<OverlapPlace> overlap_places(const Program& program, const std::vector<PooledTask>& tasks, int at_once) {
+  std::vector<bool> of_weights = gradients_of_weights(tasks);
+  std::vector<OverlapPlace> places(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Task& t = tasks[i].task;
+    OverlapPlace& place = places[i];
+    for (std::size_t d : tasks[i].after) {
+      bool communicated = tasks[d].task.kind == TaskKind::communicate && !of_weights[d];
+      place.segment = std::max(place.segment, places[d].segment + (communicated ? 1 : 0));
+    }
+    if (t.kind == TaskKind::compute) place.micro = t.micro % at_once;
+    for (std::size_t d : tasks[i].after) place = std::max(place, places[d]);
+  }
+  delay_until_used(tasks, places);
+  hide_communications(program, tasks, of_weights, places);
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    for (std::size_t d : tasks[i].after) places[i] = std::max(places[i], places[d]);
+  return places;
+}
+
+}  // namespace unity

@@ -1,0 +1,106 @@
+#include "core/search/hidden_communications.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/parallel.h"
+#include "core/search/data_parallel.h"
+#include "core/search/pipeline_stages.h"
+
+namespace unity {
+namespace {
+
+constexpr double kMayGain = 1.5;  // a plan this much slower than the fastest may be faster with what it sends hidden
+constexpr std::size_t kMostPlans = 4, kMostPlansOfMany = 2;
+
+bool has_micro_batches(const Pcg& pcg) {
+  return std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; });
+}
+
+Result<Outcome> apply(const Outcome& plan, int micro_batches, const StrategyInput& input) {
+  Schedule schedule = plan.candidate.schedule;
+  schedule.overlap = micro_batches;
+  std::vector<DerivationStep> steps = plan.derivation;
+  if (micro_batches == 1) {
+    Candidate same = UNITY_TRY(input.evaluator.evaluate(plan.candidate.pcg, plan.candidate.mappings, schedule));
+    return Outcome{std::move(same), std::move(steps), plan.stopped_because, {}};
+  }
+  Pcg pcg = UNITY_TRY(with_micro_batches(plan.candidate.pcg, micro_batches));
+  steps.push_back({"micro_batches", "the whole model", micro_batches, 0});
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), schedule));
+  return Outcome{std::move(candidate), std::move(steps), plan.stopped_because, {}};
+}
+
+}  // namespace
+
+bool passes_communicate(const Pcg& pcg) {
+  std::vector<bool> computed(pcg.size());
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    const Node& n = pcg.nodes()[i];
+    computed[i] = n.is_compute();
+    if (!n.is_parallelization() || n.op->name() == "pipeline") continue;
+    computed[i] = computed[n.inputs[0].node.index()];
+  }
+  for (const Node& n : pcg.nodes())
+    if (n.is_compute())
+      for (ValueRef in : n.inputs)
+        if (pcg[in.node].is_parallelization() && pcg[in.node].op->name() != "pipeline" && computed[in.node.index()])
+          return true;
+  return false;
+}
+
+std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, const StrategyInput& input,
+                                         std::set<Hash>& seen) {
+  std::vector<Outcome> found;
+  if (input.options.schedule.overlap > 0) return found;
+  auto time = [](const Outcome& o) { return static_cast<double>(o.candidate.score.iteration.count); };
+  std::vector<const Outcome*> from;
+  for (const Outcome& o : plans)
+    if (input.evaluator.fits(o.candidate.score)) from.push_back(&o);
+  if (from.empty()) return found;
+  std::stable_sort(from.begin(), from.end(), [&](const Outcome* a, const Outcome* b) { return time(*a) < time(*b); });
+  const double fastest = time(*from[0]);
+  std::erase_if(from, [&](const Outcome* o) {
+    return time(*o) > kMayGain * fastest || o->candidate.schedule.overlap > 1 ||
+           !passes_communicate(o->candidate.pcg) || !seen.insert(canonical_hash(o->candidate.pcg)).second;
+  });
+  from.resize(std::min(from.size(), input.devices > kManyDevices ? kMostPlansOfMany : kMostPlans));
+
+  struct Choice {
+    const Outcome* plan;
+    int micro_batches;
+  };
+  // The best of each plan so far, with how many micro-batches.
+  std::vector<std::optional<Outcome>> best(from.size());
+  auto try_all = [&](const std::vector<Choice>& choices) {
+    std::vector<std::optional<Outcome>> scored(choices.size());
+    auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
+    std::size_t count = std::min(choices.size(), static_cast<std::size_t>(left));
+    parallel_for(count, input.evaluator.threads(), [&](std::size_t i) {
+      auto plan = apply(*choices[i].plan, choices[i].micro_batches, input);
+      if (plan.ok()) scored[i] = std::move(*plan);
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!scored[i]) continue;
+      input.evaluator.found(scored[i]->candidate.score);
+      std::optional<Outcome>& than =
+          best[static_cast<std::size_t>(std::find(from.begin(), from.end(), choices[i].plan) - from.begin())];
+      if (input.evaluator.fits(scored[i]->candidate.score) && (!than || time(*scored[i]) < time(*than)))
+        than = *scored[i];
+      found.push_back(std::move(*scored[i]));
+    }
+  };
+  std::vector<Choice> first, more;
+  for (const Outcome* o : from) {
+    if (o->candidate.schedule.overlap == 0) first.push_back({o, 1});
+    if (!has_micro_batches(o->candidate.pcg) && !shared_places(o->candidate.mappings)) first.push_back({o, 2});
+  }
+  try_all(first);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (best[i] && best[i]->candidate.schedule.overlap == 2)
+      for (int micro_batches : {3, 4}) more.push_back({from[i], micro_batches});
+  try_all(more);
+  return found;
+}
+
+}  // namespace unity
