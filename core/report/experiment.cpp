@@ -100,10 +100,11 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
   v.name = s.required("name");
   v.strategy = s.name("strategy", "unity", strategy_names());
   SearchOptions& o = v.settings.search;
-  const std::map<std::string, bool*> parts = {{"splitting", &o.splitting}, {"algebra", &o.algebra},
-                                              {"dp", &o.mapping_dp},       {"cache", &o.cache},
-                                              {"buckets", &o.buckets},     {"seeds", &o.seeds}};
-  for (const std::string& part : s.names("without", {}, {"splitting", "algebra", "dp", "cache", "buckets", "seeds"}))
+  const std::map<std::string, bool*> parts = {
+      {"splitting", &o.splitting}, {"algebra", &o.algebra}, {"dp", &o.mapping_dp}, {"cache", &o.cache},
+      {"buckets", &o.buckets},     {"overlap", &o.overlap}, {"seeds", &o.seeds}};
+  for (const std::string& part :
+       s.names("without", {}, {"splitting", "algebra", "dp", "cache", "buckets", "overlap", "seeds"}))
     *parts.at(part) = false;
   v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
   for (const auto& [key, value] :

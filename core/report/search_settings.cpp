@@ -82,6 +82,8 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
       {"no-buckets",
        "Strategy unity: each gradient in a collective of its own, or as --bucket says, though joined they be faster",
        &o.buckets},
+      {"no-overlap", "Strategies unity, pipeline: tasks as they come, or as --overlap says, though others be faster",
+       &o.overlap},
       {"no-seeds",
        "Strategy unity: what it finds by itself, though data parallelism, the expert or a pipeline of even stages be "
        "faster",
@@ -105,6 +107,7 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
   schedule.apply(o.schedule);
   o.buckets = o.buckets && schedule.bucket.empty();
+  o.overlap = o.overlap && schedule.overlap.empty();
   return o;
 }
 

@@ -52,7 +52,7 @@ bool passes_communicate(const Pcg& pcg) {
 std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, const StrategyInput& input,
                                          std::set<Hash>& seen) {
   std::vector<Outcome> found;
-  if (input.options.schedule.overlap > 0) return found;
+  if (!input.options.overlap || input.options.schedule.overlap > 0) return found;
   auto time = [](const Outcome& o) { return static_cast<double>(o.candidate.score.iteration.count); };
   std::vector<const Outcome*> from;
   for (const Outcome& o : plans)

@@ -116,6 +116,7 @@ class JointSearch {
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
   std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
+  std::vector<Outcome> hidden_;  // variants of some in which communications are hidden
   std::vector<Outcome> rivals_;  // complete plans of all kinds, each the fastest of its kind
 };
 
@@ -295,7 +296,7 @@ void JointSearch::hide() {
   plans.insert(plans.end(), front_.begin(), front_.end());
   for (Outcome& plan : hide_communications(plans, in_, hidden_of_)) {
     if (best_.ok() && plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
-    keep(plan);
+    hidden_.push_back(plan);
     rivals_.push_back(plan);
     take(std::move(plan));
   }
@@ -339,6 +340,7 @@ void JointSearch::trade_memory() {
       take(std::move(variant));
     }
   }
+  for (Outcome& plan : hidden_) keep(std::move(plan));
   if (pareto && best_.ok()) best_->front = front_;
 }
 

@@ -48,6 +48,7 @@ struct SearchOptions {
   bool blocks = true;      // where a block of devices stands for all, candidates are lowered for that alone
   bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
   bool buckets = true;     // strategy unity: which gradients are joined, where the schedule does not say
+  bool overlap = true;     // strategies unity, pipeline: what communications hide, where the schedule does not say
   bool seeds = true;       // strategy unity: a look at data parallelism, the expert, even pipelines
   std::function<void(const SearchProgress&)> progress;
   // Called twice: when the search begins, with a function that any thread may call to see how far it is, and before it

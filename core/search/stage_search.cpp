@@ -9,9 +9,9 @@
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
-#include "core/search/gradient_buckets.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_estimate.h"
+#include "core/search/stage_moves.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 
@@ -48,10 +48,6 @@ struct Saving {
   bool one_f_one_b = false;
   bool remat = false;
 };
-
-// What all of a tensor-parallel group compute goes only to groups as large: values keep their copies. So either no
-// operator has a plan of that kind, or all have, with one size of groups: 0 says none.
-int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
 
 // Whether all operators of a stage follow one plan. To change plans takes more than the estimates know.
 bool is_plain(const StagedPlan& plan) {
@@ -101,7 +97,7 @@ class StageSearch {
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
   bool order_is_free() const;
-  bool overlap_is_free() const { return options_.overlap && in_.options.schedule.overlap == 0; }
+  bool overlap_is_free() const { return options_.overlap && in_.options.overlap && in_.options.schedule.overlap == 0; }
   // Stages wait for one another less where gradients of weights come behind what they send.
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
   std::vector<StagedPlan> best_proposals();
@@ -113,7 +109,6 @@ class StageSearch {
   void vary_best();
   void hide_communications();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
-  std::vector<StagedPlan> neighbours(const StagedPlan& plan);
   void improve();
 
   const StrategyInput& in_;
@@ -402,113 +397,18 @@ bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
   });
 }
 
-// What is one step from a plan.
-std::vector<StagedPlan> StageSearch::neighbours(const StagedPlan& plan) {
-  std::vector<StagedPlan> all;
-  auto add = [&](StagedPlan next) {
-    for (const IntraPlan& p : next.plans)
-      if (!plans_.has_micro_batches(p, next.micro_batches) || copies_of(p) != copies_of(next.plans[0])) return;
-    all.push_back(std::move(next));
-  };
-  auto set = [](StagedPlan& p, std::size_t begin, std::size_t end, const IntraPlan& inside) {
-    std::fill(p.plans.begin() + static_cast<std::ptrdiff_t>(begin), p.plans.begin() + static_cast<std::ptrdiff_t>(end),
-              inside);
-  };
-  // Other micro-batches.
-  auto m = std::find(micro_batches_.begin(), micro_batches_.end(), plan.micro_batches);
-  for (std::ptrdiff_t step : {-2, -1, 1, 2})
-    if (m != micro_batches_.end() && m - micro_batches_.begin() + step >= 0 && micro_batches_.end() - m > step) {
-      StagedPlan next = plan;
-      next.micro_batches = *(m + step);
-      add(std::move(next));
-    }
-  StagedPlan stored = plan;
-  stored.stored_parts = !plan.stored_parts;
-  add(std::move(stored));
-  if (options_.buckets) {
-    StagedPlan other = plan;
-    other.bucket = plan.bucket.count > 0 ? Bytes{} : kUsualBucket;
-    add(std::move(other));
-  }
-  if (overlap_is_free())
-    for (int overlap : {0, 1, 2}) {
-      StagedPlan other = plan;
-      other.overlap = overlap;
-      if (other != plan && overlap <= plan.micro_batches) add(std::move(other));
-    }
-  if (order_is_free()) {
-    StagedPlan other = plan, again = plan;
-    other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
-    add(std::move(other));
-    if (plans_.has_blocks()) add(std::move(again));
-  }
-  for (std::size_t s = 0; s < plan.ends.size(); ++s) {
-    std::size_t begin = s == 0 ? 0 : plan.ends[s - 1], end = plan.ends[s];
-    // Another plan inside.
-    for (const IntraPlan& inside : plans_.of_width(plan.devices[s].count)) {
-      StagedPlan next = plan;
-      set(next, begin, end, inside);
-      if (next != plan) add(std::move(next));
-    }
-    // Two halves of it.
-    if (int half = plan.devices[s].count / 2; 2 * half == plan.devices[s].count) {
-      for (std::size_t cut : layer_ends_) {
-        if (cut <= begin || cut >= end || 2 * (cut - begin) < end - begin) continue;
-        for (const IntraPlan& inside : plans_.of_width(half)) {
-          StagedPlan next = plan;
-          next.ends.insert(next.ends.begin() + static_cast<std::ptrdiff_t>(s), cut);
-          next.devices[s].count = half;
-          next.devices.insert(next.devices.begin() + static_cast<std::ptrdiff_t>(s) + 1,
-                              {plan.devices[s].first + half, half});
-          set(next, begin, end, inside);
-          add(std::move(next));
-        }
-        break;
-      }
-    }
-    if (s + 1 == plan.ends.size()) continue;
-    // A cut between other layers.
-    for (int direction : {-1, 1})
-      for (int step : {1, 2}) {
-        std::size_t cut = end;
-        for (int i = 0; i < step; ++i) {
-          auto at = direction > 0 ? std::upper_bound(layer_ends_.begin(), layer_ends_.end(), cut)
-                                  : std::lower_bound(layer_ends_.begin(), layer_ends_.end(), cut);
-          if (direction < 0 && at != layer_ends_.begin()) --at;
-          if (at != layer_ends_.end()) cut = *at;
-        }
-        if (cut <= begin || cut >= plan.ends[s + 1] || cut == end) continue;
-        StagedPlan next = plan;
-        next.ends[s] = cut;
-        if (direction > 0) set(next, end, cut, plan.plans[end - 1]);
-        if (direction < 0) set(next, cut, end, plan.plans[end]);
-        add(std::move(next));
-      }
-    // One stage of two.
-    int width = plan.devices[s].count + plan.devices[s + 1].count;
-    for (const IntraPlan& inside : plans_.of_width(width)) {
-      StagedPlan next = plan;
-      next.ends.erase(next.ends.begin() + static_cast<std::ptrdiff_t>(s));
-      next.devices[s].count = width;
-      next.devices.erase(next.devices.begin() + static_cast<std::ptrdiff_t>(s) + 1);
-      set(next, begin, plan.ends[s + 1], inside);
-      add(std::move(next));
-    }
-  }
-  return all;
-}
-
 // Best-first: the best plan whose neighbours are not known is next, as long as it is not much slower than the best. One
 // stage is what other searches are for.
 void StageSearch::improve() {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(options_.improvements);
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
+  const StageMoves freedom{layer_ends_, micro_batches_, options_.buckets, order_is_free(), overlap_is_free()};
   if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
   while (!open_.empty() && simulated_.size() < most) {
     auto next = open_.extract(open_.begin());
     if (static_cast<double>(std::get<1>(next.value())) > kAlpha * best_time()) return;
-    std::vector<StagedPlan> moves = neighbours(std::get<2>(next.value()));
+    std::vector<StagedPlan> moves = neighbours(plans_, std::get<2>(next.value()), freedom);
     std::stable_sort(moves.begin(), moves.end(), [&](const StagedPlan& a, const StagedPlan& b) {
       return estimates_.of(a).time < estimates_.of(b).time;
     });

@@ -85,7 +85,7 @@ TEST_CASE("a pipeline with buckets and rematerialisation trains on the GPU as on
                   Precision::f64);
   SearchOptions options;
   options.strategy = "pipeline", options.stages = 2, options.micro_batches = 4;
-  options.schedule = {PipelineOrder::one_f_one_b, {1'000'000}, {"blocks"}, Offload::none};
+  options.schedule = {PipelineOrder::one_f_one_b, 2, {1'000'000}, {"blocks"}};
   StubCostModel cost(uniform_topology(4));
   Plan plan = find_plan({"bert-tiny", {}}, serial, cost, options).value();
   auto lowered = [&] {

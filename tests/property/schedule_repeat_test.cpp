@@ -71,7 +71,8 @@ TEST_CASE("iterations of a pipeline in one program train as many steps do, bit f
       for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::gpipe, PipelineOrder::interleaved})
         for (int iterations : {2, 3}) {
           ModelSpec spec{model, {{"batch", 24}}};
-          Schedule schedule{order, iterations == 3 ? 2 : 0, {100'000}, {"all"}, Offload::activations_and_optimizer, weights};
+          Schedule schedule{order,  iterations == 3 ? 2 : 0, {100'000}, {"all"}, Offload::activations_and_optimizer,
+                            weights};
           require_equal_steps(spec, build_model(spec), schedule, iterations);
         }
 }

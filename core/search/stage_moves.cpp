@@ -1,0 +1,107 @@
+#include "core/search/stage_moves.h"
+
+#include <algorithm>
+
+#include "core/search/gradient_buckets.h"
+
+namespace unity {
+
+int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
+
+std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, const StageMoves& free) {
+  std::vector<StagedPlan> all;
+  auto add = [&](StagedPlan next) {
+    for (const IntraPlan& p : next.plans)
+      if (!intra.has_micro_batches(p, next.micro_batches) || copies_of(p) != copies_of(next.plans[0])) return;
+    all.push_back(std::move(next));
+  };
+  auto set = [](StagedPlan& p, std::size_t begin, std::size_t end, const IntraPlan& inside) {
+    std::fill(p.plans.begin() + static_cast<std::ptrdiff_t>(begin), p.plans.begin() + static_cast<std::ptrdiff_t>(end),
+              inside);
+  };
+  // Other micro-batches.
+  auto m = std::find(free.micro_batches.begin(), free.micro_batches.end(), plan.micro_batches);
+  for (std::ptrdiff_t step : {-2, -1, 1, 2})
+    if (m != free.micro_batches.end() && m - free.micro_batches.begin() + step >= 0 &&
+        free.micro_batches.end() - m > step) {
+      StagedPlan next = plan;
+      next.micro_batches = *(m + step);
+      add(std::move(next));
+    }
+  StagedPlan stored = plan;
+  stored.stored_parts = !plan.stored_parts;
+  add(std::move(stored));
+  if (free.buckets) {
+    StagedPlan other = plan;
+    other.bucket = plan.bucket.count > 0 ? Bytes{} : kUsualBucket;
+    add(std::move(other));
+  }
+  if (free.overlap)
+    for (int overlap : {0, 1, 2}) {
+      StagedPlan other = plan;
+      other.overlap = overlap;
+      if (other != plan && overlap <= plan.micro_batches) add(std::move(other));
+    }
+  if (free.order) {
+    StagedPlan other = plan, again = plan;
+    other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
+    add(std::move(other));
+    if (intra.has_blocks()) add(std::move(again));
+  }
+  for (std::size_t s = 0; s < plan.ends.size(); ++s) {
+    std::size_t begin = s == 0 ? 0 : plan.ends[s - 1], end = plan.ends[s];
+    // Another plan inside.
+    for (const IntraPlan& inside : intra.of_width(plan.devices[s].count)) {
+      StagedPlan next = plan;
+      set(next, begin, end, inside);
+      if (next != plan) add(std::move(next));
+    }
+    // Two halves of it.
+    if (int half = plan.devices[s].count / 2; 2 * half == plan.devices[s].count) {
+      for (std::size_t cut : free.layer_ends) {
+        if (cut <= begin || cut >= end || 2 * (cut - begin) < end - begin) continue;
+        for (const IntraPlan& inside : intra.of_width(half)) {
+          StagedPlan next = plan;
+          next.ends.insert(next.ends.begin() + static_cast<std::ptrdiff_t>(s), cut);
+          next.devices[s].count = half;
+          next.devices.insert(next.devices.begin() + static_cast<std::ptrdiff_t>(s) + 1,
+                              {plan.devices[s].first + half, half});
+          set(next, begin, end, inside);
+          add(std::move(next));
+        }
+        break;
+      }
+    }
+    if (s + 1 == plan.ends.size()) continue;
+    // A cut between other layers.
+    for (int direction : {-1, 1})
+      for (int step : {1, 2}) {
+        std::size_t cut = end;
+        for (int i = 0; i < step; ++i) {
+          auto at = direction > 0 ? std::upper_bound(free.layer_ends.begin(), free.layer_ends.end(), cut)
+                                  : std::lower_bound(free.layer_ends.begin(), free.layer_ends.end(), cut);
+          if (direction < 0 && at != free.layer_ends.begin()) --at;
+          if (at != free.layer_ends.end()) cut = *at;
+        }
+        if (cut <= begin || cut >= plan.ends[s + 1] || cut == end) continue;
+        StagedPlan next = plan;
+        next.ends[s] = cut;
+        if (direction > 0) set(next, end, cut, plan.plans[end - 1]);
+        if (direction < 0) set(next, cut, end, plan.plans[end]);
+        add(std::move(next));
+      }
+    // One stage of two.
+    int width = plan.devices[s].count + plan.devices[s + 1].count;
+    for (const IntraPlan& inside : intra.of_width(width)) {
+      StagedPlan next = plan;
+      next.ends.erase(next.ends.begin() + static_cast<std::ptrdiff_t>(s));
+      next.devices[s].count = width;
+      next.devices.erase(next.devices.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+      set(next, begin, plan.ends[s + 1], inside);
+      add(std::move(next));
+    }
+  }
+  return all;
+}
+
+}  // namespace unity
