@@ -41,6 +41,20 @@ void delay_until_used(const std::vector<PooledTask>& tasks, std::vector<OverlapP
   }
 }
 
+// By task: the micro-batch, counted on from iteration to iteration, of which it is, or the last of those that it needs.
+std::vector<int> micro_batches(const std::vector<PooledTask>& tasks) {
+  int count = 1;
+  for (const PooledTask& t : tasks) count = std::max(count, t.task.micro + 1);
+  std::vector<int> micro(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Task& t = tasks[i].task;
+    micro[i] = t.iteration * count + t.micro;
+    if (t.kind != TaskKind::compute)
+      for (std::size_t d : tasks[i].after) micro[i] = std::max(micro[i], micro[d]);
+  }
+  return micro;
+}
+
 // What a device has in a segment of a micro-batch.
 struct Segment {
   double communicated = 0;             // for later segments, and not hidden yet: in FLOPs that take as long
@@ -53,8 +67,9 @@ struct Segment {
 void hide_communications(const Program& program, const std::vector<PooledTask>& tasks,
                          const std::vector<bool>& of_weights, std::vector<OverlapPlace>& places) {
   std::map<std::tuple<DeviceId, int, int>, Segment> segments;
+  const std::vector<int> micro_batch = micro_batches(tasks);
   auto at = [&](DeviceId device, std::size_t i) -> Segment& {
-    return segments[{device, places[i].micro, places[i].segment}];
+    return segments[{device, micro_batch[i], places[i].segment}];
   };
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const Task& t = tasks[i].task;
@@ -80,7 +95,7 @@ void hide_communications(const Program& program, const std::vector<PooledTask>& 
       while (!gradients.empty() && (left > 0 || (it->second.sent && earlier == 0))) {
         const Task& t = tasks[gradients.back()].task;
         left -= t.flops + kFlopsPerByteOfMemory * t.bytes;
-        places[gradients.back()] = {segment, micro, true};
+        places[gradients.back()].segment = segment, places[gradients.back()].behind = true;
         gradients.pop_back();
       }
     }

@@ -82,6 +82,9 @@ TEST_CASE("micro-batches that are taken at once come one after the other between
   // Two of four at once: the passes of the first two, then those of the others.
   CHECK(products(lowered(4, 2), Phase::forward) ==
         "a0 b0 a1 b1 | a0 b0 | a1 b1 | a0 b0 | a1 b1 a2 b2 a3 b3 | a2 b2 | a3 b3 | a2 b2 | a3 b3");
+  CHECK(products(lowered(4, 2), Phase::backward) ==
+        "b0 a0 w0 w0 | b1 a1 w1 w1 | b0 a0 w0 w0 | b1 a1 w1 w1 | b0 w0 w0 | b1 w1 w1 | "
+        "b2 a2 w2 w2 | b3 a3 w3 w3 | b2 a2 w2 w2 | b3 a3 w3 w3 | b2 w2 w2 | b3 w3 w3");
 }
 
 TEST_CASE("what is communicated is hidden") {
