@@ -12,6 +12,8 @@ namespace {
 constexpr Bytes kSmaller{5'000'000}, kSmallest{1'000'000}, kLarger{100'000'000}, kLargest{400'000'000};
 constexpr double kMayGain = 2;  // a plan this much slower than the fastest may be faster once gradients are joined
 constexpr std::size_t kMostPlans = 4;
+constexpr double kNearly = 1.03;  // as slow as the fastest of those that are joined: other sizes may make it faster
+constexpr std::size_t kMostJoined = 3;
 
 }  // namespace
 
@@ -58,15 +60,25 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
   for (const Outcome& o : from)
     if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsualBucket);
   try_all(usual);
-  if (!best && from[0].candidate.schedule.bucket.count == 0) return std::nullopt;
-  const Outcome joined = best ? *best : from[0];
-  // A step to either side, and the next ones where that is no loss.
-  const std::size_t before = scored.size();
-  try_all({{&joined, kSmaller}, {&joined, kLarger}});
-  for (std::size_t i = before, tried = scored.size(); i < tried; ++i) {
-    if (time(scored[i]) > time(joined)) continue;
-    bool smaller = scored[i].candidate.schedule.bucket == kSmaller;
-    try_all(smaller ? Choices{{&joined, kSmallest}, {&joined, Bytes{}}} : Choices{{&joined, kLargest}});
+  // A step to either side, and the next ones where that is no loss: of the fastest, and of others nearly as fast.
+  std::vector<Outcome> joined = from;
+  if (best) joined.insert(joined.begin(), *best);
+  std::stable_sort(joined.begin(), joined.end(), [&](const Outcome& a, const Outcome& b) { return time(a) < time(b); });
+  for (std::size_t k = 0; k < std::min(joined.size(), kMostJoined); ++k) {
+    const Outcome& start = joined[k];
+    if (time(start) > kNearly * time(joined[0])) break;
+    if (start.candidate.schedule.bucket.count == 0) {
+      // What communications hide may be hidden itself in small buckets.
+      if (start.candidate.schedule.overlap > 0) try_all({{&start, kSmaller}, {&start, kSmallest}});
+      continue;
+    }
+    const std::size_t before = scored.size();
+    try_all({{&start, kSmaller}, {&start, kLarger}});
+    for (std::size_t i = before, tried = scored.size(); i < tried; ++i) {
+      if (time(scored[i]) > time(start)) continue;
+      bool smaller = scored[i].candidate.schedule.bucket == kSmaller;
+      try_all(smaller ? Choices{{&start, kSmallest}, {&start, Bytes{}}} : Choices{{&start, kLargest}});
+    }
   }
   return best;
 }

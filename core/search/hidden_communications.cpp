@@ -60,11 +60,15 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
   if (from.empty()) return found;
   std::stable_sort(from.begin(), from.end(), [&](const Outcome* a, const Outcome* b) { return time(*a) < time(*b); });
   const double fastest = time(*from[0]);
-  std::erase_if(from, [&](const Outcome* o) {
-    return time(*o) > kMayGain * fastest || o->candidate.schedule.overlap > 1 ||
-           !passes_communicate(o->candidate.pcg) || !seen.insert(canonical_hash(o->candidate.pcg)).second;
-  });
-  from.resize(std::min(from.size(), input.devices > kManyDevices ? kMostPlansOfMany : kMostPlans));
+  const std::size_t most = input.devices > kManyDevices ? kMostPlansOfMany : kMostPlans;
+  std::vector<const Outcome*> fast;
+  std::swap(fast, from);
+  for (const Outcome* o : fast) {
+    if (time(*o) > kMayGain * fastest || from.size() == most) break;
+    if (o->candidate.schedule.overlap <= 1 && passes_communicate(o->candidate.pcg) &&
+        seen.insert(canonical_hash(o->candidate.pcg)).second)
+      from.push_back(o);
+  }
 
   struct Choice {
     const Outcome* plan;
