@@ -120,8 +120,8 @@ TEST_CASE("with less memory than the fastest plan needs, a slower plan that fits
   options.memory_limit = fastest.prediction.peak_memory - Bytes{1};
   Plan smaller = find(spec, cost, options).value();
   CHECK(smaller.prediction.peak_memory <= options.memory_limit);
-  // The walk from pipeline to pipeline ends elsewhere; hardly anywhere faster.
-  CHECK(smaller.prediction.iteration.seconds() >= 0.99 * fastest.prediction.iteration.seconds());
+  // The walk from pipeline to pipeline ends elsewhere; at most a little faster.
+  CHECK(smaller.prediction.iteration.seconds() >= 0.97 * fastest.prediction.iteration.seconds());
 }
 
 TEST_CASE("only the allowed kinds of parallelism are used") {
