@@ -97,7 +97,11 @@ class StageSearch {
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
   bool order_is_free() const;
-  bool overlap_is_free() const { return options_.overlap && in_.options.overlap && in_.options.schedule.overlap == 0; }
+  // On very many devices, to find what hides their communications takes too long.
+  bool overlap_is_free() const {
+    return options_.overlap && in_.options.overlap && in_.options.schedule.overlap == 0 &&
+           in_.devices <= kVeryManyDevices;
+  }
   // Stages wait for one another less where gradients of weights come behind what they send.
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
   std::vector<StagedPlan> best_proposals();
