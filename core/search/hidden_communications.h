@@ -14,8 +14,8 @@ namespace unity {
 bool passes_communicate(const Pcg& pcg);
 
 // Variants of the plans that are not much slower than the fastest and fit: gradients of weights behind communications,
-// and, of plans without micro-batches, 2 to 4 of these at once. None where the options of the search say what overlaps.
-// Graphs in `seen` are left out, and added to it.
+// and, of plans without micro-batches, 2 to 4 of these at once. None where the options of the search say what overlaps,
+// or on very many devices. Graphs in `seen` are left out, and added to it.
 std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, const StrategyInput& input,
                                          std::set<Hash>& seen);
 
