@@ -6,11 +6,10 @@
 // each one's next communication runs while the next one is computed; and of each, behind what the next segment waits
 // for, gradients of weights, for which no pass waits: as many of the latest, of this segment or the two before, as are
 // about as much work as what the device communicates then; behind what it sends, all of the segment. (The sums of those
-// that come earlier are hidden by what follows them.)
-// What is computed again comes in the segment that uses it.
+// that come earlier are hidden by what follows them.) What is computed again comes in the segment that uses it.
 //
 // Source: Wang et al. 2024, "Domino: Eliminating Communication in LLM Training via Generic Tensor Slicing and
-// Overlapping", sections 3 and 4.
+// Overlapping".
 #pragma once
 
 #include <compare>

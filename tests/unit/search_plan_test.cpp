@@ -116,12 +116,12 @@ TEST_CASE("with less memory than the fastest plan needs, a slower plan that fits
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(load_topology("summit", {1, 4}));
   SearchOptions options;
+  options.overlap = false;  // with it, the walk from pipeline to pipeline may end at a slightly faster one
   Plan fastest = find(spec, cost, options).value();
   options.memory_limit = fastest.prediction.peak_memory - Bytes{1};
   Plan smaller = find(spec, cost, options).value();
   CHECK(smaller.prediction.peak_memory <= options.memory_limit);
-  // The walk from pipeline to pipeline ends elsewhere; at most a little faster.
-  CHECK(smaller.prediction.iteration.seconds() >= 0.97 * fastest.prediction.iteration.seconds());
+  CHECK(smaller.prediction.iteration >= fastest.prediction.iteration);
 }
 
 TEST_CASE("only the allowed kinds of parallelism are used") {
