@@ -9,9 +9,8 @@
 namespace unity {
 namespace {
 
-// Of a device: what it computes while it sends a byte (15 TFLOP/s, 30 GB/s), and while it reads one of its memory.
-constexpr double kFlopsPerByteSent = 500, kFlopsPerByteOfMemory = 16;
-constexpr int kSegmentsLater = 2;  // in which a gradient may come, for which what it is computed from is kept
+constexpr double kFlopsPerByteSent = 500;  // of a device, meanwhile: 15 TFLOP/s, 30 GB/s
+constexpr int kSegmentsLater = 2;          // in which a gradient may come, for which what it is computed from is kept
 
 // Tasks of the backward pass whose results only updates read, through sums, copies and communications at most.
 std::vector<bool> gradients_of_weights(const std::vector<PooledTask>& tasks) {
@@ -94,7 +93,7 @@ void hide_communications(const Program& program, const std::vector<PooledTask>& 
       double& left = it->second.communicated;
       while (!gradients.empty() && (left > 0 || (it->second.sent && earlier == 0))) {
         const Task& t = tasks[gradients.back()].task;
-        left -= t.flops + kFlopsPerByteOfMemory * t.bytes;
+        left -= about_work(t);
         places[gradients.back()].segment = segment, places[gradients.back()].behind = true;
         gradients.pop_back();
       }

@@ -28,6 +28,9 @@ struct OverlapPlace {
   auto operator<=>(const OverlapPlace&) const = default;
 };
 
+// How long a task computes, about: in FLOPs of a device that does 16 of them for each byte of memory traffic.
+inline double about_work(const Task& task) { return task.flops + 16 * task.bytes; }
+
 // By task, with so many micro-batches (at least 1) taken at once.
 std::vector<OverlapPlace> overlap_places(const Program& program, const std::vector<PooledTask>& tasks, int at_once);
 

@@ -103,15 +103,14 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
 
 // ---- when a pass ends ----
 
-// How long the passes of each part take, [part][backward], in FLOPs of a device that does 16 of them for each byte of
-// memory traffic. Only the order of ends matters.
+// How long the passes of each part take, [part][backward], as about_work() has it. Only the order of ends
+// matters.
 std::vector<std::array<std::int64_t, 2>> durations(const Program& program, const PipelineStages& stages) {
   std::map<std::tuple<int, bool, DeviceId>, double> work;
   for (const Task& t : program.tasks)
     if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
         t.iteration == 0)
-      work[{stages.place[static_cast<std::size_t>(t.op)], t.phase == Phase::backward, t.device}] +=
-          t.flops + 16 * t.bytes;
+      work[{stages.place[static_cast<std::size_t>(t.op)], t.phase == Phase::backward, t.device}] += about_work(t);
   std::vector<std::array<std::int64_t, 2>> result(stages.chain.size(), {1, 1});
   for (const auto& [where, amount] : work) {
     std::int64_t& longest = result[static_cast<std::size_t>(std::get<0>(where))][std::get<1>(where) ? 1 : 0];

@@ -14,7 +14,8 @@
 
 namespace unity {
 
-constexpr int kManyDevices = 48;  // what more of them do takes long to lower and to simulate
+constexpr int kManyDevices = 48;       // what more of them do takes long to lower and to simulate
+constexpr int kVeryManyDevices = 512;  // and of more than these, very long
 
 // Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that
 // wait for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what

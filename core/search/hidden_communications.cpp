@@ -12,7 +12,6 @@ namespace {
 
 constexpr double kMayGain = 1.5;  // a plan this much slower than the fastest may be faster with what it sends hidden
 constexpr std::size_t kMostPlans = 4, kMostPlansOfMany = 2;
-constexpr int kMostDevices = 512;  // beyond, the variants take too long to score
 
 bool has_micro_batches(const Pcg& pcg) {
   return std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; });
@@ -53,7 +52,7 @@ bool passes_communicate(const Pcg& pcg) {
 std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, const StrategyInput& input,
                                          std::set<Hash>& seen) {
   std::vector<Outcome> found;
-  if (!input.options.overlap || input.options.schedule.overlap > 0 || input.devices > kMostDevices) return found;
+  if (!input.options.overlap || input.options.schedule.overlap > 0 || input.devices > kVeryManyDevices) return found;
   auto time = [](const Outcome& o) { return static_cast<double>(o.candidate.score.iteration.count); };
   std::vector<const Outcome*> from;
   for (const Outcome& o : plans)

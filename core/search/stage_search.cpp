@@ -29,7 +29,6 @@ constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
-constexpr int kVeryManyDevices = 512;
 constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
