@@ -1,6 +1,7 @@
 #include "core/models/models.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/base/text.h"
 #include "core/models/family.h"
@@ -23,6 +24,9 @@ ModelDefinition find_model(const std::string& name) {
   if (name.ends_with(".yaml") || name.ends_with(".yml")) return load_model_file(name);
   for (ModelDefinition& model : built_in_models())
     if (model.info.name == name) return std::move(model);
+  if (name.ends_with(".onnx"))
+    throw_input_error("model '{}': found an ONNX file, expected a model file; make one: unity import {} -o {}", name,
+                      name, std::filesystem::path(name).replace_extension(".yaml").string());
   throw_input_error("unknown model '{}'{}", name, suggestion(name, model_names()));
 }
 

@@ -15,9 +15,13 @@ namespace {
 
 using Progress = std::function<void(double, const std::string&)>;
 
-std::shared_ptr<const Pcg> onnx_graph(const std::string& path) {
+// What the file computes, without a loss. Dimensions that it leaves open get a size, which the title says.
+void open_onnx(Document& document, const std::string& path) {
 #ifdef UNITY_HAS_ONNX
-  return std::make_shared<const Pcg>(import_onnx(path, {}).model.pcg);
+  constexpr std::int64_t kOpenDimension = 32;
+  OnnxImport import = import_onnx(path, {.loss = "none", .other_dims = kOpenDimension});
+  if (!import.assumed.empty()) document.title += fmt::format(", {} = {}", join(import.assumed, " = "), kOpenDimension);
+  document.model = std::make_shared<const Pcg>(std::move(import.model.pcg));
 #else
   throw_input_error("{}: this build reads no ONNX files; install libonnx-dev and build again", path);
 #endif
@@ -80,7 +84,7 @@ void search_plan(Document& document, const OpenRequest& request, const Progress&
 void open_model(Document& document, const OpenRequest& request) {
   document.title = std::filesystem::path(request.source).filename().string();
   if (request.source.ends_with(".onnx")) {
-    document.model = onnx_graph(request.source);
+    open_onnx(document, request.source);
     return;
   }
   ModelSpec spec{request.source, {}};

@@ -118,6 +118,20 @@ TEST_CASE("an edit that does not fit says why and changes nothing") {
   CHECK(to_text(*plan) == before);
 }
 
+#ifdef UNITY_HAS_ONNX
+TEST_CASE("an ONNX file opens without a loss, what it leaves open at a size that the title says") {
+  Session session;
+  session.open({.source = "docs/examples/tutorial/net.onnx"});
+  wait_for(session);
+  REQUIRE(session.document());
+  CHECK(session.document()->title == "net.onnx, batch = 32");
+  const Pcg& graph = session.document()->graph();
+  REQUIRE(graph.outputs().size() == 1);
+  CHECK(to_string(graph.shape(graph.outputs()[0])) == "f32[32, 10]");
+  CHECK(std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.op->name() == "relu"; }));
+}
+#endif
+
 TEST_CASE("a quick prediction is the whole one, before and after an edit") {
   Snapshot plan = small_plan();
   Predictor predictor;

@@ -71,6 +71,10 @@ TEST_CASE("every built-in model round-trips through the text form") {
 
 TEST_CASE("wrong model names and options are refused with the nearest one") {
   CHECK_THROWS_WITH(build_model({"bert-larg", {}}), "unknown model 'bert-larg' (did you mean 'bert-large'?)");
+  CHECK_THROWS_WITH(
+      build_model({"nets/a.onnx", {}}),
+      "model 'nets/a.onnx': found an ONNX file, expected a model file; make one: unity import nets/a.onnx "
+      "-o nets/a.yaml");
   CHECK_THROWS_WITH(build_model({"bert-tiny", {{"seqlen", 8}}}),
                     "model bert-tiny: unknown option 'seqlen' (did you mean 'seq-len'?)");
   CHECK_THROWS_WITH(build_model({"mlp", {{"layers", 0}}}), Catch::Contains("option 'layers' is 0, expected 1 to"));

@@ -62,6 +62,11 @@ OnnxImport import_onnx(const std::string& path, const OnnxImportOptions& options
   OnnxGraph graph = read_onnx(path);
   OnnxImport import;
   OnnxTranslateOptions translation{options.dims, options.loss, options.labels, std::nullopt};
+  if (options.other_dims > 0)
+    for (const OnnxInput& input : graph.inputs)
+      for (const OnnxDim& dim : input.dims)
+        if (!dim.name.empty() && translation.dims.try_emplace(dim.name, options.other_dims).second)
+          import.assumed.push_back(dim.name);
   import.model = translate(graph, translation);
   import.batch = batch_of(import.model.pcg);
   double_batch(import, graph, translation);

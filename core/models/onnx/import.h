@@ -13,6 +13,7 @@ struct OnnxImportOptions {
   std::map<std::string, std::int64_t> dims;
   std::string loss = "cross_entropy";
   std::string labels = "labels";
+  std::int64_t other_dims = 0;  // size of dynamic dimensions that `dims` does not name; 0: they are an error
 };
 
 struct OnnxImport {
@@ -22,6 +23,7 @@ struct OnnxImport {
   // translated for another one, and then `fixed` says why.
   Pcg doubled;
   std::string fixed;
+  std::vector<std::string> assumed;  // dimensions that have the size other_dims
 };
 
 // Reads, translates, appends the loss, and puts the operators together again that the exporter took apart (rules in
