@@ -236,55 +236,65 @@ void Lowering::emit_updates() {
 
 // The next values of states (Operator::new_state), copied to where the states are stored once nothing reads these.
 void Lowering::write_back_states() {
-  std::map<BufferId, TaskList> readers;
+  struct NewState {
+    const View* value;
+    PlacementIndex stored;
+    std::vector<PieceIndex> targets;  // here
+  };
+  std::vector<NewState> states;
   for (std::size_t i = 0; i < pcg_.size(); ++i) {
-    NodeId id(static_cast<std::int64_t>(i));
-    const Node& n = pcg_[id];
+    const Node& n = pcg_.nodes()[i];
     for (std::size_t o = 0; n.is_compute() && o < n.outputs.size(); ++o) {
       auto operand = n.op->new_state(static_cast<int>(o));
       if (!operand) continue;
       ValueRef leaf = n.inputs[static_cast<std::size_t>(*operand)];
       while (pcg_[leaf.node].is_parallelization()) leaf = pcg_[leaf.node].inputs[0];
       if (!pcg_[leaf.node].op->stored()) continue;  // computed, not kept
-      if (readers.empty()) readers = buffer_readers();
-      PlacementIndex stored = views_[leaf.node.index()][0].placement;
-      std::vector<Requirement> wanted;
-      std::vector<PieceIndex> targets;
-      for (const PieceRef& ref : movements_.placement(stored).pieces) {
-        if (!movements_.here(ref.piece)) continue;
-        const Piece& p = movements_.piece(ref.piece);
-        wanted.push_back({p.device, p.box, 0});
-        targets.push_back(ref.piece);
-      }
-      auto all = [&] {
-        movements_.add_elsewhere(stored);
-        std::vector<Requirement> everywhere;
-        for (const PieceRef& ref : movements_.placement(stored).pieces)
-          everywhere.push_back({movements_.piece(ref.piece).device, movements_.piece(ref.piece).box, 0});
-        return everywhere;
-      };
-      std::vector<PieceIndex> values = provide(views_[id.index()][o], wanted, all);
-      for (std::size_t k = 0; k < targets.size(); ++k) {
-        const Piece &from = movements_.piece(values[k]), &to = movements_.piece(targets[k]);
-        TaskList after = from.writers;
-        auto found = readers.find(to.buffer);
-        if (found != readers.end()) after.insert(after.end(), found->second.begin(), found->second.end());
-        emitter_.copy(from.buffer, to.buffer, to.box, after);
-      }
+      NewState state{&views_[i][o], views_[leaf.node.index()][0].placement, {}};
+      for (const PieceRef& ref : movements_.placement(state.stored).pieces)
+        if (movements_.here(ref.piece)) state.targets.push_back(ref.piece);
+      states.push_back(std::move(state));
+    }
+  }
+  if (states.empty()) return;
+  std::vector<bool> written(program_.buffers.size());
+  for (const NewState& state : states)
+    for (PieceIndex target : state.targets) written[movements_.piece(target).buffer.index()] = true;
+  std::unordered_map<BufferId, TaskList> readers = readers_of(written);
+  for (const NewState& state : states) {
+    std::vector<Requirement> wanted;
+    for (PieceIndex target : state.targets)
+      wanted.push_back({movements_.piece(target).device, movements_.piece(target).box, 0});
+    auto all = [&] {
+      movements_.add_elsewhere(state.stored);
+      std::vector<Requirement> everywhere;
+      for (const PieceRef& ref : movements_.placement(state.stored).pieces)
+        everywhere.push_back({movements_.piece(ref.piece).device, movements_.piece(ref.piece).box, 0});
+      return everywhere;
+    };
+    std::vector<PieceIndex> values = provide(*state.value, wanted, all);
+    for (std::size_t k = 0; k < state.targets.size(); ++k) {
+      const Piece &from = movements_.piece(values[k]), &to = movements_.piece(state.targets[k]);
+      TaskList after = from.writers;
+      auto found = readers.find(to.buffer);
+      if (found != readers.end()) after.insert(after.end(), found->second.begin(), found->second.end());
+      emitter_.copy(from.buffer, to.buffer, to.box, after);
     }
   }
 }
 
-std::map<BufferId, TaskList> Lowering::buffer_readers() const {
-  std::map<BufferId, TaskList> readers;
+std::unordered_map<BufferId, TaskList> Lowering::readers_of(const std::vector<bool>& buffers) const {
+  std::unordered_map<BufferId, TaskList> readers;
+  auto note = [&](BufferId buffer, std::size_t task) {
+    if (buffer.valid() && buffers[buffer.index()]) readers[buffer].push_back(TaskId(static_cast<std::int64_t>(task)));
+  };
   for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
     const Task& task = program_.tasks[t];
-    TaskId id(static_cast<std::int64_t>(t));
     if (task.kind == TaskKind::communicate) {
       for (const Participant& p : program_.communications[static_cast<std::size_t>(task.op)].participants)
-        if (p.send.valid()) readers[p.send].push_back(id);
+        note(p.send, t);
     } else {
-      for (BufferId b : program_.operands_of(task)) readers[b].push_back(id);
+      for (BufferId b : program_.operands_of(task)) note(b, t);
     }
   }
   return readers;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -81,7 +82,7 @@ class Lowering {
   void find_used();
   std::optional<ValueRef> alias(NodeId id, std::size_t output) const;
   void write_back_states();
-  std::map<BufferId, TaskList> buffer_readers() const;
+  std::unordered_map<BufferId, TaskList> readers_of(const std::vector<bool>& buffers) const;  // those that are marked
   void collect_outputs();
   std::int32_t program_op(const Operator& op, const Attributes& attributes, const AxisTable& table, OriginId origin,
                           const std::string& name);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -195,7 +194,8 @@ Result<void> check_program(const Program& program) {
                   to_string(program.buffer(id).box));
     return {};
   };
-  std::unordered_map<DeviceId, std::size_t> takes_part;  // in which task last, counted from 1
+  // In which task each device takes part last, counted from 1.
+  std::vector<std::size_t> takes_part(static_cast<std::size_t>(program.devices));
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& t = program.tasks[i];
     if (t.iteration >= program.iterations)
@@ -208,7 +208,9 @@ Result<void> check_program(const Program& program) {
         return fail("task {}: a communication with {} participants", i, c.participants.size());
       for (std::size_t a = 0; a < c.participants.size(); ++a) {
         const Participant& p = c.participants[a];
-        if (std::exchange(takes_part[p.device], i + 1) == i + 1)
+        if (p.device.index() >= takes_part.size())
+          return fail("task {}: device {} takes part, of {}", i, p.device, program.devices);
+        if (std::exchange(takes_part[p.device.index()], i + 1) == i + 1)
           return fail("task {}: device {} takes part twice", i, p.device);
         for (std::size_t part = 0; part < c.part_count(); ++part) {
           if (c.part(part).size() != c.participants.size() || c.part(part)[a].device != p.device)

@@ -1,6 +1,5 @@
 #include "core/plan/schedule.h"
 
-#include <algorithm>
 #include <array>
 
 #include "core/base/text.h"
@@ -80,16 +79,10 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
 }
 
 Result<void> apply_schedule(Program& program, const Schedule& schedule) {
-  bool micro_batches =
-      std::any_of(program.tasks.begin(), program.tasks.end(), [](const Task& t) { return t.micro > 0; });
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
-  if (!schedule.remat.empty()) UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(order_micro_batches(program, schedule));
-  if (micro_batches || schedule.overlap > 0) UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
-  if (schedule.bucket.count > 0) UNITY_TRY_VOID(check_program(program));
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));
-  if (schedule.weights != WeightVersions::newest) UNITY_TRY_VOID(check_program(program));
   offload(program, schedule.offload);
   return check_program(program);
 }

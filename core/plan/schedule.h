@@ -70,7 +70,7 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
 
 class Program;
 
-// The passes, with check_program() after each that there is, and at the end. Error when the Program has a form that the
+// The passes, and check_program() at the end. Error when the Program has a form that the
 // schedule does not order, or lacks a label that it names.
 Result<void> apply_schedule(Program& program, const Schedule& schedule);
 

@@ -10,7 +10,9 @@ std::vector<PooledTask> take_tasks(const Program& program) {
   for (const Task& t : program.tasks) {
     auto operands = program.operands_of(t);
     PooledTask& pooled = pool.emplace_back(PooledTask{t, {operands.begin(), operands.end()}, {}});
-    for (TaskId d : program.dependencies_of(t)) pooled.after.push_back(d.index());
+    auto after = program.dependencies_of(t);
+    pooled.after.reserve(after.size());
+    for (TaskId d : after) pooled.after.push_back(d.index());
   }
   return pool;
 }
