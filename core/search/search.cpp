@@ -112,7 +112,8 @@ class Watched {
   Watched(const SearchOptions& options, Evaluator& evaluator) : watch_(options.watch) {
     if (watch_)
       watch_([&evaluator] {
-        return SearchState{evaluator.record().log(), evaluator.scored(), evaluator.record().seconds()};
+        return SearchState{evaluator.record().log(), evaluator.scored(), evaluator.record().seconds(),
+                           evaluator.record().queue()};
       });
   }
   ~Watched() {

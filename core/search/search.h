@@ -19,11 +19,18 @@ struct SearchProgress {
   Picoseconds best;             // of the whole iteration; 0: none yet
 };
 
+// What lies before the level-2 searches (substitution.h) that run.
+struct SearchQueue {
+  std::int64_t to_score = 0;   // new candidates
+  std::int64_t to_expand = 0;  // scored ones within alpha of the best, whose neighbours have not been looked at
+};
+
 // What a search has done so far.
 struct SearchState {
   SearchLog log;
   std::int64_t candidates = 0;  // scored
   double seconds = 0;
+  SearchQueue queue;
 };
 
 struct SearchOptions {

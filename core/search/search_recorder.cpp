@@ -16,6 +16,12 @@ std::int64_t thread_nanoseconds() {
 SearchRecorder::Timer::Timer(std::atomic<std::int64_t>& sum) : sum_(sum), start_(thread_nanoseconds()) {}
 SearchRecorder::Timer::~Timer() { sum_ += thread_nanoseconds() - start_; }
 
+void SearchRecorder::Queue::say(SearchQueue now) {
+  record_.to_score_ += now.to_score - said_.to_score;
+  record_.to_expand_ += now.to_expand - said_.to_expand;
+  said_ = now;
+}
+
 SearchRecorder::SearchRecorder(const std::atomic<bool>* stop, double time_limit)
     : stop_(stop), time_limit_(time_limit) {}
 

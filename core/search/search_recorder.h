@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "core/plan/search_log.h"
+#include "core/search/search.h"
 
 namespace unity {
 
@@ -44,6 +44,21 @@ class SearchRecorder {
     return work();
   }
 
+  // What one level-2 search has before it, which ends with its life. One thread says it.
+  class Queue {
+   public:
+    explicit Queue(SearchRecorder& record) : record_(record) {}
+    ~Queue() { say({}); }
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+    void say(SearchQueue now);
+
+   private:
+    SearchRecorder& record_;
+    SearchQueue said_;
+  };
+  SearchQueue queue() const { return {to_score_, to_expand_}; }  // of all that run
+
   // Whether no further candidate may be scored. Once true, always true: a search that asked was cut short.
   bool stopping();
   bool stopped() const { return stopped_; }
@@ -59,6 +74,7 @@ class SearchRecorder {
   std::array<std::atomic<std::int64_t>, kLeftOutReasons> left_out_{};
   std::array<std::atomic<std::int64_t>, kSearchLevels> nanoseconds_{};
   std::atomic<std::int64_t> parts_solved_{0}, parts_reused_{0};
+  std::atomic<std::int64_t> to_score_{0}, to_expand_{0};
   mutable std::mutex best_mutex_;
   std::vector<BestSoFar> best_;
   std::vector<double> best_seconds_;

@@ -166,11 +166,13 @@ class BestFirst {
   void score_mapped(std::span<Fresh> states);
   void expand(const State& from);
   bool finished();
+  void say_queue(std::size_t to_score);
   bool is_expanded(std::int64_t cost) const { return static_cast<double>(cost) <= alpha_ * static_cast<double>(best_); }
   void keep_fastest();
 
   Evaluator& evaluator_;
   SearchRecorder& record_;
+  SearchRecorder::Queue queue_{record_};
   const SubstitutionOptions& options_;
   SubstitutionResult result_;
   std::set<Open> open_;
@@ -182,6 +184,11 @@ class BestFirst {
   double alpha_;
   int scored_ = 0, rewritten_ = 0;
 };
+
+void BestFirst::say_queue(std::size_t to_score) {
+  queue_.say({static_cast<std::int64_t>(to_score),
+              std::count_if(open_.begin(), open_.end(), [&](const Open& o) { return is_expanded(o.cost); })});
+}
 
 // Scores what is new among the states, in their order as far as the budget goes, and merges the results in that order:
 // the same with any number of threads.
@@ -210,8 +217,10 @@ void BestFirst::consider(std::vector<Reached> states) {
       record_.left_out(LeftOut::given_up, static_cast<std::int64_t>(fresh.size() - begin));
       break;
     }
+    say_queue(fresh.size() - begin);
     score(std::span(fresh).subspan(begin, end - begin));
   }
+  say_queue(0);
   if (!options_.thorough && result_.found.size() > 64 * options_.keep) keep_pareto(result_.found, 16 * options_.keep);
 }
 

@@ -58,10 +58,12 @@ TEST_CASE("a search runs in the background, is watched, and its plan opens when 
   Session session;
   REQUIRE(session.search(request_of("bert-tiny")).ok());
   CHECK(!session.search(request_of("bert-tiny")).ok());  // one at a time
-  std::int64_t most = 0;
+  std::int64_t most = 0, longest_queue = 0;
   poll_until(session, [&] {
     SearchRun::Status status = session.search_run()->status();
     CHECK(status.state.candidates >= most);  // never fewer
+    CHECK(std::min(status.state.queue.to_score, status.state.queue.to_expand) >= 0);
+    longest_queue = std::max(longest_queue, status.state.queue.to_score + status.state.queue.to_expand);
     most = status.state.candidates;
     return session.document() != nullptr;
   });
@@ -69,6 +71,7 @@ TEST_CASE("a search runs in the background, is watched, and its plan opens when 
   CHECK(status.done);
   CHECK(status.state.candidates == session.document()->plan->search.candidates);
   CHECK(!session.document()->plan->search.log.interrupted);
+  CHECK(longest_queue > 0);
   SearchView view = search_view(status, session.search_run()->found());
   REQUIRE(view.charts.size() == 4);
   CHECK(!view.charts[0].series.empty());

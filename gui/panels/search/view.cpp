@@ -45,10 +45,13 @@ SearchView search_view(const SearchRun::Status& status, const std::vector<Snapsh
                                                     state.seconds, log.left_out_unscored()));
   if (log.parts_solved + log.parts_reused > 0)
     view.facts.emplace_back("parts", fmt::format("{} solved, {} times reused", log.parts_solved, log.parts_reused));
-  if (!status.done)
+  if (!status.done) {
+    view.facts.emplace_back(
+        "queue", fmt::format("{} to be scored, {} to be expanded", state.queue.to_score, state.queue.to_expand));
     view.facts.emplace_back("now", fmt::format("{:.0f}%  {}", 100 * status.progress.fraction, status.progress.stage));
-  else if (!found.empty() && !found.front()->plan->search.stopped_because.empty())
+  } else if (!found.empty() && !found.front()->plan->search.stopped_because.empty()) {
     view.facts.emplace_back("stopped", found.front()->plan->search.stopped_because);
+  }
   view.charts = {report::best_so_far_chart(state, true), rate_chart(status.scored), report::reasons_chart(state),
                  report::levels_chart(state)};
   view.charts[0].close = true;
