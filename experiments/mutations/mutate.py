@@ -17,8 +17,8 @@ import time
 
 FOLDERS = ["core/search", "simulator"]
 # What stands on them.
-TESTS = ["test_simulator", "test_search", "test_worked_example", "test_optimality", "test_unequal", "test_schedule", "test_memory",
-         "test_plan", "test_equivalence", "test_schedule_equivalence", "test_trace", "test_runtime", "test_checkpoint", "test_report", "test_cli"]
+TESTS = ["test_records", "test_simulator", "test_search", "test_worked_example", "test_optimality", "test_unequal", "test_schedule",
+         "test_memory", "test_plan", "test_equivalence", "test_schedule_equivalence", "test_trace", "test_runtime", "test_checkpoint", "test_report", "test_cli"]
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "&&": "||",
          "||": "&&", "+=": "-=", "-=": "+=", "*=": "/=", "true": "false", "false": "true", "min": "max", "max": "min", "++": "--",
          "min_element": "max_element", "max_element": "min_element", "any_of": "all_of", "all_of": "any_of", "none_of": "any_of",
