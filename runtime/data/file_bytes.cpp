@@ -12,24 +12,32 @@
 #include <zlib.h>
 
 #include "core/base/error.h"
+#include "core/base/this_machine.h"
 
 namespace unity {
 namespace {
 
-std::string unpack_gzip(const std::string& path) {
+// Half of the memory: a small file may unpack to a thousand times its size.
+std::size_t largest_unpacked() { return static_cast<std::size_t>(memory_of_this_machine().count) / 2; }
+
+}  // namespace
+
+std::string unpack_gzip(const std::string& path, std::size_t largest) {
   gzFile file = gzopen(path.c_str(), "rb");
   if (!file) throw_input_error("{}: cannot be read", path);
   std::string text;
   char buffer[1 << 16];
   int n = 0;
-  while ((n = gzread(file, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(n));
+  while (text.size() <= largest && (n = gzread(file, buffer, sizeof buffer)) > 0)
+    text.append(buffer, static_cast<std::size_t>(n));
   bool damaged = n < 0;
   damaged = gzclose(file) != Z_OK || damaged;
+  if (text.size() > largest)
+    throw_input_error("{}: unpacks to more than {}, expected less; a file unpacked by gunzip may be of any size", path,
+                      to_string(Bytes{static_cast<std::int64_t>(largest)}));
   if (damaged) throw_input_error("{}: the packed file is damaged or cut off", path);
   return text;
 }
-
-}  // namespace
 
 FileBytes::FileBytes(const std::string& path, bool unpack) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -49,7 +57,7 @@ FileBytes::FileBytes(const std::string& path, bool unpack) {
   if (!unpack || size < 2 || bytes_[0] != 0x1f || bytes_[1] != 0x8b) return;
   munmap(mapped_, size);
   mapped_ = nullptr;
-  unpacked_ = unpack_gzip(path);
+  unpacked_ = unpack_gzip(path, largest_unpacked());
   bytes_ = {reinterpret_cast<const std::uint8_t*>(unpacked_.data()), unpacked_.size()};
 }
 

@@ -10,7 +10,8 @@ namespace unity {
 
 class FileBytes {
  public:
-  // InputError names the path: it cannot be read, or its gzip stream is damaged or cut off.
+  // InputError names the path: it cannot be read, or its gzip stream is damaged, cut off, or unpacks to
+  // more than half of this machine's memory.
   explicit FileBytes(const std::string& path, bool unpack = true);
   ~FileBytes();
   FileBytes(const FileBytes&) = delete;
@@ -24,6 +25,9 @@ class FileBytes {
   void* mapped_ = nullptr;
   std::span<const std::uint8_t> bytes_;
 };
+
+// What a gzip file holds. InputError: damaged, cut off, or more than `largest` bytes, which are not kept then.
+std::string unpack_gzip(const std::string& path, std::size_t largest);
 
 // The first `count` bytes, or fewer in a shorter file; of a gzip file, the first unpacked ones. Empty if unreadable.
 std::string first_bytes(const std::string& path, std::size_t count);

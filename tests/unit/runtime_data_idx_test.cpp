@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <zlib.h>
 
+#include "runtime/data/file_bytes.h"
 #include "tests/support/data_files.h"
 
 using namespace unity;
@@ -48,6 +49,17 @@ TEST_CASE("packed IDX files are unpacked") {
     std::filesystem::remove(f.path / name);
   }
   CHECK(read_all(*open_data(f.path.string(), {}).test).at("labels").indices == std::vector<std::int32_t>{1});
+}
+
+TEST_CASE("a packed file that unpacks to too much is refused") {
+  DataFolder f;
+  std::string content(1 << 20, '\0');
+  gzFile file = gzopen(f.file("zeros.gz").c_str(), "wb");
+  gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
+  gzclose(file);
+  CHECK(unpack_gzip(f.file("zeros.gz"), 1 << 20) == content);
+  CHECK_THROWS_WITH(unpack_gzip(f.file("zeros.gz"), (1 << 20) - 1),
+                    Catch::Contains("zeros.gz: unpacks to more than 1.049 MB, expected less"));
 }
 
 TEST_CASE("damaged IDX files are refused") {
