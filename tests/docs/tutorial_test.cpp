@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 
@@ -53,15 +54,27 @@ bool says(const std::string& text, const std::string& expected) {
   }
 }
 
+bool prints(const Ran& ran, const std::string& expected) {
+  std::istringstream in(ran.out + ran.err);
+  for (std::string line; std::getline(in, line);)
+    if (says(line + "\n", expected)) return true;
+  return false;
+}
+
 bool has(const char* program) {
   return std::system((std::string("command -v ") + program + " >/dev/null").c_str()) == 0;
 }
 
 }  // namespace
 
-// Writes the files of a page, and types its commands, which have to work. How many there were.
-int follow(const std::string& page, const Folder& folder) {
-  int done = 0;
+// Writes the files of a page, and types its commands, which have to work and print the lines below them. How many
+// commands and lines there were.
+struct Followed {
+  int commands = 0, lines = 0;
+};
+
+Followed follow(const std::string& page, const Folder& folder) {
+  Followed done;
   for (const Block& block : read_document(page).blocks) {
     if (!block.word.empty() && block.language != "console") write_file(folder, block);
     bool wrong = block.word == "refuted";
@@ -75,9 +88,11 @@ int follow(const std::string& page, const Folder& folder) {
         ran = type(folder, line.substr(2));
         INFO(ran.err);
         REQUIRE(ran.code == (wrong ? 1 : 0));
-        ++done;
-      } else if (wrong) {
-        CHECK(says(ran.err, line));
+        ++done.commands;
+      } else if (wanted && !line.empty()) {
+        INFO(ran.out << ran.err);
+        CHECK(prints(ran, line));
+        ++done.lines;
       }
     }
   }
@@ -89,16 +104,18 @@ TEST_CASE("every command of the tutorial that needs no cluster or GPU works, in 
   fs::create_directories(folder.path / "here");
   for (const auto& entry : fs::directory_iterator(root() / "docs/examples/tutorial"))
     fs::copy_file(entry.path(), folder.path / "here" / entry.path().filename());
-  CHECK(follow("docs/tutorial.md", folder) > 30);
+  Followed done = follow("docs/tutorial.md", folder);
+  CHECK(done.commands > 30);
+  CHECK(done.lines > 6);
   CHECK(type(folder, "bash -n job.sbatch").code == 0);
 }
 
 TEST_CASE("the commands of the how-tos work") {
   Folder folder;
   fs::create_directories(folder.path / "here");
-  CHECK(follow("docs/howto/rule.md", folder) == 4);
-  CHECK(follow("docs/howto/topology.md", folder) == 4);
-  CHECK(follow("docs/howto/sweep.md", folder) == 8);
+  CHECK(follow("docs/howto/rule.md", folder).commands == 4);
+  CHECK(follow("docs/howto/topology.md", folder).commands == 4);
+  CHECK(follow("docs/howto/sweep.md", folder).commands == 8);
   CHECK(type(folder, "bash -n sweep.sbatch").code == 0);
   CHECK(fs::exists(folder.path / "here/shared/report.html"));
   CHECK(fs::exists(folder.path / "here/today/report.html"));
