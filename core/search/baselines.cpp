@@ -7,7 +7,7 @@
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
-#include "core/search/placed_tables.h"
+#include "core/search/placed_operators.h"
 #include "core/search/split_vocabulary.h"
 
 namespace unity {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/base/parallel.h"
 #include "core/rewrite/normalize.h"
@@ -15,7 +16,7 @@
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
-#include "core/search/placed_tables.h"
+#include "core/search/placed_operators.h"
 #include "core/search/stage_search.h"
 #include "core/search/strategy.h"
 
@@ -40,7 +41,6 @@ constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph t
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;    // of these, one in so many for rewritings, of which most change nothing
-constexpr Bytes kSmallTable{1'000'000};        // not worth an exchange of what is looked up in it
 constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
 constexpr int kPipelineBudget = 160;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
@@ -474,15 +474,18 @@ Result<Outcome> JointSearch::run() {
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);
+    for (Outcome& other : std::exchange(plan->rivals, {})) rivals_.push_back(std::move(other));
     keep(*plan);
     rivals_.push_back(*plan);
     take(std::move(plan));
   };
-  // So are the expert's plans, whose one rule for all layers is hard to find part by part.
-  if (all && in_.options.seeds && budget_of_parts() < in_.options.budget) {
-    // Who splits it within a node at most.
-    if (copies_may_fit(common_node_size(in_.evaluator.cost().topology()))) compare(expert(in_));
-    compare(placed_tables(in_, kSmallTable));
+  if (budget_of_parts() < in_.options.budget) {
+    // So are the expert's plans, whose one rule for all layers is hard to find part by part. The expert splits it
+    // within a node at most.
+    if (all && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
+      compare(expert(in_));
+    // Nor do parts of the graph tell where many small things are best, each on a device.
+    if (in_.options.parallelism.empty() && !serial_ && known_.count == 0) compare(placed_operators(in_, bucket()));
   }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));

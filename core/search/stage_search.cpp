@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -112,7 +113,7 @@ class StageSearch {
   void vary_best();
   void hide_communications();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
-  void improve();
+  void improve(int steps);
 
   const StrategyInput& in_;
   StageSearchOptions options_;
@@ -129,8 +130,9 @@ class StageSearch {
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
-  std::set<Scored> open_;   // of several stages, whose neighbours are not known
-  std::set<Scored> whole_;  // of one stage without micro-batches
+  std::optional<Outcome> fastest_[2];  // of what fits: of one stage, of several
+  std::set<Scored> open_;              // of several stages, whose neighbours are not known
+  std::set<Scored> whole_;             // of one stage without micro-batches
 };
 
 // About equal FLOPs, few bytes between them.
@@ -386,6 +388,10 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
     else if (plan.micro_batches == 1)
       whole_.insert(std::move(scored));
   }
+  std::optional<Outcome>& of_kind = fastest_[plan.ends.size() > 1];
+  if (outcome.ok() && in_.evaluator.fits(outcome->candidate.score) &&
+      (!of_kind || outcome->candidate.score.iteration < of_kind->candidate.score.iteration))
+    of_kind = *outcome;
   take_better(best_, std::move(outcome), in_.evaluator);
 }
 
@@ -402,8 +408,8 @@ bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
 
 // Best-first: the best plan whose neighbours are not known is next, as long as it is not much slower than the best. One
 // stage is what other searches are for.
-void StageSearch::improve() {
-  std::size_t most = simulated_.size() + static_cast<std::size_t>(options_.improvements);
+void StageSearch::improve(int steps) {
+  std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
   const StageMoves freedom{layer_ends_, micro_batches_, options_.buckets, order_is_free(), overlap_is_free()};
@@ -458,19 +464,32 @@ void StageSearch::vary_best() {
   simulate(plans);
 }
 
-// Of one stage, the fastest in micro-batches, one of which is computed while another is communicated: the estimates add
-// up both.
+// Of one stage, what splits all operators alike, with gradients of weights behind communications; then the fastest in
+// micro-batches, one of which is computed while another is communicated: the estimates add up both.
 void StageSearch::hide_communications() {
   if (!overlap_is_free() || options_.several) return;
+  auto try_in = [&](std::vector<StagedPlan>& plans, StagedPlan plan, int micro_batches, int overlap) {
+    plan.micro_batches = micro_batches, plan.overlap = overlap;
+    if (plan.plans[0].tensor > 1 && plans_.has_micro_batches(plan.plans[0], micro_batches)) plans.push_back(plan);
+  };
+  const std::size_t operators = plans_.operators().size();
   std::vector<StagedPlan> plans;
+  for (const IntraPlan& inside : plans_.of_width(in_.devices)) {
+    StagedPlan alike{.ends = {operators},
+                     .devices = {{0, in_.devices}},
+                     .plans = std::vector<IntraPlan>(operators, inside),
+                     .bucket = in_.options.schedule.bucket};
+    for (int micro_batches : {1, 2}) try_in(plans, alike, micro_batches, 1);
+  }
+  std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
+    return estimates_.of(a).time < estimates_.of(b).time;
+  });
+  plans.resize(std::min(plans.size(), 2 * kAlternating));
+  simulate(std::move(plans));
+  plans.clear();
   for (const Scored& s : whole_) {
     if (plans.size() >= 2 * kAlternating) break;
-    for (int micro_batches : {2, 4}) {
-      StagedPlan next = std::get<2>(s);
-      next.micro_batches = next.overlap = micro_batches;
-      if (next.plans[0].tensor == 1 || !plans_.has_micro_batches(next.plans[0], micro_batches)) continue;
-      plans.push_back(std::move(next));
-    }
+    for (int micro_batches : {2, 4}) try_in(plans, std::get<2>(s), micro_batches, micro_batches);
   }
   simulate(std::move(plans));
 }
@@ -501,6 +520,9 @@ Result<Outcome> StageSearch::run() {
   }
   hide_communications();
   vary_best();
+  // From their own start and from even stages, half of the steps each.
+  const int steps = options_.improvements;
+  improve(options_.even ? steps / 2 : 0);
   int slow = 0;  // numbers of stages in a row
   for (std::vector<StagedPlan>& plans : even) {
     std::vector<StagedPlan> tried = plans;
@@ -509,8 +531,13 @@ Result<Outcome> StageSearch::run() {
     if (slow == 2) break;  // more stages even more so
   }
   vary_best();
-  improve();
-  if (best_.ok()) best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
+  improve(options_.even ? steps - steps / 2 : steps);
+  if (best_.ok()) {
+    best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
+    for (std::optional<Outcome>& plan : fastest_)
+      if (plan && plan->candidate.score.iteration != best_->candidate.score.iteration)
+        best_->rivals.push_back(std::move(*plan));
+  }
   return std::move(best_);
 }
 

@@ -17,7 +17,8 @@ struct Outcome {
   Candidate candidate;
   std::vector<DerivationStep> derivation;
   std::string stopped_because;
-  std::vector<Outcome> front;  // with SearchOptions::pareto: complete plans, whether they fit or not
+  std::vector<Outcome> front;   // with SearchOptions::pareto: complete plans, whether they fit or not
+  std::vector<Outcome> rivals;  // the fastest plans of other kinds, which may overtake it once they are improved
 };
 
 using Strategy = Result<Outcome> (*)(const StrategyInput&);

@@ -137,9 +137,9 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind k
     if (auto found = choices_.find(key); found != choices_.end()) return found->second;
   }
   auto made = std::make_shared<const CollectiveChoice>(make(key));
-  constexpr std::size_t kKept = 1 << 16;  // a long search asks for ever new sizes
+  constexpr std::size_t kKept = 1 << 18;
   std::unique_lock lock(mutex_);
-  if (choices_.size() >= kKept) return made;
+  if (choices_.size() >= kKept) choices_.clear();  // a long search asks for ever new sizes
   return choices_.emplace(std::move(key), std::move(made)).first->second;
 }
 

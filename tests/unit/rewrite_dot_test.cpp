@@ -6,7 +6,8 @@
 using namespace unity;
 
 TEST_CASE("a rule is drawn with both sides, each with variables of its own") {
-  Rule rule = parse_rules("rule both\n  relu(partition(a, d, x)) => partition(a, d, relu(x))\n  where a == rank(x) - 1")[0];
+  Rule rule =
+      parse_rules("rule both\n  relu(partition(a, d, x)) => partition(a, d, relu(x))\n  where a == rank(x) - 1")[0];
   std::string dot = to_dot(rule);
   INFO(dot);
   auto has = [&](const char* text) { return dot.find(text) != std::string::npos; };
