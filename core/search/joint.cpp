@@ -42,7 +42,7 @@ constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is al
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
 constexpr int kThoroughRewritingShare = 32;    // of these, one in so many for rewritings, of which most change nothing
 constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
-constexpr int kPipelineBudget = 160;           // pipelines that are scored to improve the best one
+constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
 
 class JointSearch {
@@ -485,7 +485,8 @@ Result<Outcome> JointSearch::run() {
     if (all && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
       compare(expert(in_));
     // Nor do parts of the graph tell where many small things are best, each on a device.
-    if (in_.options.parallelism.empty() && !serial_ && known_.count == 0) compare(placed_operators(in_, bucket()));
+    if (in_.options.parallelism.empty() && !serial_ && (known_.count == 0 || rewritten_))
+      compare(placed_operators(in_, bucket()));
   }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));

@@ -84,6 +84,11 @@ class StageDp {
     return option < 0 ? kNever : options_[range][index(option)].time;
   }
 
+  std::int64_t awaited(std::size_t stages, std::size_t range) const {
+    const StageOption& o = options_[range][index(fitting_[stages][range])];
+    return o.time - o.unawaited;
+  }
+
   std::vector<std::int64_t> bounds() const {
     std::vector<std::int64_t> all;
     for (std::size_t stages = 1; stages <= most_; ++stages)
@@ -113,7 +118,8 @@ class StageDp {
           for (std::size_t behind : behind_[w]) {
             std::int64_t rest = rest_[sum_at(last, behind)];
             if (rest == kNever) continue;
-            std::int64_t sum = rest + time + handover_[last * (devices_ + 1) + devices_ - behind];
+            std::int64_t sum =
+                rest + awaited(stages, place(first, last, w)) + handover_[last * (devices_ + 1) + devices_ - behind];
             std::int64_t& here = sums_[sum_at(first, behind + width)];
             if (sum >= here) continue;
             here = sum, any = true;
@@ -130,16 +136,17 @@ class StageDp {
     ChosenStages result;
     if (sums_[sum_at(0, devices)] == kNever) return result;
     result.time = sums_[sum_at(0, devices)];
-    std::int64_t slowest = 0;
+    std::int64_t slowest = 0, unawaited = 0;  // of the slowest
     for (std::size_t first = 0; first < layers_;) {
       const Front& c = front(stages, first, devices);
       std::size_t last = index(c.last), w = index(c.submesh), range = place(first, last, w);
       result.stages.push_back({static_cast<int>(first), static_cast<int>(last), static_cast<int>(devices_ - devices),
                                static_cast<int>(w), fitting_[stages][range]});
-      slowest = std::max(slowest, time_of(stages, range));
+      if (std::int64_t time = time_of(stages, range); time > slowest)
+        slowest = time, unawaited = time - awaited(stages, range);
       devices -= index(p_.submeshes[w].width), first = last, --stages;
     }
-    result.time += (p_.micro_batches - 1) * slowest;
+    result.time += (p_.micro_batches - 1) * slowest + unawaited;
     return result;
   }
 

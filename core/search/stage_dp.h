@@ -4,8 +4,10 @@
 //
 //   sum_i t_i  +  (m - 1) max_i t_i
 //
-// For a bound on the maximum, the sum is least by dynamic programming over the suffixes of layers, the stages and the
-// devices they take; all bounds that occur are tried, or of very many an even choice. Exact up to that choice.
+// less, of each stage but the slowest, what of t_i no other stage waits for (StageOption::unawaited; zero-bubble
+// pipelines: Qi et al., ICLR 2024). For a bound on the maximum, the sum is least by dynamic programming over the
+// suffixes of layers, the stages and the devices they take; all bounds that occur are tried, or of very many an even
+// choice. Exact up to that choice.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@ struct StageOption {
   std::int64_t time = 0;        // of a micro-batch, forward and backward, picoseconds
   std::int64_t persistent = 0;  // bytes, whatever is in flight
   std::int64_t in_flight = 0;   // bytes for each micro-batch between its forward and backward pass
+  std::int64_t unawaited = 0;   // of `time`: gradients of weights, where they come behind what a stage sends
 };
 
 // Ranges of devices of one kind: what runs on one takes as long on the others.

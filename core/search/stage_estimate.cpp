@@ -28,6 +28,7 @@ int ways_out_of_a_node(const Topology& topology, int devices) {
 void StageTotals::add(const IntraPlans::Sums& s, std::size_t begin, std::size_t end, bool remat) {
   time += s.time[end] - s.time[begin];
   compute += s.compute[end] - s.compute[begin];
+  forward += s.forward[end] - s.forward[begin];
   work += s.work[end] - s.work[begin];
   sync += s.sync[end] - s.sync[begin];
   update += s.update[end] - s.update[begin];
@@ -38,9 +39,9 @@ void StageTotals::add(const IntraPlans::Sums& s, std::size_t begin, std::size_t 
 
 double StageTotals::once() const { return std::max(0.0, sync - kHidden * time) + update; }
 
-StageOption StageTotals::option(int micro_batches) const {
+StageOption StageTotals::option(int micro_batches, bool behind) const {
   return {static_cast<std::int64_t>(time + once() / micro_batches), static_cast<std::int64_t>(persistent),
-          static_cast<std::int64_t>(in_flight)};
+          static_cast<std::int64_t>(in_flight), static_cast<std::int64_t>(unawaited(behind))};
 }
 
 StageEstimates::StageEstimates(const StrategyInput& input, IntraPlans& plans)
@@ -84,13 +85,15 @@ std::int64_t StageEstimates::entry_time(std::size_t cut, const Resources& device
 
 StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
   Estimate result;
-  double sum = 0, slowest = 0, once = 0, least = 0;
+  double sum = 0, slowest = 0, unawaited = 0, once = 0, least = 0;  // `unawaited`: in the slowest stage
   std::vector<double> done(plan.plans.size(), 0);  // by operator: its first micro-batch, of what all before it wait for
+  std::vector<double> filled(plan.ends.size(), 0);  // by stage: one micro-batch, forth and back, through all before it
+  std::vector<std::size_t> stage_of(plan.plans.size());
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {
     std::size_t begin = s == 0 ? 0 : plan.ends[s - 1];
     const Resources& devices = plan.devices[s];
     StageTotals totals;
-    double start = std::numeric_limits<double>::infinity();
+    double start = std::numeric_limits<double>::infinity(), arrives = 0;
     totals.time = plan.plans[begin].tensor * border_time(plan.plans[begin], begin, devices, plan.micro_batches);
     for (std::size_t k = begin; k < plan.ends[s];) {
       std::size_t end = k;
@@ -99,20 +102,29 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
       const IntraPlans::Sums& sums = plans_.sums(plan.plans[k], plan.micro_batches, devices);
       totals.add(sums, k, end, plan.remat);
       for (; k < end; ++k) {
-        for (std::size_t p : plans_.producers(k)) done[k] = std::max(done[k], done[p]);
+        stage_of[k] = s;
+        for (std::size_t p : plans_.producers(k)) {
+          done[k] = std::max(done[k], done[p]);
+          if (stage_of[p] < s) arrives = std::max(arrives, filled[stage_of[p]]);
+        }
         start = std::min(start, done[k]);
         done[k] += sums.forward[k + 1] - sums.forward[k];
       }
     }
     double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
-    sum += time, slowest = std::max(slowest, time), once = std::max(once, totals.once());
+    double behind = totals.unawaited(plan.overlap > 0);
+    if (time > slowest) slowest = time, unawaited = behind;
+    once = std::max(once, totals.once());
+    if (s > 0) time += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
+    sum += time - behind, filled[s] = arrives + time - behind;
     // Of several stages, all operators of one are on its first device, which has nothing to do before a micro-batch has
     // come to it. Of one stage, they are where the mapping search likes them, those of branches next to one another.
     least = plan.ends.size() > 1 ? std::max(least, start + plan.micro_batches * totals.compute)
                                  : plan.micro_batches * totals.work / in_.devices;
-    if (s > 0) sum += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
   }
-  result.time = static_cast<std::int64_t>(sum + (plan.micro_batches - 1) * slowest + once);
+  double longest = *std::max_element(filled.begin(), filled.end());
+  result.time = static_cast<std::int64_t>(longest + (plan.micro_batches - 1) * slowest + unawaited + once);
+  result.beside = static_cast<std::int64_t>(sum - longest);
   result.least = static_cast<std::int64_t>(least);
   return result;
 }

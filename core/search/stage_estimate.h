@@ -12,13 +12,15 @@ namespace unity {
 // What a device does and holds in a range of operators; picoseconds and bytes, of one micro-batch but for what is done
 // once an iteration (`sync`, `update`) or held throughout (`persistent`).
 struct StageTotals {
-  double time = 0, compute = 0, work = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
+  double time = 0, compute = 0, forward = 0, work = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
 
   // Operators begin .. end - 1.
   void add(const IntraPlans::Sums& sums, std::size_t begin, std::size_t end, bool remat);
   // Once an iteration: what of the sums of gradients is not hidden behind a micro-batch, and the updates.
   double once() const;
-  StageOption option(int micro_batches) const;
+  // Gradients of weights, where they come behind what a stage sends: half of what the backward pass computes.
+  double unawaited(bool behind) const { return behind ? (compute - forward) / 2 : 0; }
+  StageOption option(int micro_batches, bool behind) const;
 };
 
 class StageEstimates {
@@ -40,10 +42,11 @@ class StageEstimates {
 
   // Of an iteration, picoseconds.
   struct Estimate {
-    std::int64_t time = 0;   // with all that is sent and summed
-    std::int64_t least = 0;  // of what is computed alone: no plan is faster by 1%
+    std::int64_t time = 0;    // with all that is sent and summed
+    std::int64_t least = 0;   // of what is computed alone: no plan is faster by 1%
+    std::int64_t beside = 0;  // what a micro-batch takes in stages that work while others do, being of other branches
   };
-  // Of each stage what the DP's equation asks for.
+  // Of each stage what the DP's equation asks for; that one adds up all stages, this the longest way through them.
   Estimate of(const StagedPlan& plan) const;
 
  private:

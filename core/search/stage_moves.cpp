@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/search/gradient_buckets.h"
-
 namespace unity {
 
 int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
@@ -31,11 +29,6 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
   StagedPlan stored = plan;
   stored.stored_parts = !plan.stored_parts;
   add(std::move(stored));
-  if (free.buckets) {
-    StagedPlan other = plan;
-    other.bucket = plan.bucket.count > 0 ? Bytes{} : kUsualBucket;
-    add(std::move(other));
-  }
   if (free.overlap)
     for (int overlap : {0, 1, 2}) {
       StagedPlan other = plan;
@@ -102,6 +95,20 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
     }
   }
   return all;
+}
+
+std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vector<StagedPlan>& pipelines) {
+  std::vector<StagedPlan> found;
+  for (StagedPlan plan : pipelines) {
+    if (plan.ends.size() == 1) continue;
+    for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
+      for (; k < plan.ends[s]; ++k) plan.plans[k] = {plan.devices[s].count, 1, {}};
+    if (std::all_of(plan.plans.begin(), plan.plans.end(), [&](const IntraPlan& inside) {
+          return plans.sharded(inside) && plans.has_micro_batches(inside, plan.micro_batches);
+        }))
+      found.push_back(std::move(plan));
+  }
+  return found;
 }
 
 }  // namespace unity

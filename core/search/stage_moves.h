@@ -17,10 +17,14 @@ int copies_of(const IntraPlan& plan);
 struct StageMoves {
   const std::vector<std::size_t>& layer_ends;
   const std::vector<int>& micro_batches;
-  bool buckets = false, order = false, overlap = false;
+  bool order = false, overlap = false;
 };
 
 // What is one step from a plan.
 std::vector<StagedPlan> neighbours(IntraPlans& plans, const StagedPlan& plan, const StageMoves& free);
+
+// Of those that are pipelines: all stages data-parallel inside. Sums of gradients hide behind micro-batches better than
+// the estimates know.
+std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vector<StagedPlan>& pipelines);
 
 }  // namespace unity

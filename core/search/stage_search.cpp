@@ -10,6 +10,7 @@
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
+#include "core/search/gradient_buckets.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_estimate.h"
 #include "core/search/stage_moves.h"
@@ -25,9 +26,10 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
-constexpr std::size_t kAlternating = 4;  // of the proposals, also in the other order
+constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
 constexpr std::size_t kMovesAtOnce = 8;
-constexpr double kMostTasks = 3e6;  // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
+constexpr double kMostTasks = 3e6;       // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 12e6;
@@ -49,14 +51,6 @@ struct Saving {
   bool remat = false;
 };
 
-// Whether all operators of a stage follow one plan. To change plans takes more than the estimates know.
-bool is_plain(const StagedPlan& plan) {
-  for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
-    for (std::size_t begin = k; k < plan.ends[s]; ++k)
-      if (plan.plans[k] != plan.plans[begin]) return false;
-  return true;
-}
-
 // A way through them, one plan for each layer.
 struct Chain {
   std::vector<IntraPlan> plans;
@@ -76,7 +70,7 @@ class StageSearch {
     options_.layers.resize(1);
     if (plans_.operators().size() > kManyOperators) options_.layers = {kManyLayers};
     if (input.devices <= kVeryManyDevices) options_.plans /= 3;  // else most are refused
-    options_.improvements /= 8;
+    options_.improvements /= 4;
   }
 
   Result<Outcome> run();
@@ -88,6 +82,7 @@ class StageSearch {
   };
 
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
+  using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
   void cluster(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
@@ -105,7 +100,9 @@ class StageSearch {
   // Stages wait for one another less where gradients of weights come behind what they send.
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
   std::vector<StagedPlan> best_proposals();
+  std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
   std::vector<std::vector<StagedPlan>> even_plans();
+  bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
   void take(const StagedPlan& plan, Result<Outcome> outcome);
   bool correct_margin();
@@ -113,6 +110,7 @@ class StageSearch {
   void vary_best();
   void hide_communications();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
+  Open::iterator most_promising();
   void improve(int steps);
 
   const StrategyInput& in_;
@@ -123,16 +121,21 @@ class StageSearch {
   std::vector<int> micro_batches_;
   double margin_ = kMemoryMargin;
   double least_excess_ = std::numeric_limits<double>::infinity();
-  std::size_t saving_ = 0;               // the first that proposed anything
-  std::vector<int> copies_ = {0};        // that plans may have
-  std::vector<std::size_t> layer_ends_;  // by layer: one past its last operator
-  std::set<StagedPlan> simulated_;
+  std::size_t saving_ = 0;                                       // the first that proposed anything
+  std::vector<int> copies_ = {0};                                // that plans may have
+  std::vector<std::size_t> layer_ends_;                          // by layer: one past its last operator
+  std::map<StagedPlan, std::int64_t> simulated_;                 // with the time of what could be run, else the longest
+  std::set<StagedPlan> too_long_;                                // to be simulated
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
   std::optional<Outcome> fastest_[2];  // of what fits: of one stage, of several
-  std::set<Scored> open_;              // of several stages, whose neighbours are not known
-  std::set<Scored> whole_;             // of one stage without micro-batches
+  // Of several stages, whose neighbours are not all known; whether it does not fit, its time, longer the more of them
+  // are.
+  Open open_;
+  std::map<std::size_t, int> improved_;                // by number of stages, how often
+  std::map<StagedPlan, std::set<std::int64_t>> seen_;  // times of those that differ in their schedule only
+  std::set<Scored> whole_;                             // of one stage without micro-batches
 };
 
 // About equal FLOPs, few bytes between them.
@@ -172,7 +175,7 @@ std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& 
     return t;
   };
   auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
-  auto time = [&](const StageTotals& t) { return t.option(micro_batches).time; };
+  auto time = [&](const StageTotals& t) { return t.option(micro_batches, false).time; };
   std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
   for (std::size_t n = 0; n < layers; ++n) {
     int layer = first + static_cast<int>(n);
@@ -240,7 +243,7 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
     std::int64_t border = estimates_.entry_time(
         begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
     for (const Chain& c : chains_of(first, last, submesh)) {
-      options.push_back(c.totals.option(micro_batches));
+      options.push_back(c.totals.option(micro_batches, first_overlap() > 0));
       options.back().time = std::max(options.back().time, border);
     }
     return options;
@@ -298,15 +301,38 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
-  std::stable_sort(proposals.begin(), proposals.end(),
-                   [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
   std::vector<StagedPlan> best;
-  std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
-  for (Proposal& p : proposals)
-    if (best.size() < static_cast<std::size_t>(options_.plans) &&
-        alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike)
-      best.push_back(std::move(p.plan));
+  auto add_best = [&](std::size_t most) {
+    std::stable_sort(proposals.begin(), proposals.end(),
+                     [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
+    std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
+    for (const Proposal& p : proposals)
+      if (best.size() < most && alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike &&
+          std::find(best.begin(), best.end(), p.plan) == best.end())
+        best.push_back(p.plan);
+  };
+  const auto most = static_cast<std::size_t>(options_.plans);
+  add_best(most);
+  // The DP adds up all stages; those of branches work side by side.
+  bool branches = false;
+  for (Proposal& p : proposals) {
+    StageEstimates::Estimate estimate = estimates_.of(p.plan);
+    p.time = estimate.time, branches = branches || estimate.beside > 0;
+  }
+  if (branches) add_best(2 * most);
   return best;
+}
+
+// The fastest of them in the other order: many stages wait for one another less under 1F1B, which the estimates do not
+// know.
+std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
+  std::erase_if(plans,
+                [&](const StagedPlan& p) { return p.ends.size() == 1 || p.one_f_one_b || !simulated_.contains(p); });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
+  plans.resize(std::min(plans.size(), kAlternating));
+  for (StagedPlan& p : plans) p.one_f_one_b = true;
+  return plans;
 }
 
 // By number of stages.
@@ -345,7 +371,7 @@ std::int64_t StageSearch::best_known() const {
 void StageSearch::simulate(std::vector<StagedPlan> plans) {
   const std::int64_t best = best_known();
   std::erase_if(plans, [&](const StagedPlan& p) {
-    if ((options_.several && p.ends.size() == 1) || simulated_.contains(p)) return true;
+    if ((options_.several && p.ends.size() == 1) || is_known(p)) return true;
     if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
@@ -353,9 +379,10 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
     if (best > 0 && !in_.options.pareto &&
         static_cast<double>(estimates_.of(p).least) >= kAlpha * static_cast<double>(best)) {
       in_.evaluator.record().left_out(LeftOut::long_path);
+      too_long_.insert(p);
       return true;
     }
-    simulated_.insert(p);
+    simulated_.emplace(p, std::numeric_limits<std::int64_t>::max());
     return false;
   });
   bool bounded = !std::isinf(tasks_left_);
@@ -379,13 +406,16 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
 void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
   if (outcome.ok()) {
     const Score& score = outcome->candidate.score;
+    simulated_[plan] = score.iteration.count;
     tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
     if (!plan.stored_parts) least_excess_ = std::min(least_excess_, excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
     if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
-    if (plan.ends.size() > 1)
-      open_.insert(std::move(scored));
-    else if (plan.micro_batches == 1)
+    if (plan.ends.size() > 1) {
+      // What makes no difference here would make none to neighbours.
+      if (seen_[without_schedule(plan)].insert(score.iteration.count).second)
+        open_.emplace(std::get<0>(scored), static_cast<double>(score.iteration.count), plan);
+    } else if (plan.micro_batches == 1)
       whole_.insert(std::move(scored));
   }
   std::optional<Outcome>& of_kind = fastest_[plan.ends.size() > 1];
@@ -400,37 +430,50 @@ bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
   if (std::isinf(tasks_left_) || !best_.ok()) return false;
   const std::int64_t best = best_known();
   return std::all_of(plans.begin(), plans.end(), [&](const StagedPlan& p) {
-    return std::none_of(open_.begin(), open_.end(), [&](const Scored& s) {
-      return std::get<2>(s) == p && static_cast<double>(std::get<1>(s)) <= kFarSlower * static_cast<double>(best);
-    });
+    auto time = simulated_.find(p);
+    return time == simulated_.end() || static_cast<double>(time->second) > kFarSlower * static_cast<double>(best);
   });
 }
 
-// Best-first: the best plan whose neighbours are not known is next, as long as it is not much slower than the best. One
+// The fastest, but numbers of stages take turns where they are about as fast.
+StageSearch::Open::iterator StageSearch::most_promising() {
+  auto best = open_.begin();
+  double least = std::numeric_limits<double>::infinity();
+  std::set<std::size_t> seen;  // numbers of stages
+  for (auto at = open_.begin(); at != open_.end() && std::get<1>(*at) < least; ++at) {
+    std::size_t stages = std::get<2>(*at).ends.size();
+    if (!seen.insert(stages).second) continue;
+    double key = std::get<1>(*at) * std::pow(kLessPromising, improved_[stages]);
+    if (key < least && std::get<0>(*at) == std::get<0>(*open_.begin())) least = key, best = at;
+  }
+  return best;
+}
+
+// Best-first: of the best plan some neighbours, by their estimates, as long as it is not much slower than the best. One
 // stage is what other searches are for.
 void StageSearch::improve(int steps) {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const StageMoves freedom{layer_ends_, micro_batches_, options_.buckets, order_is_free(), overlap_is_free()};
+  const StageMoves freedom{layer_ends_, micro_batches_, order_is_free(), overlap_is_free()};
   if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
   while (!open_.empty() && simulated_.size() < most) {
-    auto next = open_.extract(open_.begin());
-    if (static_cast<double>(std::get<1>(next.value())) > kAlpha * best_time()) return;
-    std::vector<StagedPlan> moves = neighbours(plans_, std::get<2>(next.value()), freedom);
+    if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
+    auto next = open_.extract(most_promising());
+    auto& [unfit, key, plan] = next.value();
+    ++improved_[plan.ends.size()];
+    if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
+    std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom);
+    std::erase_if(moves, [&](const StagedPlan& p) { return is_known(p); });
     std::stable_sort(moves.begin(), moves.end(), [&](const StagedPlan& a, const StagedPlan& b) {
       return estimates_.of(a).time < estimates_.of(b).time;
     });
-    for (std::size_t at = 0; at < moves.size(); at += kMovesAtOnce) {
-      if (simulated_.size() >= most || in_.evaluator.stopping()) return;
-      if (tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
-      double before = best_time();
-      auto begin = moves.begin() + static_cast<std::ptrdiff_t>(at);
-      simulate({begin, begin + static_cast<std::ptrdiff_t>(std::min(kMovesAtOnce, moves.size() - at))});
-      if (best_time() == before) continue;
-      open_.insert(std::move(next));  // its other neighbours may be looked at later
-      break;
+    if (moves.size() > kMovesAtOnce) {  // the others later
+      moves.resize(kMovesAtOnce);
+      key *= kLessPromising;
+      open_.insert(std::move(next));
     }
+    simulate(std::move(moves));
   }
 }
 
@@ -461,6 +504,10 @@ void StageSearch::vary_best() {
   stored.stored_parts = true, alternating.one_f_one_b = true;
   std::vector<StagedPlan> plans = {stored};
   if (order_is_free() && stored.ends.size() > 1) plans.push_back(alternating);
+  if (options_.buckets) {
+    plans.push_back(std::get<2>(best_plan_));
+    plans.back().bucket = plans.back().bucket.count > 0 ? Bytes{} : kUsualBucket;
+  }
   simulate(plans);
 }
 
@@ -509,13 +556,10 @@ Result<Outcome> StageSearch::run() {
     cluster(layers);
     std::vector<StagedPlan> proposals = best_proposals();
     simulate(proposals);
-    if (order_is_free()) {
-      // Many stages wait for one another less under 1F1B, which the estimates do not know.
-      std::erase_if(proposals, [](const StagedPlan& p) { return p.ends.size() == 1 || p.one_f_one_b; });
-      proposals.resize(std::min(proposals.size(), kAlternating));
-      for (StagedPlan& p : proposals) p.one_f_one_b = true;
-      simulate(std::move(proposals));
-    }
+    std::vector<StagedPlan> data = data_parallel_inside(plans_, proposals);
+    simulate(data);
+    proposals.insert(proposals.end(), std::make_move_iterator(data.begin()), std::make_move_iterator(data.end()));
+    if (order_is_free()) simulate(alternating(std::move(proposals)));
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
   hide_communications();

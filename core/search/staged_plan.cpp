@@ -55,6 +55,19 @@ std::vector<int> stages_of_nodes(const Pcg& pcg, const StagedPlan& plan) {
 
 }  // namespace
 
+bool is_plain(const StagedPlan& plan) {
+  for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
+    for (std::size_t begin = k; k < plan.ends[s]; ++k)
+      if (plan.plans[k] != plan.plans[begin]) return false;
+  return true;
+}
+
+StagedPlan without_schedule(StagedPlan plan) {
+  plan.stored_parts = plan.one_f_one_b = plan.remat = false;
+  plan.bucket = {}, plan.overlap = 0;
+  return plan;
+}
+
 std::string to_string(const StagedPlan& plan) {
   std::string stages;
   std::size_t begin = 0;

@@ -22,6 +22,10 @@ struct StagedPlan {
   int overlap = 0;                      // micro-batches at once, as of a schedule
   auto operator<=>(const StagedPlan&) const = default;
 };
+// Whether all operators of a stage follow one plan.
+bool is_plain(const StagedPlan& plan);
+// With a schedule like that of all others: what is left is where operators are, and how they are split.
+StagedPlan without_schedule(StagedPlan plan);
 std::string to_string(const StagedPlan& plan);  // "2 stages (data 2; tensor 4), 8 micro-batches"
 
 // The plan in full: laid out, in micro-batches, mapped, scored. Its shardings have been asked for before. Error when it
