@@ -501,6 +501,7 @@ Result<Outcome> JointSearch::run() {
               ? fmt::format("budget of {} candidates", in_.options.budget)
               : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
   }
+  if (!serial_) map_plainly();
   if (best_.ok()) rivals_.push_back(*best_);
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
