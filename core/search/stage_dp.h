@@ -4,10 +4,11 @@
 //
 //   sum_i t_i  +  (m - 1) max_i t_i
 //
-// less, of each stage but the slowest, what of t_i no other stage waits for (StageOption::unawaited; zero-bubble
-// pipelines: Qi et al., ICLR 2024). For a bound on the maximum, the sum is least by dynamic programming over the
-// suffixes of layers, the stages and the devices they take; all bounds that occur are tried, or of very many an even
-// choice. Exact up to that choice.
+// less, of each stage but the slowest, what of t_i no other stage waits for: gradients of weights that come behind what
+// a stage sends (StageOption::unawaited; Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). For a bound on the
+// maximum, the sum is least by dynamic programming over the suffixes of layers, the stages and the devices they take;
+// all bounds that occur are tried, or of very many an even choice. Exact up to that choice, as long as slower stages
+// have no less that is unawaited.
 #pragma once
 
 #include <cstdint>
