@@ -78,7 +78,7 @@ TEST_CASE("without a display a window cannot be opened, which is said") {
 
 TEST_CASE("bert-large on 192 GPUs shows no text that overlaps another one or is cut off") {
   if (no_opengl()) return;
-  const std::string open = "- open: {file: bert-large, topology: summit, nodes: 32, strategy: expert}\n- wait\n";
+  const std::string open = "- open: {file: bert-large, topology: summit, nodes: 32, strategy: expert}\n- wait: 600\n";
   auto widgets = after(open);
   CHECK(first_faults(widgets) == "");
   CHECK(find(widgets, "tab Machine"));
@@ -100,7 +100,7 @@ TEST_CASE("bert-large on 192 GPUs shows no text that overlaps another one or is 
 TEST_CASE("a script clicks, types and edits") {
   if (no_opengl()) return;
   const std::string open =
-      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n";
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait: 600\n";
   SECTION("a click selects, a double click expands") {
     auto widgets = after(open + "- double-click: node encoder.0*2\n");
     CHECK(find(widgets, "box encoder.0*2"));
@@ -122,7 +122,7 @@ TEST_CASE("a script clicks, types and edits") {
     CHECK(find(widgets, "text 2 found"));
   }
   SECTION("an edit shows the time before and after, and undo takes it back") {
-    std::string edit = "- command: {name: set_scale, what: device, factor: 2}\n- wait\n";
+    std::string edit = "- command: {name: set_scale, what: device, factor: 2}\n- wait: 600\n";
     auto changed = after(open + edit);
     CHECK(std::any_of(changed.begin(), changed.end(),
                       [](const Widget& w) { return w.label.find(" before)") != std::string::npos; }));
@@ -141,7 +141,7 @@ TEST_CASE("a script clicks, types and edits") {
 TEST_CASE("a step that cannot be done ends the script with its place") {
   if (no_opengl()) return;
   std::string file = temporary("wrong.yaml");
-  write_file_atomically(file, "- open: mlp-tiny\n- wait\n- click: tab Grph\n");
+  write_file_atomically(file, "- open: mlp-tiny\n- wait: 600\n- click: tab Grph\n");
   GuiRun run = run_gui("--no-state --script " + file);
   CHECK(run.code == 2);
   CHECK(run.err.find(file + ":3: there is no widget 'tab Grph' (did you mean 'tab Graph'?)") != std::string::npos);
@@ -151,9 +151,10 @@ TEST_CASE("a step that cannot be done ends the script with its place") {
 TEST_CASE("the state is restored at the next start") {
   if (no_opengl()) return;
   std::string state = temporary("state.json"), file = temporary("state.yaml"), dump = temporary("restored.json");
-  write_file_atomically(file,
-                        "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n"
-                        "- select: encoder.0.ffn.gelu\n- command: toggle_theme\n- command: hide_machine\n");
+  write_file_atomically(
+      file,
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait: 600\n"
+      "- select: encoder.0.ffn.gelu\n- command: toggle_theme\n- command: hide_machine\n");
   GuiRun run = run_gui(fmt::format("--state {} --script {}", state, file));
   INFO(run.err);
   REQUIRE(run.code == 0);
@@ -179,9 +180,9 @@ TEST_CASE("views export as SVG and PNG") {
   if (no_opengl()) return;
   std::string file = temporary("export.yaml"), svg = temporary("graph.svg"), png = temporary("machine.png");
   write_file_atomically(
-      file, fmt::format("- open: {{file: bert-tiny, topology: summit, nodes: 1, strategy: expert}}\n- wait\n"
+      file, fmt::format("- open: {{file: bert-tiny, topology: summit, nodes: 1, strategy: expert}}\n- wait: 600\n"
                         "- command: {{name: export_svg, file: {}}}\n- command: show_machine\n"
-                        "- command: {{name: export_png, file: {}}}\n- wait\n",
+                        "- command: {{name: export_png, file: {}}}\n- wait: 600\n",
                         svg, png));
   GuiRun run = run_gui("--no-state --script " + file);
   INFO(run.err);
@@ -198,7 +199,7 @@ TEST_CASE("a window opens on a display and does what a script says") {
     return;
   }
   std::string steps = temporary("window.yaml"), runs = temporary("window.sh");
-  write_file_atomically(steps, "- open: mlp-tiny\n- wait\n- click: tab Graph\n- command: quit\n");
+  write_file_atomically(steps, "- open: mlp-tiny\n- wait: 600\n- click: tab Graph\n- command: quit\n");
   // Xvfb chooses a free display and says which.
   write_file_atomically(
       runs, fmt::format("coproc Xvfb -displayfd 1 -screen 0 1280x800x24 2>/dev/null\nread -r n <&${{COPROC[0]}}\n"
@@ -221,12 +222,12 @@ TEST_CASE("in small windows, and with large letters, no text overlaps another on
   for (const char* source : {"{file: bert-tiny, topology: summit, nodes: 1, devices: 2}", "mlp-tiny",
                              "{file: bert-tiny, topology: summit, nodes: 2}", "{file: mlp-tiny, topology: dgx-h100}",
                              "{file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}"})
-    script += fmt::format("- open: {}\n- wait\n", source);
+    script += fmt::format("- open: {}\n- wait: 600\n", source);
   script += "- select: encoder.0.ffn.in.matmul\n";
   std::vector<std::string> dumps;
   auto look = [&](const std::string& steps) {
     dumps.push_back(temporary(fmt::format("small-{}.json", dumps.size())));
-    script += steps + "- wait\n- dump-widgets: " + dumps.back() + "\n";
+    script += steps + "- wait: 600\n- dump-widgets: " + dumps.back() + "\n";
   };
   look("- command: show_machine\n");
   look("- command: machine.mean\n- command: {name: set_scale, what: device, factor: 2}\n");
@@ -236,7 +237,7 @@ TEST_CASE("in small windows, and with large letters, no text overlaps another on
   look("- command: show_search\n- command: search.settings\n");
   look("- command: show_timeline\n");
   look("- command: taller\n");
-  look("- command: taller\n- command: show_machine\n- open: " + folder + "\n- wait\n");
+  look("- command: taller\n- command: show_machine\n- open: " + folder + "\n- wait: 600\n");
   look("- command: experiments.plot\n");
   look("- key: Ctrl+P\n");
   std::string file = temporary("small.yaml");
@@ -264,8 +265,8 @@ TEST_CASE("letters in their order find commands") {
 TEST_CASE("the timeline of bert-large shows no text that overlaps another one or is cut off") {
   if (no_opengl()) return;
   const std::string open =
-      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait\n"
-      "- command: show_timeline\n- command: taller\n- wait\n";
+      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait: 600\n"
+      "- command: show_timeline\n- command: taller\n- wait: 600\n";
   auto widgets = after(open);
   CHECK(first_faults(widgets) == "");
   CHECK(find(widgets, "lane node0.socket0.gpu0 compute"));
@@ -285,11 +286,11 @@ TEST_CASE("a trace alone has a timeline, and a broken one is a message") {
                             "iteration_ps": 100000, "spans": [[0, 0, 0, 0, 60000], [1, 0, 0, 70000, 100000]], "memory": [],
                             "links": [], "link_use": []})");
   write_file_atomically(broken, R"({"format": "unity-trace", "version": 3, "spans": 7})");
-  auto widgets = after("- open: " + trace + "\n- wait\n- command: show_timeline\n- wait\n");
+  auto widgets = after("- open: " + trace + "\n- wait: 600\n- command: show_timeline\n- wait: 600\n");
   CHECK(find(widgets, "lane device 0 compute"));
   CHECK(find(widgets, "span task 1"));
   CHECK(first_faults(widgets) == "");
-  widgets = after("- open: mlp-tiny\n- wait\n- open: " + broken + "\n");
+  widgets = after("- open: mlp-tiny\n- wait: 600\n- open: " + broken + "\n");
   CHECK(std::any_of(widgets.begin(), widgets.end(),
                     [&](const Widget& w) { return w.layer == 2 && w.label.starts_with(broken.substr(0, 20)); }));
   for (const std::string& f : {trace, broken}) std::filesystem::remove(f);
@@ -298,8 +299,8 @@ TEST_CASE("a trace alone has a timeline, and a broken one is a message") {
 TEST_CASE("a click on a span selects its operator everywhere") {
   if (no_opengl()) return;
   auto widgets = after(
-      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait\n"
-      "- command: show_timeline\n- select: encoder.0.ffn.in.matmul\n- command: timeline.zoom_selection\n- wait\n"
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 4, strategy: expert}\n- wait: 600\n"
+      "- command: show_timeline\n- select: encoder.0.ffn.in.matmul\n- command: timeline.zoom_selection\n- wait: 600\n"
       "- select: encoder.1.ffn.in.matmul\n- click: span matmul encoder.0.ffn.in.matmul\n");
   CHECK(find(widgets, "text Mapping of encoder.0.ffn.in.matmul"));
 }
@@ -307,8 +308,8 @@ TEST_CASE("a click on a span selects its operator everywhere") {
 TEST_CASE("the rules panel shows a rule, its matches and what applying it costs") {
   if (no_opengl()) return;
   const std::string open =
-      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait\n"
-      "- command: show_rules\n- command: {name: rules.show, rule: fuse_attention}\n- wait\n";
+      "- open: {file: bert-large, topology: summit, nodes: 2, strategy: expert}\n- wait: 600\n"
+      "- command: show_rules\n- command: {name: rules.show, rule: fuse_attention}\n- wait: 600\n";
   auto widgets = after(open);
   CHECK(first_faults(widgets) == "");
   CHECK(find(widgets, "text source"));
@@ -317,7 +318,7 @@ TEST_CASE("the rules panel shows a rule, its matches and what applying it costs"
   CHECK(first_faults(widgets) == "");
   CHECK(std::any_of(widgets.begin(), widgets.end(),
                     [](const Widget& w) { return w.label.find("% by the last rule") != std::string::npos; }));
-  widgets = after(open + "- click: derivation\n- wait\n- click: next step\n");
+  widgets = after(open + "- click: derivation\n- wait: 600\n- click: next step\n");
   CHECK(first_faults(widgets) == "");
   CHECK(find(widgets, "step 0"));
 }
@@ -325,12 +326,12 @@ TEST_CASE("the rules panel shows a rule, its matches and what applying it costs"
 TEST_CASE("the search panel shows no text that overlaps another one or is cut off") {
   if (no_opengl()) return;
   const std::string set =
-      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait: 600\n"
       "- command: show_search\n"
       "- command: {name: search.set, model: bert-tiny, nodes: 1, devices: 2, pareto: \"true\"}\n";
   for (const std::string& options :
        {std::string("--theme light"), std::string("--theme dark --scale 1.5 --size 2400x1500")}) {
-    auto widgets = after(set + "- click: start search\n- wait\n", options);
+    auto widgets = after(set + "- click: start search\n- wait: 600\n", options);
     CHECK(first_faults(widgets) == "");
     CHECK(find(widgets, "text best so far"));
     CHECK(find(widgets, "mark 0"));
@@ -364,23 +365,23 @@ TEST_CASE("experiments: table, plot and figures show no text that overlaps anoth
       "strategies: [unity, data-parallel]\nfigures:\n"
       "  - {name: speed, x: devices, y: samples_per_second, published: {unity: {2: 70, 4: [100, 120]}}}\n");
   std::string csv = temporary("rows.csv"), svg = temporary("figure.svg");
-  const std::string open = "- drop: " + folder + "\n- wait\n";
+  const std::string open = "- drop: " + folder + "\n- wait: 600\n";
   for (const std::string& options :
        {std::string("--theme light"), std::string("--theme dark --scale 1.5 --size 2400x1500")}) {
     auto widgets = after(open, options);
     CHECK(first_faults(widgets) == "");
     CHECK(find(widgets, "text 8 of 8 points"));
     CHECK(find(widgets, "sort devices"));
-    widgets = after(open + "- command: experiments.plot\n- wait\n", options);
+    widgets = after(open + "- command: experiments.plot\n- wait: 600\n", options);
     CHECK(first_faults(widgets) == "");
     CHECK(find(widgets, "axis x"));
-    widgets = after(open + "- click: as figures\n- wait\n", options);
+    widgets = after(open + "- click: as figures\n- wait: 600\n", options);
     CHECK(first_faults(widgets) == "");
     CHECK(find(widgets, "text unity (paper)"));
   }
-  auto widgets = after(open + "- click: filter rows\n- type: devices>4\n- wait\n- click: row 2\n" +
-                       "- command: {name: experiments.export_csv, file: " + csv + "}\n- click: as figures\n- wait\n" +
-                       "- command: {name: export_svg, file: " + svg + "}\n");
+  auto widgets = after(open + "- click: filter rows\n- type: devices>4\n- wait: 600\n- click: row 2\n" +
+                       "- command: {name: experiments.export_csv, file: " + csv +
+                       "}\n- click: as figures\n- wait: 600\n" + "- command: {name: export_svg, file: " + svg + "}\n");
   CHECK(read_file(csv).starts_with("devices,variant,"));
   CHECK(read_file(csv).find("\n4,") == std::string::npos);
   CHECK(read_file(svg).find("unity (paper)") != std::string::npos);
@@ -398,12 +399,12 @@ TEST_CASE("broken, foreign, newer and cut off files that are dropped are message
   at = newer.find(std::to_string(Plan::kVersion), at);
   newer.replace(at, 1, "99");
   std::string sweep = R"({"format": "unity-results", "version": 1, "rows": [{"point": "a", "model": "bert")";
-  std::string script = "- open: mlp-tiny\n- wait\n";
+  std::string script = "- open: mlp-tiny\n- wait: 600\n";
   std::vector<std::string> files;
   auto add = [&](const std::string& name, const std::string& text) {
     files.push_back(temporary(name));
     write_file_atomically(files.back(), text);
-    script += "- drop: " + files.back() + "\n- wait\n";
+    script += "- drop: " + files.back() + "\n- wait: 600\n";
   };
   add("cut.json", good.substr(0, good.size() / 2));
   add("newer.json", newer);
@@ -440,12 +441,12 @@ TEST_CASE("saving a plan asks for its path") {
   if (no_opengl()) return;
   std::string file = temporary("saved.json");
   auto widgets = after(
-      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait: 600\n"
       "- key: Ctrl+S\n");
   CHECK(first_faults(widgets) == "");
   CHECK(find(widgets, "path text")->label == "bert-tiny-on-summit.edited.json");
   after(
-      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait: 600\n"
       "- command: {name: save_plan, file: " +
       file + "}\n");
   CHECK(plan_from_json(read_file(file), file).devices == 2);
@@ -455,9 +456,9 @@ TEST_CASE("saving a plan asks for its path") {
 TEST_CASE("charts that are scrolled out of a small panel cover nothing") {
   if (no_opengl()) return;
   auto widgets = after(
-      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait\n"
+      "- open: {file: bert-tiny, topology: summit, nodes: 1, devices: 2, strategy: expert}\n- wait: 600\n"
       "- command: show_search\n- command: {name: search.set, model: mlp-tiny, nodes: 1, devices: 2}\n"
-      "- command: search.settings\n- command: search.start\n- wait\n",
+      "- command: search.settings\n- command: search.start\n- wait: 600\n",
       "--size 1200x700");
   const Widget *charts = find(widgets, "charts search"), *below = find(widgets, "tab Info");
   REQUIRE(charts);
