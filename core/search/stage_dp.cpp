@@ -96,7 +96,10 @@ class StageDp {
         if (time_of(stages, i) != kNever) all.push_back(time_of(stages, i));
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
-    if (p_.micro_batches == 1 && !all.empty()) return {all.back()};  // the maximum does not count
+    bool counts = p_.micro_batches > 1;  // the maximum, or what of it is unawaited
+    for (const std::vector<StageOption>& options : options_)
+      for (const StageOption& o : options) counts = counts || o.unawaited > 0;
+    if (!counts && !all.empty()) return {all.back()};
     if (all.size() <= kBounds) return all;
     std::vector<std::int64_t> some;
     for (std::size_t i = 1; i <= kBounds; ++i) some.push_back(all[i * (all.size() - 1) / kBounds]);
