@@ -257,7 +257,7 @@ const IntraPlans::Sums& IntraPlans::sums(const IntraPlan& plan, int micro_batche
 
 IntraPlans::Sums IntraPlans::sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) {
   Sums sums;
-  const Pcg& pcg = *models_.at(plan).pcg;
+  const Pcg& pcg = models_.at(plan).pcg.value();  // of a plan that `of_width` gives
   const std::vector<NodeId>& nodes = models_.at(plan).operators;
   const CostModel& cost = in_.evaluator.cost();
   auto task_time = [&](double flops, double bytes) {

@@ -110,7 +110,7 @@ TEST_CASE("estimates: stages of branches work side by side, and gradients of wei
     Pcg serial = build_model({model, {}});
     StrategyInput input{serial, evaluator, {}, 6};
     IntraPlans plans(serial, input);
-    plans.prepare({1, 6});
+    plans.prepare({1, 4});
     StageEstimates estimates(input, plans);
     const std::size_t count = plans.operators().size();
     StagedPlan plan{.micro_batches = 4, .plans = std::vector<IntraPlan>(count)};
@@ -125,7 +125,7 @@ TEST_CASE("estimates: stages of branches work side by side, and gradients of wei
     plan.overlap = 1;
     CHECK(estimates.of(plan).time < estimate.time);
     StagedPlan whole{
-        .micro_batches = 4, .ends = {count}, .devices = {{0, 6}}, .plans = std::vector<IntraPlan>(count, {6, 1, {}})};
+        .micro_batches = 4, .ends = {count}, .devices = {{0, 4}}, .plans = std::vector<IntraPlan>(count, {4, 1, {}})};
     estimate = estimates.of(whole);
     CHECK(estimate.beside == 0);
     whole.overlap = 1;
