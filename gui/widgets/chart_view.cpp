@@ -10,7 +10,7 @@ namespace {
 
 using report::Ink;
 
-constexpr float kDash = 6, kNear = 8, kLeastHeight = 175, kRowsFrame = 72, kRowHeight = 15, kLegend = 20;
+constexpr float kDash = 6, kNear = 8, kLeastHeight = 165, kRowsFrame = 72, kRowHeight = 14, kLegend = 20;
 
 Point point(double x, double y) { return {static_cast<float>(x), static_cast<float>(y)}; }
 
