@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 namespace unity {
 namespace {
 
@@ -20,8 +18,6 @@ Hash hash_box(const Box& box) {
     h = combine(combine(h, static_cast<Hash>(box.offset[i])), static_cast<Hash>(box.extent[i]));
   return h;
 }
-
-nlohmann::json box_json(const Box& box) { return {{"offset", box.offset}, {"extent", box.extent}}; }
 
 }  // namespace
 
@@ -257,55 +253,6 @@ Hash program_hash(const Program& p) {
   for (BufferId b : p.operands) h = combine(h, static_cast<Hash>(b.value));
   for (TaskId d : p.dependencies) h = combine(h, static_cast<Hash>(d.value));
   return h;
-}
-
-std::string program_to_json(const Program& p) {
-  using nlohmann::json;
-  json root = {{"format", "unity-program"},
-               {"version", Program::kVersion},
-               {"name", p.name},
-               {"devices", p.devices},
-               {"hash", fmt::format("{:016x}", program_hash(p))}};
-  for (const ProgramTensor& t : p.tensors)
-    root["tensors"].push_back({{"name", t.name}, {"dims", t.dims}, {"dtype", to_string(t.dtype)}});
-  for (const Buffer& b : p.buffers)
-    root["buffers"].push_back({{"tensor", b.tensor},
-                               {"device", b.device.value},
-                               {"box", box_json(b.box)},
-                               {"category", to_string(b.category)},
-                               {"place", b.on_host ? "host" : "device"}});
-  for (std::size_t i = 0; i < p.tasks.size(); ++i) {
-    const Task& t = p.tasks[i];
-    json task = {{"kind", to_string(t.kind)},
-                 {"phase", to_string(t.phase)},
-                 {"stream", to_string(t.stream)},
-                 {"device", t.device.value},
-                 {"name", p.task_name(TaskId(static_cast<std::int64_t>(i)))},
-                 {"flops", t.flops},
-                 {"bytes", t.bytes}};
-    if (p.iterations > 1) task["iteration"] = t.iteration;
-    for (TaskId d : p.dependencies_of(t)) task["after"].push_back(d.value);
-    for (BufferId b : p.operands_of(t)) task["operands"].push_back(b.value);
-    if (t.kind == TaskKind::communicate) {
-      const Communication& c = p.communications[static_cast<std::size_t>(t.op)];
-      auto participants = [](const std::vector<Participant>& part) {
-        json list = json::array();
-        for (const Participant& q : part)
-          list.push_back({{"device", q.device.value},
-                          {"send", q.send.value},
-                          {"receive", q.receive.value},
-                          {"piece", box_json(q.piece)}});
-        return list;
-      };
-      if (c.monoid == Monoid::max) task["reduces"] = "max";
-      task["participants"] = participants(c.participants);
-      for (const std::vector<Participant>& part : c.joined) task["joined"].push_back(participants(part));
-      for (const Exchange& e : c.exchanges)
-        task["exchanges"].push_back({{"from", e.from}, {"to", e.to}, {"box", box_json(e.box)}});
-    }
-    root["tasks"].push_back(std::move(task));
-  }
-  return root.dump(1);
 }
 
 }  // namespace unity

@@ -153,8 +153,6 @@ struct ProgramOutput {
 
 class Program {
  public:
-  static constexpr int kVersion = 1;
-
   std::string name;
   int devices = 1;
   int iterations = 1;
@@ -205,10 +203,9 @@ struct BufferLife {
 std::vector<BufferLife> buffer_lives(const Program& program);
 std::vector<bool> persistent_buffers(const Program& program);  // by buffer: BufferLife::persistent
 
-// Checks order, dependencies, operands and boxes. For tests and after loading.
+// Checks order, dependencies, operands and boxes: what lowering ends with.
 Result<void> check_program(const Program& program);
 
 Hash program_hash(const Program& program);
-std::string program_to_json(const Program& program);  // format "unity-program", versioned
 
 }  // namespace unity
