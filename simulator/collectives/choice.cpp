@@ -113,34 +113,29 @@ std::string_view to_string(ChoiceReason reason) {
   return kNames[static_cast<std::size_t>(reason)];
 }
 
-std::size_t CollectiveCache::KeyHash::operator()(const Key& key) const {
-  Hash h = combine(static_cast<Hash>(key.bytes.count), static_cast<Hash>(key.kind));
-  h = combine(h, key.options.algorithm ? static_cast<Hash>(*key.options.algorithm) + 1 : 0);
-  h = combine(combine(h, hash_text(key.options.protocol)), static_cast<Hash>(key.options.chunk.count));
-  for (DeviceId d : key.group) h = (h ^ static_cast<Hash>(d.value)) * 0x100000001b3u;
+std::size_t CollectiveCache::KeyHash::operator()(const Asked& asked) const {
+  Hash h = combine(static_cast<Hash>(asked.bytes.count), static_cast<Hash>(asked.kind));
+  h = combine(h, asked.options.algorithm ? static_cast<Hash>(*asked.options.algorithm) + 1 : 0);
+  h = combine(combine(h, hash_text(asked.options.protocol)), static_cast<Hash>(asked.options.chunk.count));
+  for (DeviceId d : asked.group) h = (h ^ static_cast<Hash>(d.value)) * 0x100000001b3u;
   return mix(h);
 }
 
-CollectiveChoice CollectiveCache::make(const Key& key) const {
-  return cheapest(topology(), static_cast<double>(key.bytes.count), key.options,
-                  [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol, int chunks) {
-                    return shapes_.find(key.kind, algorithm, protocol, key.group, chunks);
-                  });
+bool CollectiveCache::KeyEqual::operator()(const Asked& a, const Asked& b) const {
+  return a.kind == b.kind && a.bytes == b.bytes && a.options == b.options &&
+         std::equal(a.group.begin(), a.group.end(), b.group.begin(), b.group.end());
 }
 
 std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind kind, std::span<const DeviceId> group,
                                                                 Bytes bytes, const CollectiveOptions& options) const {
   if (group.size() < 2) return std::make_shared<const CollectiveChoice>();
-  Key key{kind, bytes, options, {group.begin(), group.end()}};
-  {
-    std::shared_lock lock(mutex_);
-    if (auto found = choices_.find(key); found != choices_.end()) return found->second;
-  }
-  auto made = std::make_shared<const CollectiveChoice>(make(key));
-  constexpr std::size_t kKept = 1 << 18;
-  std::unique_lock lock(mutex_);
-  if (choices_.size() >= kKept) choices_.clear();  // a long search asks for ever new sizes
-  return choices_.emplace(std::move(key), std::move(made)).first->second;
+  return choices_.get(Asked{kind, bytes, options, group}, [&] {
+    auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol, int chunks) {
+      return shapes_.find(kind, algorithm, protocol, group, chunks);
+    };
+    return std::make_shared<const CollectiveChoice>(
+        cheapest(topology(), static_cast<double>(bytes.count), options, shape_of));
+  });
 }
 
 std::shared_ptr<const CollectiveChoice> CollectiveCache::host_copy(DeviceId device, bool to_host, Bytes bytes) const {

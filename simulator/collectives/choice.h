@@ -5,10 +5,8 @@
 
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "simulator/collectives/shapes.h"
@@ -65,21 +63,33 @@ class CollectiveCache {
   const Topology& topology() const { return shapes_.topology(); }
 
  private:
+  struct Asked {
+    CollectiveKind kind;
+    Bytes bytes;
+    const CollectiveOptions& options;
+    std::span<const DeviceId> group;
+  };
   struct Key {
+    explicit Key(const Asked& a)
+        : kind(a.kind), bytes(a.bytes), options(a.options), group(a.group.begin(), a.group.end()) {}
+    operator Asked() const { return {kind, bytes, options, group}; }
     CollectiveKind kind;
     Bytes bytes;
     CollectiveOptions options;
     std::vector<DeviceId> group;
-    bool operator==(const Key&) const = default;
   };
   struct KeyHash {
-    std::size_t operator()(const Key& key) const;
+    using is_transparent = void;
+    std::size_t operator()(const Asked& asked) const;
   };
-  CollectiveChoice make(const Key& key) const;
+  struct KeyEqual {
+    using is_transparent = void;
+    bool operator()(const Asked& a, const Asked& b) const;
+  };
+  static constexpr std::size_t kKept = 1 << 18;  // a long search asks for ever new sizes
 
   ShapeCache shapes_;
-  mutable std::shared_mutex mutex_;
-  mutable std::unordered_map<Key, std::shared_ptr<const CollectiveChoice>, KeyHash> choices_;
+  mutable ConcurrentMap<Key, std::shared_ptr<const CollectiveChoice>, KeyHash, KeyEqual> choices_{kKept};
 };
 
 }  // namespace unity

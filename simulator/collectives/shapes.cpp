@@ -45,6 +45,11 @@ Picoseconds longest_way(const CollectiveShape& shape, const Pattern& pattern, st
   return longest;
 }
 
+template <class T>
+const T* given(const std::optional<T>& found) {
+  return found ? &*found : nullptr;
+}
+
 bool same_size(const Nodes& nodes) {
   return std::all_of(nodes.begin(), nodes.end(), [&](const auto& n) { return n.size() == nodes[0].size(); });
 }
@@ -434,14 +439,7 @@ class ShapeMaker {
 template <class Make>
 const Pattern* ShapeCache::pattern(std::vector<std::int32_t> key, std::span<const DeviceId> devices, Make make) const {
   for (DeviceId d : devices) key.push_back(d.value);
-  auto give = [](const std::optional<Pattern>& p) { return p ? &*p : nullptr; };
-  {
-    std::shared_lock lock(mutex_);
-    if (auto found = patterns_.find(key); found != patterns_.end()) return give(*found->second);
-  }
-  auto made = std::make_unique<const std::optional<Pattern>>(make());
-  std::unique_lock lock(mutex_);
-  return give(*patterns_.emplace(std::move(key), std::move(made)).first->second);
+  return given(*patterns_.get(key, [&] { return std::make_shared<const std::optional<Pattern>>(make()); }));
 }
 
 const CollectiveShape* ShapeCache::find(CollectiveKind kind, CollectiveAlgorithm algorithm,
@@ -454,15 +452,10 @@ const CollectiveShape* ShapeCache::find(CollectiveKind kind, CollectiveAlgorithm
   int number = protocol ? static_cast<int>(protocol - topology_.collectives->protocols.data()) : -1;
   std::vector<std::int32_t> key = {static_cast<int>(kind), static_cast<int>(algorithm), number, chunks};
   for (DeviceId d : group) key.push_back(d.value);
-  auto give = [](const std::optional<CollectiveShape>& s) { return s ? &*s : nullptr; };
-  {
-    std::shared_lock lock(mutex_);
-    if (auto found = shapes_.find(key); found != shapes_.end()) return give(*found->second);
-  }
-  auto made = std::make_unique<const std::optional<CollectiveShape>>(
-      ShapeMaker(*this, algorithm, protocol, group, chunks).make(kind));
-  std::unique_lock lock(mutex_);
-  return give(*shapes_.emplace(std::move(key), std::move(made)).first->second);
+  return given(*shapes_.get(key, [&] {
+    return std::make_shared<const std::optional<CollectiveShape>>(
+        ShapeMaker(*this, algorithm, protocol, group, chunks).make(kind));
+  }));
 }
 
 std::vector<const Pattern*> ShapeCache::lumps(std::span<const DeviceId> group) const {
@@ -482,16 +475,11 @@ std::vector<const Pattern*> ShapeCache::lumps(std::span<const DeviceId> group) c
 
 const CollectiveShape* ShapeCache::host_copy(DeviceId device, bool to_host) const {
   if (!topology_.host(device).valid()) return nullptr;
-  std::vector<std::int32_t> key = {device.value, to_host};
-  {
-    std::shared_lock lock(mutex_);
-    if (auto found = shapes_.find(key); found != shapes_.end()) return &**found->second;
-  }
   std::vector<DeviceId> group = {device};
-  auto made = std::make_unique<const std::optional<CollectiveShape>>(
-      ShapeMaker(*this, CollectiveAlgorithm::direct, nullptr, group).host_copy(device, to_host));
-  std::unique_lock lock(mutex_);
-  return &**shapes_.emplace(std::move(key), std::move(made)).first->second;
+  return given(*shapes_.get(std::vector<std::int32_t>{device.value, to_host}, [&] {
+    return std::make_shared<const std::optional<CollectiveShape>>(
+        ShapeMaker(*this, CollectiveAlgorithm::direct, nullptr, group).host_copy(device, to_host));
+  }));
 }
 
 CollectiveShape ShapeCache::exchange(const CollectiveProtocol* protocol, std::span<const PairBytes> pairs) const {

@@ -31,13 +31,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
+#include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "core/base/concurrent_map.h"
 #include "core/machine/collectives.h"
 #include "core/plan/program.h"
 #include "simulator/collectives/patterns.h"
@@ -125,7 +124,7 @@ class ShapeCache {
     std::size_t operator()(const std::vector<std::int32_t>& key) const;
   };
   template <class T>
-  using Map = std::unordered_map<std::vector<std::int32_t>, std::unique_ptr<const T>, KeyHash>;
+  using Map = ConcurrentMap<std::vector<std::int32_t>, std::shared_ptr<const std::optional<T>>, KeyHash>;
 
   // Patterns by what they are (the first numbers of the key) and on which devices. `make` gives an optional pattern.
   template <class Make>
@@ -134,9 +133,8 @@ class ShapeCache {
   std::vector<const Pattern*> lumps(std::span<const DeviceId> group) const;
 
   const Topology& topology_;
-  mutable std::shared_mutex mutex_;
-  mutable Map<std::optional<Pattern>> patterns_;
-  mutable Map<std::optional<CollectiveShape>> shapes_;  // host copies: under keys of two numbers
+  mutable Map<Pattern> patterns_;
+  mutable Map<CollectiveShape> shapes_;  // host copies: under keys of two numbers
 };
 
 }  // namespace unity

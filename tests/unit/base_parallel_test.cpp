@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -9,6 +11,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/base/concurrent_map.h"
 #include "core/base/parallel.h"
 
 using namespace unity;
@@ -74,4 +77,23 @@ TEST_CASE("the exception of the smallest index is passed on when all are done, a
   CHECK(done == 8);
   for (int i = 0; i < 3; ++i) CHECK(threads.take());
   CHECK_FALSE(threads.take());
+}
+
+TEST_CASE("a map of threads gives all of them the same, and forgets when it knows too much") {
+  ConcurrentMap<int, std::shared_ptr<int>, std::hash<int>> map;
+  std::vector<std::shared_ptr<int>> given(8 * 500);
+  std::atomic<int> made{0};
+  parallel_for(given.size(), 8, [&](std::size_t i) {
+    int key = static_cast<int>(i) % 500;
+    given[i] = map.get(key, [&] { return ++made, std::make_shared<int>(key); });
+  });
+  CHECK((made >= 500 && made <= 4000));
+  for (std::size_t i = 0; i < given.size(); ++i)
+    CHECK((given[i] == given[i % 500] && *given[i] == static_cast<int>(i) % 500));
+
+  ConcurrentMap<int, int, std::hash<int>> small(64);  // one key in each part
+  int asked = 0;
+  auto ask = [&](int key) { return small.get(key, [&] { return ++asked, -key; }); };
+  CHECK((ask(1) == -1 && ask(1) == -1 && asked == 1));
+  CHECK((ask(2) == -2 && ask(1) == -1 && asked == 3));  // small numbers are in one part
 }
