@@ -165,7 +165,8 @@ Result<Program> Lowering::run() {
                              [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
     // What a schedule names may be in another piece.
     if (piece) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
-    UNITY_TRY_VOID(apply_schedule(program_, schedule));
+    UNITY_TRY_VOID(order_tasks(program_, schedule));
+    if (options_.finished) UNITY_TRY_VOID(finish_schedule(program_, schedule));
   }
   return std::move(program_);
 }

@@ -15,6 +15,7 @@ Bytes Score::peak() const {
 namespace {
 
 constexpr int kMicroBatchesMore = 4;
+constexpr std::size_t kMostKept = 2'000'000;  // tasks of a Program that is kept beside its copies
 
 // From the score of a few blocks of devices to that of all.
 void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
@@ -78,6 +79,25 @@ MemoryUse memory_use(const Program& program) {
   return use;
 }
 
+Result<Program> UnfinishedProgram::get(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
+                                       const Topology& topology, LowerOptions options) {
+  std::shared_ptr<Program> unfinished;
+  {
+    std::lock_guard lock(mutex_);
+    if (!program_ || blocks_.stands_for != options.blocks.stands_for || blocks_.size != options.blocks.size) {
+      options.finished = false;
+      program_ = std::make_shared<Program>(UNITY_TRY(lower(pcg, mappings, topology, options)));
+      blocks_ = options.blocks;
+    }
+    unfinished = program_;
+    if (unfinished->tasks.size() > kMostKept) program_.reset();
+  }
+  Program program = unfinished.use_count() == 1 ? std::move(*unfinished) : *unfinished;
+  unfinished.reset();
+  if (options.training) UNITY_TRY_VOID(finish_schedule(program, options.schedule));
+  return program;
+}
+
 Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit,
                      const EvaluatorOptions& options)
     : cost_(cost),
@@ -133,6 +153,14 @@ Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, const Schedule& schedule, 
   return evaluate(std::move(pcg), lower, {.most_tasks = most_tasks});
 }
 
+Result<Candidate> Evaluator::evaluate_bucket(const Candidate& candidate, Bytes bucket, UnfinishedProgram& unfinished) {
+  LowerOptions lower = lower_;
+  lower.schedule = candidate.schedule, lower.schedule.bucket = bucket;
+  Limits limits{.unfinished = &unfinished};
+  if (!candidate.exact) limits.most_tasks = 2 * static_cast<double>(candidate.tasks);
+  return evaluate(candidate.pcg, candidate.mappings, lower, limits);
+}
+
 Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double most_tasks) {
   LowerOptions lower = lower_;
   lower.schedule = candidate.schedule;
@@ -180,13 +208,13 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   Result<Scored> result = fail("more than {:g} tasks", limits.most_tasks);
   bool exact = false, over_budget = too_many();
   if (!over_budget) {
-    result = score(pcg, mappings, options);
+    result = score(pcg, mappings, options, limits.unfinished);
     exact = options.blocks.exact;
     if (!result.ok() && !options.blocks.all()) {
       if (limits.few_must_tell) return not_told();
       options.blocks = {};
       over_budget = too_many(), exact = true;
-      if (!over_budget) result = score(pcg, mappings, options);
+      if (!over_budget) result = score(pcg, mappings, options, limits.unfinished);
     }
   } else if (!limits.all) {
     result = score_from_first(pcg, mappings, options, limits.most_tasks);
@@ -206,9 +234,11 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
 }
 
 Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
-                                           const LowerOptions& options) {
-  Program program =
-      UNITY_TRY(record_.timed(SearchLevel::lowering, [&] { return lower(pcg, mappings, cost_.topology(), options); }));
+                                           const LowerOptions& options, UnfinishedProgram* unfinished) {
+  Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&] {
+    return unfinished ? unfinished->get(pcg, mappings, cost_.topology(), options)
+                      : lower(pcg, mappings, cost_.topology(), options);
+  }));
   auto timer = record_.time(SearchLevel::simulation);
   MemoryUse memory = memory_use(program);
   // A step with weights of one update before begins before the last one has ended: what it takes among others counts.

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
 
 #include "core/base/parallel.h"
 #include "core/plan/device_blocks.h"
@@ -37,6 +39,19 @@ struct Candidate {
   Picoseconds estimate{};  // of the mapping search, if it was asked: a sum of pieces
 };
 
+// The Program of a plan but for what finish_schedule() does, from one evaluation to the next. Thread-safe.
+class UnfinishedProgram {
+ public:
+  // Lowered, where no such devices are known yet. A copy.
+  Result<Program> get(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
+                      LowerOptions options);
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Program> program_;
+  LoweredBlocks blocks_;
+};
+
 // What can be left out of the evaluation, to see what it is worth.
 struct EvaluatorOptions {
   bool mapping_dp = true;                   // else every operator starts at device 0
@@ -68,6 +83,9 @@ class Evaluator {
   // some 1e-4 of the iteration.
   Result<Candidate> evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,
                                     double most_tasks);
+  // The same plan, scored as it was, with its gradients in buckets of another size; `unfinished` is the same for all
+  // sizes.
+  Result<Candidate> evaluate_bucket(const Candidate& candidate, Bytes bucket, UnfinishedProgram& unfinished);
   // Of one stage, which is mapped here.
   Result<Candidate> evaluate_stages(Pcg pcg, const Schedule& schedule, double most_tasks);
   // The same plan, scored from all devices, where that takes no more than some `most_tasks`.
@@ -93,13 +111,15 @@ class Evaluator {
     bool few_must_tell = false;
     double most_tasks = std::numeric_limits<double>::infinity();
     bool all = false;  // devices are lowered
+    UnfinishedProgram* unfinished = nullptr;
   };
   struct Scored {
     Score score;
     MemoryUse memory;
     std::int64_t tasks = 0;
   };
-  Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options);
+  Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,
+                       UnfinishedProgram* unfinished = nullptr);
   Result<Scored> score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                   const LowerOptions& options, double most_tasks);
   Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits);
