@@ -168,15 +168,15 @@ Result<State> shard_batch(const State& state, int degree) {
   return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
 }
 
-void take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator) {
+bool take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator) {
   if (other.ok()) evaluator.found(other->candidate.score);
-  if (!other.ok() || !best.ok()) {
-    if (!best.ok()) best = std::move(other);
-    return;
+  bool better = other.ok();
+  if (better && best.ok()) {
+    bool fits = evaluator.fits(other->candidate.score), fitted = evaluator.fits(best->candidate.score);
+    better = fits != fitted ? fits : other->candidate.score.iteration < best->candidate.score.iteration;
   }
-  bool fits = evaluator.fits(other->candidate.score), fitted = evaluator.fits(best->candidate.score);
-  if (fits != fitted ? fits : other->candidate.score.iteration < best->candidate.score.iteration)
-    best = std::move(other);
+  if (better || !best.ok()) best = std::move(other);
+  return better;
 }
 
 }  // namespace unity

@@ -236,12 +236,21 @@ Result<Outcome> placed_tables(const StrategyInput& input) {
     if (n.op->name() == "embedding_bag" && own_weight(placing.whole(), n)) tables.insert(n.origin);
   if (tables.size() < 2) return fail("the model has no tables of embedding bags to place on devices");
   Loads bytes = weights_of(placing.whole(), tables);
-  std::vector<Way> ways = placing.ways(tables);
-  std::vector<Result<Outcome>> plans(ways.size(), fail("not tried"));
-  parallel_for(ways.size(), input.evaluator.threads(),
-               [&](std::size_t i) { plans[i] = placing.plan(tables, bytes, ways[i]); });
   Result<Outcome> best = fail("not tried");
-  for (Result<Outcome>& plan : plans) take_better(best, std::move(plan), input.evaluator);
+  int columns = 1;  // of the best
+  auto try_all = [&](const std::vector<Way>& ways) {
+    std::vector<Result<Outcome>> plans(ways.size(), fail("not tried"));
+    parallel_for(ways.size(), input.evaluator.threads(),
+                 [&](std::size_t i) { plans[i] = placing.plan(tables, bytes, ways[i]); });
+    for (std::size_t i = 0; i < ways.size(); ++i)
+      if (take_better(best, std::move(plans[i]), input.evaluator)) columns = ways[i].columns;
+  };
+  // In how many parts, then in which order of devices.
+  std::vector<Way> all = placing.ways(tables), along = all, across = all;
+  std::erase_if(along, [](const Way& w) { return w.across; });
+  try_all(along);
+  std::erase_if(across, [&](const Way& w) { return !w.across || w.columns != columns; });
+  try_all(across);
   return best;
 }
 
@@ -277,11 +286,8 @@ Result<Outcome> placed_operators(const StrategyInput& input, Bytes bucket) {
       plans[i] = placing.plan(clearest(choices[i].count), choices[i].by_work ? work : bytes, choices[i].way);
     });
     bool better = false;
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      Picoseconds before = best.ok() ? best->candidate.score.iteration : Picoseconds{-1};
-      take_better(best, std::move(plans[i]), input.evaluator);
-      if (best.ok() && best->candidate.score.iteration != before) chosen = choices[i], better = true;
-    }
+    for (std::size_t i = 0; i < choices.size(); ++i)
+      if (take_better(best, std::move(plans[i]), input.evaluator)) chosen = choices[i], better = true;
     return better;
   };
   auto count_of = [&](double ratio) {

@@ -26,7 +26,8 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
-constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
+constexpr std::size_t kAlternating = 6;             // of the proposals, also in the other order
+constexpr double kMayHide = 2, kMayHideMore = 1.5;  // slower than the best: with what is sent hidden it may be faster
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
 constexpr double kMostTasks = 3e6;       // of the plans that are simulated on so many: at some 0.3 million a second
@@ -528,6 +529,9 @@ void StageSearch::hide_communications() {
                      .bucket = in_.options.schedule.bucket};
     for (int micro_batches : {1, 2}) try_in(plans, alike, micro_batches, 1);
   }
+  const auto best = static_cast<double>(best_known());
+  const bool all = best == 0 || in_.options.pareto;
+  std::erase_if(plans, [&](const StagedPlan& p) { return !all && estimates_.of(p).time > kMayHide * best; });
   std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
     return estimates_.of(a).time < estimates_.of(b).time;
   });
@@ -536,6 +540,7 @@ void StageSearch::hide_communications() {
   plans.clear();
   for (const Scored& s : whole_) {
     if (plans.size() >= 2 * kAlternating) break;
+    if (!all && static_cast<double>(std::get<1>(s)) > kMayHideMore * best) continue;
     for (int micro_batches : {2, 4}) try_in(plans, std::get<2>(s), micro_batches, micro_batches);
   }
   simulate(std::move(plans));
