@@ -447,7 +447,7 @@ Result<Outcome> JointSearch::pipelines() const {
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   options.incumbent = known_;
-  if (best_.ok() && (known_.count == 0 || best_->candidate.score.iteration < known_))
+  if (best_.ok() && fits(best_->candidate.score) && (known_.count == 0 || best_->candidate.score.iteration < known_))
     options.incumbent = best_->candidate.score.iteration;
   return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options);
 }

@@ -79,7 +79,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
                             .overlap = true,
                             .even = true,
                             .improvements = kImprovements};
-  if (best.ok()) search.incumbent = best->candidate.score.iteration;
+  if (best.ok() && input.evaluator.fits(best->candidate.score)) search.incumbent = best->candidate.score.iteration;
   if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input.evaluator);
   return best;
 }

@@ -6,12 +6,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/stage_chains.h"
 #include "core/search/stage_estimate.h"
 #include "core/search/stage_moves.h"
 #include "core/search/staged_plan.h"
@@ -26,8 +28,9 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8;
 constexpr std::size_t kAlike = 2;  // proposals of one number of stages
 constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
-constexpr std::size_t kAlternating = 6;             // of the proposals, also in the other order
-constexpr double kMayHide = 2, kMayHideMore = 1.5;  // slower than the best: with what is sent hidden it may be faster
+constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
+constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
+constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
 constexpr double kMostTasks = 3e6;       // of the plans that are simulated on so many: at some 0.3 million a second
@@ -50,12 +53,6 @@ struct Saving {
   bool fits = true;  // the estimates of memory say so; else weights are stored in parts
   bool one_f_one_b = false;
   bool remat = false;
-};
-
-// A way through them, one plan for each layer.
-struct Chain {
-  std::vector<IntraPlan> plans;
-  StageTotals totals;
 };
 
 class StageSearch {
@@ -88,10 +85,10 @@ class StageSearch {
   void cluster(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
-  std::vector<std::vector<Chain>> chains(int first, const Resources& devices, int micro_batches, bool remat, int copies,
-                                         bool plain);
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
+  double slower_by(double factor) const;
+  void drop_hopeless(std::vector<StagedPlan>& plans);
   bool order_is_free() const;
   // On very many devices, to find what hides their communications takes too long.
   bool overlap_is_free() const {
@@ -159,60 +156,6 @@ std::vector<int> StageSearch::micro_batches() const {
   return counts;
 }
 
-// By the number of layers after the first: the fastest, `plain` of those with one plan throughout, and the one that
-// needs the least memory.
-std::vector<std::vector<Chain>> StageSearch::chains(int first, const Resources& devices, int micro_batches, bool remat,
-                                                    int copies, bool plain) {
-  std::vector<IntraPlan> plans = plans_.of_width(devices.count);
-  std::erase_if(
-      plans, [&](const IntraPlan& p) { return copies_of(p) != copies || !plans_.has_micro_batches(p, micro_batches); });
-  std::size_t layers = layer_ends_.size() - static_cast<std::size_t>(first);
-  std::vector<std::vector<Chain>> result(layers);
-  if (plans.empty()) return result;
-  std::vector<const IntraPlans::Sums*> sums;
-  for (const IntraPlan& p : plans) sums.push_back(&plans_.sums(p, micro_batches, devices));
-  auto extend = [&](StageTotals t, std::size_t plan, int layer) {
-    t.add(*sums[plan], begin_of(layer), begin_of(layer + 1), remat);
-    return t;
-  };
-  auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
-  auto time = [&](const StageTotals& t) { return t.option(micro_batches, false).time; };
-  std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
-  for (std::size_t n = 0; n < layers; ++n) {
-    int layer = first + static_cast<int>(n);
-    double laid_out = n == 0 ? 0 : estimates_.anew(begin_of(layer), devices, micro_batches);
-    std::vector<Chain> next(plans.size());
-    for (std::size_t p = 0; p < plans.size(); ++p) {
-      std::size_t best = p;
-      // Every device of a tensor-parallel group reads all of what comes in.
-      if (n == 0)
-        mixed[p].totals.time = uniform[p].totals.time =
-            plans[p].tensor * estimates_.border_time(plans[p], begin_of(first), devices, micro_batches);
-      for (std::size_t q = 0; q < plans.size(); ++q) {
-        if (n == 0 && q != p) continue;
-        StageTotals t = extend(mixed[q].totals, p, layer);
-        if (q != p) t.time += laid_out;
-        if (q == 0 || n == 0 || time(t) < time(next[p].totals)) next[p].totals = t, best = q;
-      }
-      next[p].plans = mixed[best].plans;
-      next[p].plans.push_back(plans[p]);
-      uniform[p].totals = extend(uniform[p].totals, p, layer);
-      uniform[p].plans.push_back(plans[p]);
-    }
-    mixed = std::move(next);
-    auto fastest = std::min_element(mixed.begin(), mixed.end(),
-                                    [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); });
-    auto leanest = std::min_element(uniform.begin(), uniform.end(),
-                                    [&](const Chain& a, const Chain& b) { return memory(a) < memory(b); });
-    if (plain)
-      fastest = std::min_element(uniform.begin(), uniform.end(),
-                                 [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); });
-    result[n] = {*fastest};
-    if (memory(*leanest) < memory(*fastest)) result[n].push_back(*leanest);
-  }
-  return result;
-}
-
 // The DP's, for each number of stages one; where `copies` is not 0, of plans with as many; `plain`: with one in a
 // stage.
 std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const Saving& saving, int copies,
@@ -235,8 +178,9 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
     auto [it, fresh] = by_start.try_emplace({first, submesh});
     if (fresh)
-      it->second = chains(first, example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches,
-                          saving.remat, copies, plain);
+      it->second = chains(
+          plans_, estimates_, begin_of(first), std::span(layer_ends_).subspan(static_cast<std::size_t>(first)),
+          example(problem.submeshes[static_cast<std::size_t>(submesh)]), {micro_batches, saving.remat, copies, plain});
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {
@@ -321,14 +265,18 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
     p.time = estimate.time, branches = branches || estimate.beside > 0;
   }
   if (branches) add_best(2 * most);
+  drop_hopeless(best);
   return best;
 }
 
 // The fastest of them in the other order: many stages wait for one another less under 1F1B, which the estimates do not
 // know.
 std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
-  std::erase_if(plans,
-                [&](const StagedPlan& p) { return p.ends.size() == 1 || p.one_f_one_b || !simulated_.contains(p); });
+  const double most = slower_by(kMayGain);
+  std::erase_if(plans, [&](const StagedPlan& p) {
+    auto time = simulated_.find(p);
+    return p.ends.size() == 1 || p.one_f_one_b || time == simulated_.end() || static_cast<double>(time->second) > most;
+  });
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
   plans.resize(std::min(plans.size(), kAlternating));
@@ -367,18 +315,33 @@ std::int64_t StageSearch::best_known() const {
   return best;
 }
 
+// Picoseconds: than the best known, where slower plans are of no use.
+double StageSearch::slower_by(double factor) const {
+  const std::int64_t best = in_.options.pareto ? 0 : best_known();
+  return best > 0 ? factor * static_cast<double>(best) : std::numeric_limits<double>::infinity();
+}
+
+void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
+  const double most = slower_by(kHopeless), most_alone = slower_by(kHopelessAlone);
+  std::erase_if(plans, [&](const StagedPlan& p) {
+    bool hopeless = estimates_.of(p).time > (p.ends.size() > 1 ? most : most_alone);
+    if (hopeless) in_.evaluator.record().left_out(LeftOut::slow_estimate);
+    return hopeless;
+  });
+}
+
 // Scores those that are new, as long as there are tasks left, but for those whose computation alone takes longer than
 // the best plan.
 void StageSearch::simulate(std::vector<StagedPlan> plans) {
   const std::int64_t best = best_known();
+  const double longest = slower_by(kAlpha);
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || is_known(p)) return true;
     if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
     }
-    if (best > 0 && !in_.options.pareto &&
-        static_cast<double>(estimates_.of(p).least) >= kAlpha * static_cast<double>(best)) {
+    if (static_cast<double>(estimates_.of(p).least) >= longest) {
       in_.evaluator.record().left_out(LeftOut::long_path);
       too_long_.insert(p);
       return true;
@@ -529,9 +492,7 @@ void StageSearch::hide_communications() {
                      .bucket = in_.options.schedule.bucket};
     for (int micro_batches : {1, 2}) try_in(plans, alike, micro_batches, 1);
   }
-  const auto best = static_cast<double>(best_known());
-  const bool all = best == 0 || in_.options.pareto;
-  std::erase_if(plans, [&](const StagedPlan& p) { return !all && estimates_.of(p).time > kMayHide * best; });
+  drop_hopeless(plans);
   std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
     return estimates_.of(a).time < estimates_.of(b).time;
   });
@@ -540,7 +501,7 @@ void StageSearch::hide_communications() {
   plans.clear();
   for (const Scored& s : whole_) {
     if (plans.size() >= 2 * kAlternating) break;
-    if (!all && static_cast<double>(std::get<1>(s)) > kMayHideMore * best) continue;
+    if (static_cast<double>(std::get<1>(s)) > slower_by(kMayGain)) continue;
     for (int micro_batches : {2, 4}) try_in(plans, std::get<2>(s), micro_batches, micro_batches);
   }
   simulate(std::move(plans));
@@ -575,6 +536,7 @@ Result<Outcome> StageSearch::run() {
   int slow = 0;  // numbers of stages in a row
   for (std::vector<StagedPlan>& plans : even) {
     std::vector<StagedPlan> tried = plans;
+    drop_hopeless(plans);
     simulate(std::move(plans));
     slow = far_slower(tried) ? slow + 1 : 0;
     if (slow == 2) break;  // more stages even more so
