@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -54,6 +55,34 @@ TEST_CASE("where gradients gain by being joined, the search finds what gains mos
   options.schedule.bucket = {};
   CHECK(joined.prediction.iteration < find(spec, cost, options).value().prediction.iteration);
   CHECK(unseeded.prediction.iteration <= joined.prediction.iteration);
+}
+
+TEST_CASE("a plan that is lowered once scores in buckets of all sizes as lowered for each") {
+  for (int devices : {2, 6}) {
+    ModelSpec spec{"mlp", {{"batch", 24}, {"layers", 3}, {"hidden", 96}}};
+    SimulatedCostModel cost(load_topology("summit", {1, devices}));
+    Plan plan = find(spec, cost, {.strategy = "data-parallel"}).value();
+    Evaluator evaluator(cost, {true, {}, {}}, {});
+    for (Offload offload : {Offload::none, Offload::activations_and_optimizer}) {
+      Schedule schedule;
+      schedule.offload = offload;
+      Candidate whole = evaluator.evaluate(plan.pcg, plan.mappings, schedule).value();
+      UnfinishedProgram unfinished;
+      std::set<std::int64_t> times;
+      for (std::int64_t bytes : {40'000, 0, 1, 10'000'000, 40'000}) {
+        schedule.bucket = Bytes{bytes};
+        Candidate anew = evaluator.evaluate(plan.pcg, plan.mappings, schedule).value();
+        Candidate kept = evaluator.evaluate_bucket(whole, schedule.bucket, unfinished).value();
+        CHECK(kept.score.iteration == anew.score.iteration);
+        CHECK(kept.score.communicated == anew.score.communicated);
+        CHECK(kept.score.peak_memory == anew.score.peak_memory);
+        CHECK(kept.tasks == anew.tasks);
+        CHECK(kept.schedule == schedule);
+        times.insert(kept.score.iteration.count);
+      }
+      CHECK(times.size() > 1);
+    }
+  }
 }
 
 TEST_CASE("no plan would be faster with its operators mapped plainly") {
