@@ -91,9 +91,28 @@ def failure_of(tree, test, jobs, limit):
     return "" if code == 0 else f"{test}: {pathlib.Path(failed[0]).name if failed else f'status {code}'}"
 
 
-def first_failure(tree, limits, jobs):
-    for test, limit in limits.items():
-        if why := failure_of(tree, test, jobs, limit):
+def times_of(tree, tests, kept, jobs):
+    """Seconds of each test without a mutation, in which all must pass; measured once for a copy."""
+    times = json.loads(kept.read_text()) if kept.exists() else {}
+    for test in tests:
+        if test in times:
+            continue
+        build(tree, [test, "unity"], jobs)
+        start = time.monotonic()
+        if why := failure_of(tree, test, jobs, None):
+            sys.exit(f"without a mutation: {why}")
+        times[test] = time.monotonic() - start
+        kept.write_text(json.dumps(times, indent=1) + "\n")
+        print(f"{test}: {times[test]:.0f} s without a mutation", flush=True)
+    return times
+
+
+def first_failure(tree, file, times, jobs):
+    """The first failure ends a mutation: the test of the folder and the one that catches most before the others, those by time."""
+    first = ["test_simulator", "test_records"] if file.startswith("simulator/") else ["test_records"]
+    order = sorted(times, key=lambda test: (first.index(test) if test in first else len(first), times[test]))
+    for test in order:
+        if why := failure_of(tree, test, jobs, 20 + 4 * times[test]):
             return why
     return ""
 
@@ -108,16 +127,7 @@ def main():
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("mutations.json"))
     arguments = parser.parse_args()
     tree, tests = prepare(arguments.work)
-    times = {}
-    for test in tests:
-        build(tree, [test, "unity"], arguments.jobs)
-        start = time.monotonic()
-        if why := failure_of(tree, test, arguments.jobs, None):
-            sys.exit(f"without a mutation: {why}")
-        times[test] = time.monotonic() - start
-        print(f"{test}: {times[test]:.0f} s without a mutation", flush=True)
-    # The first failure ends a mutation: first the test that catches most, then the quickest.
-    limits = {test: 20 + 4 * times[test] for test in sorted(times, key=lambda test: (test != TESTS[0], times[test]))}
+    times = times_of(tree, tests, arguments.work / "times.json", arguments.jobs)
     draws = mutations(tree)
     random.Random(arguments.seed).shuffle(draws)
     rows = json.loads(arguments.output.read_text()) if arguments.output.exists() else []
@@ -136,7 +146,7 @@ def main():
         path.write_text("".join(lines))
         start = time.monotonic()
         try:
-            why = first_failure(tree, limits, arguments.jobs)
+            why = first_failure(tree, file, times, arguments.jobs)
         finally:
             path.write_text(original)
         rows.append({"mutation": mutation, "line": line.strip(), "caught": why, "seconds": round(time.monotonic() - start)})
