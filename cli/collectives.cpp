@@ -72,7 +72,7 @@ CollectiveOptions CollectiveSettings::options() const {
   CollectiveOptions options;
   if (algorithm != "auto") {
     Result<CollectiveAlgorithm> parsed = parse_collective_algorithm(algorithm);
-    if (!parsed.ok()) throw_input_error("--collective-algorithm: {}", parsed.error().message);
+    if (!parsed.ok()) throw_input_error("--collective-algorithm: {}, or auto", parsed.error().message);
     options.algorithm = *parsed;
   }
   options.protocol = protocol;

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -105,6 +106,38 @@ TEST_CASE("completion offers the names that list prints") {
   CHECK(candidates("search gpt2-") == Words{"gpt2-small", "gpt2-medium", "gpt2-xl"});
   CHECK(files_follow("search ''", "yaml"));
   CHECK(files_follow("explain ''", "json"));
+}
+
+TEST_CASE("where the values of an option are few, completion offers those that its refusal names") {
+  const char* const kCommands[] = {
+      "search mlp-tiny --topology laptop --parallelism",
+      "search mlp-tiny --topology laptop --schedule",
+      "search mlp-tiny --topology laptop --offload",
+      "search mlp-tiny --topology laptop --weight-versions",
+      "search mlp-tiny --topology laptop --optimizer",
+      "run mlp-tiny --schedule",
+      "run mlp-tiny --pipeline-schedule",
+      "run mlp-tiny --backend",
+      "run mlp-tiny --comm",
+      "run mlp-tiny --precision",
+      "run mlp-tiny --early-stop 1 --early-stop-on",
+      "profile mlp-tiny --precision",
+      "export mlp-tiny --format",
+      "simulate mlp-tiny --trace trace --trace-format",
+      "simulate --topology summit --devices 2 --bytes 1MB --collective",
+      "simulate --topology summit --devices 2 --bytes 1MB --collective all_reduce --collective-algorithm",
+      "list",
+      "bench",
+      "completion",
+  };
+  for (const std::string command : kCommands) {
+    INFO("unity " << command);
+    Words offered = candidates(command + " ''");
+    CHECK(offered.size() > 1);
+    CHECK(offered.count("zzz") == 0);
+    std::vector<std::string> named(offered.begin(), offered.end());
+    check_refused(command + " zzz", named);
+  }
 }
 
 TEST_CASE("completion sees lists, equals signs, and which argument comes next") {
