@@ -17,13 +17,17 @@ namespace {
 constexpr int kMicroBatchesMore = 4;
 constexpr std::size_t kMostKept = 2'000'000;  // tasks of a Program that is kept beside its copies
 
+// By device: from the bytes of a few blocks of devices to those of all.
+void unfold(std::vector<Bytes>& bytes, const LoweredBlocks& blocks) {
+  for (std::size_t d = 0; d < bytes.size(); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    bytes[d] = bytes[static_cast<std::size_t>(blocks.lowered(device) * blocks.size + device.value % blocks.size)];
+  }
+}
+
 // From the score of a few blocks of devices to that of all.
 void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
-  for (std::size_t d = 0; d < score.peak_memory.size(); ++d) {
-    DeviceId device(static_cast<std::int64_t>(d));
-    score.peak_memory[d] =
-        score.peak_memory[static_cast<std::size_t>(blocks.lowered(device) * blocks.size + device.value % blocks.size)];
-  }
+  unfold(score.peak_memory, blocks);
   std::vector<int> alike = blocks.alike();
   for (const Communication& c : program.communications)
     if (std::all_of(c.participants.begin(), c.participants.end(),
@@ -32,9 +36,15 @@ void unfold(Score& score, const Program& program, const LoweredBlocks& blocks) {
           communication_bytes(c).count * (alike[static_cast<std::size_t>(blocks.block(c.participants[0].device))] - 1);
 }
 
-}  // namespace
+struct Held {
+  MemoryUse use;
+  // By device: the most while two micro-batches of what the forward passes left are used up. The second one's gradients
+  // are added to those of the first.
+  std::vector<Bytes> behind_turn;
+};
 
-MemoryUse memory_use(const Program& program) {
+// In the order of the Program.
+Held held_memory(const Program& program, int micro_batches) {
   std::vector<BufferLife> lives = buffer_lives(program);
   TaskId turn(static_cast<std::int64_t>(program.tasks.size()));
   for (std::size_t i = 0; i < program.tasks.size(); ++i)
@@ -42,8 +52,9 @@ MemoryUse memory_use(const Program& program) {
       turn = TaskId(static_cast<std::int64_t>(i));
       break;
     }
+  auto spans = [&](const BufferLife& life) { return !life.persistent && life.first < turn && life.last >= turn; };
   auto devices = static_cast<std::size_t>(program.devices);
-  std::vector<std::int64_t> persistent(devices, 0), used(devices, 0), peak(devices, 0);
+  std::vector<std::int64_t> persistent(devices, 0), used(devices, 0), spanning(devices, 0);
   std::vector<std::vector<BufferId>> starts(program.tasks.size() + 1), ends(program.tasks.size() + 1);
   // Gradients that an update reads stay until the end of the iteration.
   for (std::size_t b = 0; b < lives.size(); ++b) {
@@ -55,29 +66,39 @@ MemoryUse memory_use(const Program& program) {
     if (life.persistent) {
       persistent[device] += bytes, used[device] += bytes;
     } else if (life.first.valid()) {
-      bool spans = life.first < turn && life.last >= turn;
       bool waits = program.tasks[life.last.index()].kind == TaskKind::update;
-      if (spans || waits) persistent[device] += bytes;
+      if (spans(life)) spanning[device] += bytes;
+      if (spans(life) || waits) persistent[device] += bytes;
       starts[life.first.index()].push_back(id);
       ends[life.last.index()].push_back(id);
     }
   }
-  peak = used;
+  std::vector<std::int64_t> peak = used, freed(devices, 0);
+  Held held{{}, std::vector<Bytes>(devices)};
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     for (BufferId b : starts[t]) {
       auto d = program.buffer(b).device.index();
       used[d] += program.bytes_of(b).count;
       peak[d] = std::max(peak[d], used[d]);
+      if (t >= turn.index() && freed[d] * micro_batches <= 2 * spanning[d])
+        held.behind_turn[d] = std::max(held.behind_turn[d], Bytes{used[d]});
     }
-    for (BufferId b : ends[t]) used[program.buffer(b).device.index()] -= program.bytes_of(b).count;
+    for (BufferId b : ends[t]) {
+      auto d = program.buffer(b).device.index();
+      used[d] -= program.bytes_of(b).count;
+      if (spans(lives[b.index()])) freed[d] += program.bytes_of(b).count;
+    }
   }
-  MemoryUse use;
   for (std::size_t d = 0; d < devices; ++d) {
-    use.persistent = std::max(use.persistent, Bytes{persistent[d]});
-    use.transient = std::max(use.transient, Bytes{std::max<std::int64_t>(0, peak[d] - persistent[d])});
+    held.use.persistent = std::max(held.use.persistent, Bytes{persistent[d]});
+    held.use.transient = std::max(held.use.transient, Bytes{std::max<std::int64_t>(0, peak[d] - persistent[d])});
   }
-  return use;
+  return held;
 }
+
+}  // namespace
+
+MemoryUse memory_use(const Program& program) { return held_memory(program, 1).use; }
 
 Result<Program> UnfinishedProgram::get(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                        const Topology& topology, LowerOptions options) {
@@ -240,20 +261,27 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
                       : lower(pcg, mappings, cost_.topology(), options);
   }));
   auto timer = record_.time(SearchLevel::simulation);
-  MemoryUse memory = memory_use(program);
+  Scored scored;
+  Held held = held_memory(program, std::max(1, options.micro_batches));
+  scored.memory = held.use;
+  if (options.schedule.order == PipelineOrder::gpipe) scored.behind_turn = std::move(held.behind_turn);
   // A step with weights of one update before begins before the last one has ended: what it takes among others counts.
   bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
                            [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
   if (options.schedule.weights == WeightVersions::delayed && !piece)
     program = UNITY_TRY(repeat(program, kSteadyIterations, options.schedule));
-  Scored scored{cost_.score(program), memory, static_cast<std::int64_t>(program.tasks.size())};
-  if (!options.blocks.all()) unfold(scored.score, program, options.blocks);
+  scored.score = cost_.score(program);
+  scored.tasks = static_cast<std::int64_t>(program.tasks.size());
+  if (options.blocks.all()) return scored;
+  unfold(scored.score, program, options.blocks);
+  unfold(scored.behind_turn, options.blocks);
   return scored;
 }
 
 // Two numbers of micro-batches tell how long one more takes, and what it needs, once all stages have two: so long as
 // the slowest stage. Where that is too much, as many as there are stages have to do: 1F1B, which has begun to wait only
-// then, looks some percent faster than it is.
+// then, looks some percent faster than it is. With a few micro-batches, a device's memory may be fullest at another
+// time than with all: where all forward passes come first, behind these.
 Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                                       const LowerOptions& options, double most_tasks) {
   int all = 1;
@@ -280,10 +308,12 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   };
   extend(scored.score.iteration.count, few.score.iteration.count);
   extend(scored.score.communicated.count, few.score.communicated.count);
-  for (std::size_t d = 0; d < scored.score.peak_memory.size(); ++d)
-    extend(scored.score.peak_memory[d].count, few.score.peak_memory[d].count);
-  extend(scored.memory.persistent.count, few.memory.persistent.count);
-  extend(scored.memory.transient.count, few.memory.transient.count);
+  std::vector<Bytes>& peak = scored.score.peak_memory;
+  for (std::size_t d = 0; d < peak.size(); ++d) extend(peak[d].count, few.score.peak_memory[d].count);
+  for (std::size_t d = 0; d < scored.behind_turn.size(); ++d) {
+    extend(scored.behind_turn[d].count, few.behind_turn[d].count);
+    peak[d] = std::max(peak[d], scored.behind_turn[d]);
+  }
   scored.tasks += few.tasks;
   return scored;
 }

@@ -33,7 +33,7 @@ struct Candidate {
   std::vector<MachineMapping> mappings;
   Schedule schedule;
   Score score;
-  MemoryUse memory;
+  MemoryUse memory;        // (of the first micro-batches, where these tell of all)
   std::int64_t tasks = 0;  // of the program that was scored
   bool exact = true;       // the score is that of all devices
   Picoseconds estimate{};  // of the mapping search, if it was asked: a sum of pieces
@@ -116,6 +116,7 @@ class Evaluator {
   struct Scored {
     Score score;
     MemoryUse memory;
+    std::vector<Bytes> behind_turn;  // by device: where all forward passes come first, the most it holds behind them
     std::int64_t tasks = 0;
   };
   Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,

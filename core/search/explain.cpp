@@ -162,9 +162,13 @@ std::vector<RuleSummary> summarise_derivation(const Plan& plan) {
   return rules;
 }
 
+static std::string counted(int count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string explain_plan(const Plan& plan) {
-  std::string text = fmt::format("Plan for {} on {} ({} devices, {} nodes), found by strategy {}\n", plan.model.name,
-                                 plan.topology, plan.devices, plan.nodes, plan.search.strategy);
+  std::string text = fmt::format("Plan for {} on {} ({} of {}), found by strategy {}\n", plan.model.name, plan.topology,
+                                 counted(plan.devices, "device"), counted(plan.nodes, "node"), plan.search.strategy);
   text += fmt::format("  predicted: {} per iteration of {} samples, {} communicated, {} on the fullest device\n",
                       to_string(plan.prediction.iteration), plan.global_batch, to_string(plan.prediction.communicated),
                       to_string(plan.prediction.peak_memory));

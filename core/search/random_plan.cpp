@@ -66,6 +66,7 @@ Result<Outcome> random_plan(const StrategyInput& input) {
   std::mt19937_64 random(input.options.seed);
   const Topology& topology = input.evaluator.cost().topology();
   std::string reason = "no random rule applied";
+  std::optional<Candidate> smallest;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     State state = random_state(input.model, input.devices, random);
     if (state.moves.empty()) continue;
@@ -73,8 +74,12 @@ Result<Outcome> random_plan(const StrategyInput& input) {
     Result<Candidate> candidate = input.evaluator.evaluate(state.pcg, std::move(mappings));
     if (candidate.ok() && input.evaluator.fits(candidate->score))
       return Outcome{std::move(*candidate), std::move(state.steps), "one random plan"};
-    if (!candidate.ok()) reason = candidate.error().message;
+    if (!candidate.ok())
+      reason = candidate.error().message;
+    else if (!smallest || candidate->score.peak() < smallest->score.peak())
+      smallest = std::move(*candidate);
   }
+  if (smallest) return does_not_fit("random", *smallest, input.evaluator, "the smallest of the random plans");
   return fail("strategy random: {} attempts gave no plan that runs: {}", kAttempts, reason);
 }
 

@@ -7,7 +7,10 @@
 #include "core/base/text.h"
 #include "core/models/models.h"
 #include "core/report/search_settings.h"
+#include "core/search/explain.h"
+#include "core/search/lower_bound.h"
 #include "core/search/search.h"
+#include "core/search/work_estimate.h"
 #include "simulator/cost_model.h"
 #include "tests/support/records.h"
 
@@ -96,7 +99,7 @@ std::string text_of(const Plan& plan) {
                             canonical_hash(plan.pcg), mappings, steps, plan.derivation.size(), in_words(plan.schedule));
 }
 
-std::string record_of(const std::string& command) {
+std::string record_of(const std::string& command, std::string (*text_of_plan)(const Plan&)) {
   Wanted wanted = parse(command);
   Topology topology = load_topology(wanted.topology, wanted.machine);
   ModelSpec spec = wanted.model.spec(static_cast<int>(topology.device_count()));
@@ -105,13 +108,13 @@ std::string record_of(const std::string& command) {
   auto plans = find_plans(spec, build_model(spec), cost, options);
   if (!plans.ok()) return plans.error().message + "\n";
   std::string text;
-  for (const Plan& plan : *plans) text += text_of(plan);
+  for (const Plan& plan : *plans) text += text_of_plan(plan);
   return text;
 }
 
 void check(std::initializer_list<const char*> commands) {
   Records records("searches.txt");
-  for (const char* command : commands) records.check(command, record_of(command));
+  for (const char* command : commands) records.check(command, record_of(command, text_of));
 }
 
 }  // namespace
@@ -128,6 +131,7 @@ TEST_CASE("simple strategies give the plans on record") {
       "bert-large summit --nodes 1 --strategy deepspeed-zero --memory-limit 9GB",
       "bert-tiny summit --devices 4 --strategy random --seed 7",
       "mlp-tiny summit --devices 6 --strategy random --seed 3",
+      "mlp-tiny summit --devices 4 --strategy random --memory-limit 1kB",
   });
 }
 
@@ -152,6 +156,8 @@ TEST_CASE("pipelines are searched as on record") {
       "mlp-tiny mixed-gpus --strategy alpa-like",
       "bert-tiny summit --devices 6 --strategy megatron-grid",
       "bert-tiny summit --devices 4 --strategy megatron-grid --schedule 1f1b",
+      "mlp-tiny summit --nodes 12 --strategy alpa-like",
+      "mlp-tiny summit --nodes 8 --strategy megatron-grid",
   });
 }
 
@@ -167,6 +173,13 @@ TEST_CASE("joint searches go the way on record") {
       "bert-tiny torus-2d --devices 4",
       "mlp summit --nodes 1",
       "xdl summit --nodes 1",
+      "bert-tiny laptop",
+      "bert-tiny h200-shared",
+      "dlrm summit --nodes 1",
+      "candle-uno summit --nodes 1",
+      "xdl summit --nodes 4",
+      "inception-v3 summit --devices 2",
+      "mlp-tiny summit --nodes 16",
       "bert-tiny summit --devices 4 --strategy algebra-then-parallel",
   });
 }
@@ -197,4 +210,44 @@ TEST_CASE("memory is saved as on record") {
       "bert-tiny summit --devices 4 --strategy pipeline --memory-limit 1300kB",
       "bert-tiny summit --devices 4 --strategy expert --remat blocks --offload optimizer",
   });
+}
+
+TEST_CASE("plans are explained as on record") {
+  Records records("explanations.txt");
+  for (const char* command : {
+           "bert-tiny summit --devices 4 --strategy expert",
+           "bert-tiny summit --devices 4 --strategy pipeline",
+           "bert-tiny mixed-gpus --strategy data-parallel",
+           "bert-tiny summit --devices 4 --strategy deepspeed-zero",
+           "dlrm summit --nodes 1 --strategy expert",
+           "inception-v3 summit --devices 2 --strategy data-parallel",
+           "mlp-tiny summit --devices 6",
+       })
+    records.check(command, record_of(command, [](const Plan& plan) {
+                    Plan same_time = plan;
+                    same_time.search.seconds = 0;
+                    return explain_plan(same_time);
+                  }));
+}
+
+TEST_CASE("models have the certificates, the paths and the work on record, on every kind of machine") {
+  Records records("certificates.txt");
+  for (const std::string& model : model_names()) {
+    std::string text;
+    for (const char* topology : {"summit", "dgx-h100", "mixed-gpus", "laptop", "h200-shared"}) {
+      SimulatedCostModel cost(load_topology(topology));
+      ModelSpec spec = report::ModelChoice{.model = model}.spec(static_cast<int>(cost.topology().device_count()));
+      Pcg pcg = build_model(spec);
+      text += fmt::format("{}: path {} ps, work {:.0f} ps, no plan below", topology, path_time(pcg, cost).count,
+                          1e12 * work_seconds(pcg, cost.topology().specs[0]));
+      for (const char* optimizer : {"sgd", "adam"}) {
+        SearchOptions options;
+        options.optimizer.name = optimizer;
+        auto bound = lower_bound(pcg, cost, options);
+        text += bound ? fmt::format(" {} ps with {}", bound->count, optimizer) : " nothing";
+      }
+      text += '\n';
+    }
+    records.check(model, text);
+  }
 }

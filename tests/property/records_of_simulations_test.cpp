@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/plan/repeat.h"
+#include "core/plan/schedule.h"
 #include "simulator/analysis/bounds.h"
 #include "simulator/analysis/network_report.h"
 #include "simulator/analysis/steady_state.h"
@@ -16,6 +17,8 @@ using namespace unity;
 using namespace unity::test;
 
 namespace {
+
+const Schedule kSaving{.remat = {"blocks"}, .offload = Offload::activations_and_optimizer};
 
 constexpr CollectiveKind kKinds[] = {
     CollectiveKind::send,       CollectiveKind::broadcast,      CollectiveKind::reduce,    CollectiveKind::all_reduce,
@@ -56,10 +59,12 @@ std::string times_of(const SimulationResult& result) {
   for (Bytes peak : result.peak_memory) memory = std::max(memory, peak.count);
   std::string text = fmt::format("{} ps, memory {} of", result.iteration.count, memory);
   for (Bytes part : result.memory_by_category[0]) text += fmt::format(" {}", part.count);
-  Hash spans = 0;
+  Hash spans = 0, all = 0;
+  for (const auto& categories : result.memory_by_category)
+    for (Bytes part : categories) all = combine(all, static_cast<Hash>(part.count));
   for (const Span& s : result.trace.spans)
     spans = combine(combine(spans, static_cast<Hash>(s.start.count)), static_cast<Hash>(s.end.count));
-  return text + fmt::format("; {} spans {:016x}\n", result.trace.spans.size(), spans);
+  return text + fmt::format(", all {:016x}; {} spans {:016x}\n", all, result.trace.spans.size(), spans);
 }
 
 // All that the simulator and what stands on it say of one Program.
@@ -118,6 +123,7 @@ TEST_CASE("iterations take the times on record") {
     const char *model, *strategy, *topology;
     std::int64_t batch;
     TopologyOptions machine;
+    Schedule schedule = {};
   };
   for (const Case& c : {Case{"mlp-tiny", "data-parallel", "summit", 16, {.devices = 4}},
                         {"bert-tiny", "expert", "summit", 16, {.devices = 4}},
@@ -127,9 +133,17 @@ TEST_CASE("iterations take the times on record") {
                         {"mlp-tiny", "data-parallel", "dragonfly", 24, {.devices = 24}},
                         {"mlp-tiny", "data-parallel", "fat-tree-4to1", 16, {.devices = 16}},
                         {"bert-tiny", "data-parallel", "mixed-gpus", 24, {}},
-                        {"dlrm", "expert", "summit", 96, {.nodes = 1}}}) {
+                        {"dlrm", "expert", "summit", 96, {.nodes = 1}},
+                        {"bert-tiny", "expert", "laptop", 16, {}},
+                        {"bert-tiny", "data-parallel", "h200-shared", 16, {}},
+                        {"bert-tiny", "pipeline", "summit", 16, {.devices = 4}},
+                        {"bert-tiny", "pipeline", "dgx-v100", 16, {.nodes = 1}, {.order = PipelineOrder::one_f_one_b}},
+                        {"bert-tiny", "expert", "dgx-a100", 16, {.nodes = 1}, kSaving},
+                        {"mlp-tiny", "data-parallel", "dgx-h100-rail", 32, {.nodes = 2}, {.bucket = Bytes{100'000}}}}) {
     Topology topology = load_topology(c.topology, c.machine);
-    Program program = planned(c.model, c.batch, c.strategy, topology);
-    records.check(fmt::format("{} by {} on {}", c.model, c.strategy, c.topology), iteration_of(program, topology));
+    Program program = planned(c.model, c.batch, c.strategy, topology, c.schedule);
+    std::string schedule = c.schedule == Schedule() ? "" : ", " + in_words(c.schedule);
+    records.check(fmt::format("{} by {} on {}{}", c.model, c.strategy, c.topology, schedule),
+                  iteration_of(program, topology));
   }
 }

@@ -205,6 +205,24 @@ TEST_CASE("a product may be joined with all that others it may be joined with ma
   CHECK(products == 4);
 }
 
+TEST_CASE("exhaustive search says which graph it is at, of how many") {
+  ModelSpec spec{"mlp-tiny", {{"batch", 16}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  std::vector<SearchProgress> said;
+  SearchOptions options;
+  options.strategy = "exhaustive";
+  options.progress = [&](const SearchProgress& p) { said.push_back(p); };
+  Plan plan = find_plan(spec, build_model(spec), cost, options).value();
+  REQUIRE(said.size() > 10);
+  for (std::size_t g = 0; g < said.size(); ++g) {
+    CHECK(said[g].stage == fmt::format("graph {} of {}", g + 1, said.size()));
+    CHECK(said[g].fraction == Approx(static_cast<double>(g) / static_cast<double>(said.size())));
+    CHECK((g == 0 ? said[g].candidates == 0 : said[g].candidates > said[g - 1].candidates));
+    CHECK((g == 0 ? said[g].best.count == 0 : said[g].best.count > 0));
+  }
+  CHECK(plan.search.candidates > said.back().candidates);
+}
+
 TEST_CASE("exhaustive search refuses what is too large with the number and the limit") {
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(load_topology("summit", {1, 4}));

@@ -12,6 +12,7 @@
 #include "simulator/analysis/bounds.h"
 #include "simulator/analysis/network_report.h"
 #include "simulator/analysis/scenario.h"
+#include "simulator/analysis/steady_state.h"
 #include "simulator/analysis/what_if.h"
 #include "simulator/cost_model.h"
 #include "tests/support/planned.h"
@@ -29,7 +30,7 @@ double microseconds(Picoseconds t) { return static_cast<double>(t.count) * 1e-6;
 // 5 + 4 + 3 = 12 us.
 Program hand_over() {
   ProgramBuilder b(2);
-  TaskId first = b.compute(0, 5);
+  TaskId first = b.compute(0, 5, {}, {b.buffer(0, 1), b.buffer(0, 1)});
   b.compute(1, 2);
   TaskId sent = b.communicate(CollectiveKind::send, {0, 1}, 1000, {first});
   b.compute(0, 1);
@@ -74,6 +75,34 @@ TEST_CASE("devices that share units of compute are bound by these together") {
   CHECK(microseconds(scenario.simulate(false).iteration) == 9);
 }
 
+TEST_CASE("a device that may use several units of compute is bound by what it takes with all of them") {
+  MachineBuilder m(2);
+  m.topology.physical_devices = {{4}};
+  for (Device& d : m.topology.devices) d.physical = 0;
+  m.link(m.device(0), m.device(1), 1);
+  ProgramBuilder b(2);
+  TaskId first = b.compute(0, 6);
+  b.compute(0, 2, {first});
+  Scenario scenario(b.program, m.finish());
+  LowerBounds bounds = lower_bounds(scenario.prepared(), scenario.topology());
+  CHECK(microseconds(bounds.busiest_device) == 4);  // on two of the four units
+  CHECK(microseconds(bounds.longest_chain) == 4);
+  CHECK(microseconds(bounds.whole_machine) == 2);
+  CHECK(microseconds(scenario.simulate(false).iteration) == 4);
+}
+
+TEST_CASE("what is cut from a trace has its spans where they lie, and no empty ones") {
+  Trace trace;
+  trace.iteration = Picoseconds{30};
+  for (auto [start, end] : {std::pair(0, 10), {5, 12}, {10, 20}, {18, 25}, {20, 30}})
+    trace.spans.push_back({.task = TaskId(end), .start = Picoseconds{start}, .end = Picoseconds{end}});
+  Trace part = cut(trace, Picoseconds{10}, Picoseconds{20});
+  CHECK(part.iteration == Picoseconds{10});
+  std::vector<std::pair<std::int64_t, std::int64_t>> spans;
+  for (const Span& s : part.spans) spans.emplace_back(s.start.count, s.end.count);
+  CHECK(spans == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 2}, {0, 10}, {8, 10}});
+}
+
 TEST_CASE("no plan is faster than its bounds") {
   for (const char* machine : {"summit", "dgx-a100", "laptop"}) {
     Topology topology = load_topology(machine, {.nodes = machine == std::string("laptop") ? 1 : 2, .devices = 4});
@@ -98,6 +127,9 @@ TEST_CASE("a scale changes what it names: a link, the devices, the tasks of an o
   CHECK(scaled(program, {"link=2", "device.compute=2"}) == 6);    // both
   CHECK(scaled(program, {"device.memory-bandwidth=100"}) == 12);  // bound by compute
   CHECK_THROWS_WITH(scaled(program, {"task:zera=0.5"}), Contains("did you mean 'zero'?"));
+  program.tasks[0].kind = TaskKind::copy;
+  CHECK(scaled(program, {"task:zero=0.5"}) == 10.5);  // 5 + 4 + 1.5
+  CHECK(scaled(program, {"task:copy=2"}) == 17);      // 10 + 4 + 3
 }
 
 TEST_CASE("what would help most stands first, on top of the scales that are there already") {

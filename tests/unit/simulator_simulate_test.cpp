@@ -200,6 +200,7 @@ TEST_CASE("the roofline is the slower of compute and memory, after the launch") 
   CHECK(roofline_time(d, 1e6, 8e6).count == 4'000'000 + 100'000'000);    // 8e6 / (1e11 * 0.8) = 0.1 ms
   CHECK(roofline_time(d, 1e9, 0, DType::f64).count == 4'000'000 + 4'000'000'000);
   CHECK(roofline_time(d, 0, 0).count == 4'000'000);
+  CHECK(roofline_time(d, 0, 1).count == 4'000'000 + 13);  // 12.5 ps
   d.elementwise_peak = {2e9};  // for half a FLOP to two FLOPs for each byte: 8e6 / 2e9 = 4 ms
   CHECK(roofline_time(d, 8e6, 8e6).count == 4'000'000 + 4'000'000'000);
   CHECK(roofline_time(d, 8e6, 8e6, DType::f64).count == 4'000'000 + 8'000'000'000);
