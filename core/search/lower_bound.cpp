@@ -106,7 +106,7 @@ struct BestDevice {
 };
 
 // For each share, what the smallest part of an operator has of the largest part's share where its axes of these sizes
-// are split unevenly. (No operator has more tasks at once than there are devices.)
+// are split unevenly; but for the last share. (No operator has more tasks at once than there are devices.)
 std::vector<double> smallest_parts(const std::vector<std::int64_t>& uneven, int devices) {
   std::vector<std::pair<double, double>> splits = {{1, 1}};  // share of the largest part, smallest by largest
   for (std::int64_t size : uneven) {
@@ -128,7 +128,7 @@ std::vector<double> smallest_parts(const std::vector<std::int64_t>& uneven, int 
   std::vector<double> ratios;
   double share = 1, least = 1;
   auto next = splits.begin();
-  for (int k = 0; k <= kShares; ++k, share /= kShareStep) {
+  for (int k = 0; k < kShares; ++k, share /= kShareStep) {
     for (; next != splits.end() && next->first >= share / kShareStep; ++next) least = std::min(least, next->second);
     ratios.push_back(least);
   }

@@ -16,9 +16,9 @@ struct Variant {
   Schedule schedule;
 };
 
-// The plan itself comes first.
+// Of a plan with this schedule, without itself.
 std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which) {
-  if (which == Tradeoffs::stored_parts) return {{false, 1, schedule}, {true, 1, schedule}};
+  if (which == Tradeoffs::stored_parts) return {{true, 1, schedule}};
   std::vector<std::vector<std::string>> remats = {schedule.remat};
   if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
   std::vector<Offload> offloads = {schedule.offload};
@@ -32,7 +32,7 @@ std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which) {
           Variant v{parts, micro_batches, schedule};
           v.schedule.remat = remat;
           v.schedule.offload = offload;
-          all.push_back(std::move(v));
+          if (parts || micro_batches > 1 || v.schedule != schedule) all.push_back(std::move(v));
         }
   return all;
 }
@@ -114,11 +114,10 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
   std::vector<Variant> tried = variants(plan.candidate.schedule, which);
   std::vector<std::optional<Outcome>> scored(tried.size());
-  scored[0] = plan;
-  parallel_for(tried.size() - 1, input.evaluator.threads(), [&](std::size_t i) {
-    if (auto variant = apply(plan, tried[i + 1], input); variant.ok()) scored[i + 1] = std::move(*variant);
+  parallel_for(tried.size(), input.evaluator.threads(), [&](std::size_t i) {
+    if (auto variant = apply(plan, tried[i], input); variant.ok()) scored[i] = std::move(*variant);
   });
-  std::vector<Outcome> plans;
+  std::vector<Outcome> plans = {plan};
   for (std::optional<Outcome>& s : scored)
     if (s) plans.push_back(std::move(*s));
   keep_front(plans);

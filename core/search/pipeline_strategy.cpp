@@ -16,7 +16,7 @@ namespace {
 constexpr int kImprovements = 160;
 
 struct Choice {
-  int stages = 1, micro_batches = 1, parts = 1;
+  int stages, micro_batches, parts;
 };
 
 Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {

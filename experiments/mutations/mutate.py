@@ -1,10 +1,11 @@
 """Do the tests notice a wrong token? Changes one token of core/search or simulator at a time, builds, and runs the tests that depend on it.
 
-python3 mutate.py --work /tmp/mutations [--count 100] [--seed 1] [--jobs 2] [-o mutations.json]
+python3 mutate.py --work /tmp/mutations [--count 100] [--seed 1] [--jobs 2] [--again] [-o mutations.json]
 
 Works on a copy of the repository (as committed) under --work, which is kept for the next time; what is in --output already is not done again. A
 mutation is caught when a test fails, crashes, or takes four times as long as without it and 20 s more; one that does not compile is drawn
-again. Exit code 1: fewer than --goal of a hundred are caught.
+again. With --again, those in --output that were not caught are tried once more, where their lines still stand, with the tests that there are now.
+Exit code 1: fewer than --goal of a hundred are caught.
 """
 import argparse
 import json
@@ -27,6 +28,7 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+"
 TOKEN = re.compile(r"(?<= )(?:<=|>=|==|!=|&&|\|\||\+=|-=|\*=|<|>|\+|-|\*|/|%)(?= )|\+\+|\b(?:true|false|min|max|min_element|max_element|any_of|"
                    r"all_of|none_of|first|second|front|back|continue)\b|(?<![\w.'])\d+(?![\w.'])")
 NOT_COMPILED = "not compiled"
+GONE = "the line is gone"
 SKIPPED = re.compile(r'^\s*(//|#|static_assert|UNITY_CHECK|using |template)|TEST_CASE')
 
 
@@ -57,6 +59,16 @@ def mutations(tree):
                     becomes = SWAPS.get(m[0]) or str(int(m[0]) + 1)
                     found.append((str(path.relative_to(tree)), number, m.start(), m[0], becomes))
     return found
+
+
+def where_now(tree, row):
+    """The mutation of a row, where its line stands now; None: nowhere."""
+    file, number, column, token, becomes = row["mutation"]
+    if not (tree / file).exists():
+        return None
+    lines = (tree / file).read_text().splitlines()
+    same = [m for m in mutations(tree) if m[0] == file and m[3] == token and lines[m[1]].strip() == row["line"]]
+    return min(same, key=lambda m: (abs(m[1] - number), abs(m[2] - column)), default=None)
 
 
 def prepare(work):
@@ -107,14 +119,25 @@ def times_of(tree, tests, kept, jobs):
     return times
 
 
-def first_failure(tree, file, times, jobs):
+def first_failure(tree, mutation, times, jobs):
     """The first failure ends a mutation: the test of the folder and the one that catches most before the others, those by time."""
+    file, number, column, token, becomes = mutation
     first = ["test_simulator", "test_records"] if file.startswith("simulator/") else ["test_records"]
     order = sorted(times, key=lambda test: (first.index(test) if test in first else len(first), times[test]))
-    for test in order:
-        if why := failure_of(tree, test, jobs, 20 + 4 * times[test]):
-            return why
-    return ""
+    path = tree / file
+    original = path.read_text()
+    lines = original.splitlines(keepends=True)
+    lines[number] = lines[number][:column] + becomes + lines[number][column + len(token):]
+    path.write_text("".join(lines))
+    try:
+        return next((why for test in order if (why := failure_of(tree, test, jobs, 20 + 4 * times[test]))), "")
+    finally:
+        path.write_text(original)
+
+
+def said(mutation, line, why):
+    file, number, _, token, becomes = mutation
+    print(f"{file}:{number + 1}: {token} -> {becomes}: {why or 'NOT CAUGHT: ' + line}", flush=True)
 
 
 def main():
@@ -124,38 +147,44 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--goal", type=float, default=85)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("mutations.json"))
     arguments = parser.parse_args()
     tree, tests = prepare(arguments.work)
     times = times_of(tree, tests, arguments.work / "times.json", arguments.jobs)
+    rows = json.loads(arguments.output.read_text()) if arguments.output.exists() else []
+    for row in rows if arguments.again else []:
+        if row["caught"] or row.get("again"):
+            continue
+        mutation = where_now(tree, row)
+        row["again"] = first_failure(tree, mutation, times, arguments.jobs) if mutation else GONE
+        arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
+        said(mutation or row["mutation"], row["line"], row["again"])
     draws = mutations(tree)
     random.Random(arguments.seed).shuffle(draws)
-    rows = json.loads(arguments.output.read_text()) if arguments.output.exists() else []
     done = {tuple(r["mutation"]) for r in rows}
     for mutation in draws:
-        if sum(r["caught"] != NOT_COMPILED for r in rows) >= arguments.count:
+        if arguments.again or sum(r["caught"] != NOT_COMPILED for r in rows) >= arguments.count:
             break
         if mutation in done:
             continue
-        file, number, column, token, becomes = mutation
-        path = tree / file
-        original = path.read_text()
-        lines = original.splitlines(keepends=True)
-        line = lines[number]
-        lines[number] = line[:column] + becomes + line[column + len(token):]
-        path.write_text("".join(lines))
+        line = (tree / mutation[0]).read_text().splitlines()[mutation[1]].strip()
         start = time.monotonic()
-        try:
-            why = first_failure(tree, file, times, arguments.jobs)
-        finally:
-            path.write_text(original)
-        rows.append({"mutation": mutation, "line": line.strip(), "caught": why, "seconds": round(time.monotonic() - start)})
+        why = first_failure(tree, mutation, times, arguments.jobs)
+        rows.append({"mutation": mutation, "line": line, "caught": why, "seconds": round(time.monotonic() - start)})
         arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
-        print(f"{file}:{number + 1}: {token} -> {becomes}: {why or 'NOT CAUGHT: ' + line.strip()}", flush=True)
+        said(mutation, line, why)
     counted = [r for r in rows if r["caught"] != NOT_COMPILED]
     caught = sum(r["caught"] != "" for r in counted)
-    print(f"{caught} of {len(counted)} caught")
-    sys.exit(0 if counted and 100 * caught >= arguments.goal * len(counted) else 1)
+    of = len(counted)
+    print(f"{caught} of {of} caught")
+    tried = [r["again"] for r in counted if "again" in r]
+    if tried:
+        gone = tried.count(GONE)
+        caught += sum(why != "" for why in tried) - gone
+        of -= gone
+        print(f"with the tests that there are now: {caught} of {of} caught; the lines of {gone} are gone")
+    sys.exit(0 if counted and 100 * caught >= arguments.goal * of else 1)
 
 
 if __name__ == "__main__":

@@ -358,9 +358,9 @@ class ShapeMaker {
     for (std::uint32_t p = 0; p < phases.size();) {
       CollectiveStage stage;
       stage.first = p;
-      if (std::uint32_t end = end_of_equal(stage.first); end > p) {  // as the one before
+      if (auto end = end_of_equal(stage.first)) {  // as the one before
         stage = shape_.stages.back();
-        stage.first = p, stage.end = p = end;
+        stage.first = p, stage.end = p = *end;
         shape_.stages.push_back(stage);
         continue;
       }
@@ -410,19 +410,19 @@ class ShapeMaker {
     return busy;
   }
 
-  // Where the stage that begins at phase `first` has the same flows as the last of shape_.stages: its end, else 0.
-  std::uint32_t end_of_equal(std::uint32_t first) const {
-    if (shape_.stages.empty()) return 0;
+  // Where the stage that begins at phase `first` has the same flows as the last of shape_.stages: its end.
+  std::optional<std::uint32_t> end_of_equal(std::uint32_t first) const {
+    if (shape_.stages.empty()) return std::nullopt;
     const CollectiveStage& before = shape_.stages.back();
     std::uint32_t end = first + before.end - before.first;
     const std::vector<CollectivePhase>& phases = shape_.phases;
-    if (end > phases.size() || phases[end - 1].stage != phases[first].stage) return 0;
-    if (end < phases.size() && phases[end].stage == phases[first].stage) return 0;
+    if (end > phases.size() || phases[end - 1].stage != phases[first].stage) return std::nullopt;
+    if (end < phases.size() && phases[end].stage == phases[first].stage) return std::nullopt;
     for (std::uint32_t p = first; p < end; ++p) {
       const CollectivePhase &one = phases[p], &other = phases[before.first + p - first];
       if (std::tie(one.pattern, one.share, one.drain, one.wait, one.latency) !=
           std::tie(other.pattern, other.share, other.drain, other.wait, other.latency))
-        return 0;
+        return std::nullopt;
     }
     return end;
   }
