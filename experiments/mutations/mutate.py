@@ -67,7 +67,8 @@ def where_now(tree, row):
     if not (tree / file).exists():
         return None
     lines = (tree / file).read_text().splitlines()
-    same = [m for m in mutations(tree) if m[0] == file and m[3] == token and lines[m[1]].strip() == row["line"]]
+    same = [m for m in mutations(tree) if m[0] == file and m[3] == token and lines[m[1]].strip() == row["line"]
+            and abs(m[1] - number) < 40]
     return min(same, key=lambda m: (abs(m[1] - number), abs(m[2] - column)), default=None)
 
 
