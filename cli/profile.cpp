@@ -17,6 +17,7 @@
 #include "core/base/text.h"
 #include "core/plan/task_key.h"
 #include "runtime/cpu/threads.h"
+#include "runtime/held_types.h"
 #include "runtime/profile/measure.h"
 
 namespace unity::cli {
@@ -51,7 +52,8 @@ DeviceProfile existing_or_new(const Options& o) {
   if (!o.output.empty() && std::filesystem::exists(o.output)) {
     DeviceProfile profile = load_profile(o.output);
     for (auto [what, found, asked] :
-         {std::tuple("backend", profile.backend, o.backend), std::tuple("precision", profile.precision, o.precision)})
+         {std::tuple<const char*, std::string_view, std::string_view>("backend", profile.backend, o.backend),
+          {"precision", to_string(profile.precision), o.precision}})
       if (found != asked)
         throw_input_error("{}: holds a profile of {} {}; expected {}, or another file with -o", o.output, what, found,
                           asked);
@@ -61,7 +63,7 @@ DeviceProfile existing_or_new(const Options& o) {
   profile.device = machine_name();
   profile.date = today();
   profile.backend = o.backend;
-  profile.precision = o.precision;
+  profile.precision = parse_precision(o.precision, "--precision");
   profile.cache = machine_cache();
   return profile;
 }
@@ -98,11 +100,13 @@ void profile(const Options& o) {
   require_writable(o.output);
   DeviceProfile profile = existing_or_new(o);
   std::vector<Program> programs;
+  std::vector<std::vector<DType>> held;  // of each, in bf16
   MissingTasks missing;
   for (const std::string& name : o.plans) {
     Topology topology;
     Plan plan = o.source.of(name).load(topology);
     programs.push_back(lower_plan(plan, topology, true));
+    if (profile.precision == Precision::bf16) held.push_back(held_types(programs.back(), profile.precision));
     find_missing(programs.back(), programs.size() - 1, topology, o.threads, profile, missing);
   }
   if (o.list_missing) return print_missing(missing, o.json);
@@ -110,7 +114,7 @@ void profile(const Options& o) {
 
   ProfileOptions options;
   options.executor.backend = o.backend;
-  options.executor.precision = parse_precision(o.precision, "--precision");
+  options.executor.precision = profile.precision;
   options.task_seconds = o.task_seconds;
   options.cache = profile.cache;
   Progress bar("profile");
@@ -143,7 +147,8 @@ void profile(const Options& o) {
         continue;
       }
       bar.update(measured, total, key);
-      profile.sections[threads].tasks[key] = measure_task(programs[task.program], task.task, options);
+      profile.sections[threads].tasks[key] =
+          measure_task(programs[task.program], task.task, options, held.empty() ? nullptr : &held[task.program]);
       ++measured;
       if (passed() - saved > 10) save_profile(profile, o.output), saved = passed();
     }
@@ -177,7 +182,7 @@ void profile(const Options& o) {
                rate(s.elementwise_peak, to_string(FlopsPerSecond{s.elementwise_peak})),
                to_string(from_seconds(s.task_overhead)), to_string(from_seconds(s.handover)),
                std::to_string(s.tasks.size())});
-  fmt::print("{}: backend {}, {}\n\n", profile.device, profile.backend, profile.precision);
+  fmt::print("{}: backend {}, {}\n\n", profile.device, profile.backend, to_string(profile.precision));
   table.print();
   fmt::print("\n{} tasks measured in {:.0f} s{}; profile written to {}\n", measured, passed(),
              left ? fmt::format(", {} left for want of time", left) : std::string(), o.output);
@@ -199,9 +204,7 @@ void add_profile(CLI::App& app) {
   command->add_flag("--list-missing", o->list_missing, "Only list the tasks that the profile lacks");
   command->add_flag("--curves", o->curves, "Measure rates and curves, too, or again");
   command->add_option("--backend", o->backend, "cpu or cuda")->capture_default_str();
-  command->add_option("--precision", o->precision, "f32 or f64")
-      ->check(CLI::IsMember({"f32", "f64"}))
-      ->capture_default_str();
+  command->add_option("--precision", o->precision, "f32, f64; on cuda also tf32, bf16")->capture_default_str();
   at_least_one(command->add_option("--threads", o->threads,
                                    "Threads of a device (default: as the plan's devices have; else all cores)"));
   command->add_option("--budget", o->budget, "Stop after so many seconds; a later call goes on")

@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "core/base/text.h"
+#include "core/machine/profile.h"
 #include "core/trace/compare.h"
 #include "core/trace/perfetto.h"
 #include "core/trace/trace_json.h"
@@ -45,6 +46,14 @@ struct Validated {
 
   double ratio() const { return comparison.predicted.seconds() / comparison.measured.seconds(); }
 };
+
+// What was measured in one precision says nothing about a run in another.
+void require_profiles_of(const Topology& topology, const std::string& backend, const std::string& precision) {
+  for (const DeviceSpec& spec : topology.specs)
+    if (spec.profile && (spec.profile->backend != backend || to_string(spec.profile->precision) != precision))
+      throw_input_error("validate: the profile of {} is of backend {} in {}, expected of {} in {}", spec.name,
+                        spec.profile->backend, to_string(spec.profile->precision), backend, precision);
+}
 
 std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology) {
   auto v = std::make_unique<Validated>();
@@ -191,6 +200,7 @@ void validate(const Options& o, Processes& processes) {
     auto add = [&](const PlanSource& source, const std::string& title) {
       Topology topology;
       Plan plan = source.load(topology);
+      require_profiles_of(topology, o.backend, o.precision);
       all.push_back(predict(title, std::move(plan), std::move(topology)));
     };
     PlanSource source = o.source.of(name);

@@ -1,27 +1,13 @@
 #include "runtime/backend.h"
 
-#include <array>
 #include <filesystem>
 
 #include "core/base/text.h"
 #include "runtime/plugin.h"
 
 namespace unity {
-namespace {
-
-constexpr std::array<std::string_view, 4> kPrecisions = {"f32", "f64", "tf32", "bf16"};
-
-}  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(const Program& program, Processes& processes, const BackendOptions& options);
-
-std::string_view to_string(Precision precision) { return kPrecisions[static_cast<std::size_t>(precision)]; }
-
-Precision parse_precision(std::string_view text, std::string_view what) {
-  for (std::size_t i = 0; i < kPrecisions.size(); ++i)
-    if (kPrecisions[i] == text) return static_cast<Precision>(i);
-  throw_input_error("{}: found '{}', expected {}", what, text, fmt::join(kPrecisions, ", "));
-}
 
 std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
                                       const BackendOptions& options) {

@@ -6,19 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "core/machine/precision.h"
 #include "core/plan/program.h"
 #include "core/trace/trace.h"
 #include "runtime/comm/processes.h"
 #include "runtime/host_tensor.h"
 
 namespace unity {
-
-// f32 and f64: of everything. tf32: f32 whose products are rounded to 10 bits of mantissa first. bf16: activations and
-// their gradients in bf16, weights, their gradients and optimizer states in f32. The CPU has the first two.
-enum class Precision : std::uint8_t { f32, f64, tf32, bf16 };
-std::string_view to_string(Precision precision);
-// InputError, which begins with `what`.
-Precision parse_precision(std::string_view text, std::string_view what);
 
 // The element type in which the values of a tensor are read and written.
 inline DType held_type(DType dtype, Precision precision) {

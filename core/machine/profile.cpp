@@ -105,7 +105,7 @@ std::string to_yaml(const DeviceProfile& profile, const std::string& checksum) {
     return result + "'";
   };
   std::string out = fmt::format("format: unity-profile\nversion: 1\ndevice: {}\ndate: {}\nbackend: {}\nprecision: {}\n",
-                                quoted(profile.device), profile.date, profile.backend, profile.precision);
+                                quoted(profile.device), profile.date, profile.backend, to_string(profile.precision));
   if (profile.cache.count > 0) out += fmt::format("cache: {} B\n", profile.cache.count);
   out += checksum;
   out += profile.sections.empty() ? "sections: []\n" : "sections:\n";
@@ -181,9 +181,11 @@ DeviceProfile load_profile(const std::string& file) {
   profile.date = yaml.text(yaml.require(root, "date"), "date");
   profile.backend = yaml.text(yaml.require(root, "backend"), "backend");
   YAML::Node precision = yaml.require(root, "precision");
-  profile.precision = yaml.text(precision, "precision");
-  Result<DType> dtype = parse_dtype(profile.precision);
-  if (!dtype.ok()) yaml.fail_at(precision, "precision: " + dtype.error().message);
+  try {
+    profile.precision = parse_precision(yaml.text(precision, "precision"), "precision");
+  } catch (const InputError& e) {
+    yaml.fail_at(precision, e.what());
+  }
   if (YAML::Node cache = root["cache"]) profile.cache = yaml.quantity(cache, "cache", parse_bytes);
   for (const YAML::Node& node : yaml.items(yaml.require(root, "sections"), "sections")) {
     ProfileSection section = read_section(yaml, node);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/machine/precision.h"
 #include "core/machine/topology.h"
 
 namespace unity {
@@ -54,7 +55,8 @@ class DeviceProfile {
  public:
   std::string device;  // what was measured, in words
   std::string date;    // of the last change, "2026-01-31"
-  std::string backend = "cpu", precision = "f32";
+  std::string backend = "cpu";
+  Precision precision = Precision::f32;
   Bytes cache;                             // of the device, what it shares included
   std::map<int, ProfileSection> sections;  // by threads
 

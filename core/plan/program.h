@@ -27,7 +27,8 @@ struct ProgramTensor {
   Dims dims;
   DType dtype = DType::f32;
   OriginId origin;
-  int leaf = -1;  // weights and inputs: index into Program::leaves
+  int leaf = -1;                // weights and inputs: index into Program::leaves
+  bool full_precision = false;  // held in f32 in a run in bf16, too, though nothing in this program says so
 };
 
 // A weight or input of the model.

@@ -17,10 +17,10 @@
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/collective.h"
 #include "runtime/cuda/devices.h"
-#include "runtime/cuda/held_types.h"
 #include "runtime/cuda/library/library.h"
 #include "runtime/cuda/optimizers.h"
 #include "runtime/cuda/resources.h"
+#include "runtime/held_types.h"
 #include "runtime/plugin.h"
 
 namespace unity::cuda {

@@ -56,6 +56,10 @@ class Curves {
     if (progress_) progress_(fraction, next);
   }
   ProfileEntry time(const Program& p) const { return measure_task(p, TaskId(0), options_); }
+  // In bf16, tensors of one dimension are held in f32: here it is activations that are moved.
+  Dims block(std::int64_t elements) const {
+    return options_.executor.precision == Precision::bf16 ? Dims{elements / 8, 8} : Dims{elements};
+  }
 
   void rates() {
     std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
@@ -72,7 +76,7 @@ class Curves {
       for (std::int64_t size : {8, 28, 56})
         add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{1, c, size, size}}, {{c, c, 3, 3}}}, false);
     for (std::int64_t n = 1 << 10; n <= 1 << 25; n *= 4) {
-      ProfileEntry e = time(movement_program(TaskKind::copy, n));
+      ProfileEntry e = time(movement_program(TaskKind::copy, block(n)));
       memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
     }
     for (std::int64_t n : {1 << 14, 1 << 18}) add(elementwise, "gelu", {}, {{{n}}}, false);
@@ -93,7 +97,7 @@ class Curves {
     std::vector<ProfilePoint>& curve = section_.curves[std::string(to_string(kind))];
     curve.clear();
     for (std::int64_t n = 1 << 6; n <= 1 << 24; n *= 8) {
-      Program p = movement_program(kind, n);
+      Program p = movement_program(kind, block(n));
       ProfileEntry e = time(p);
       curve.push_back({p.tasks[0].bytes, e.warm, e.cold});
     }
@@ -138,7 +142,7 @@ class Curves {
 void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
   std::vector<double> gaps, handovers;
   {
-    Program source = movement_program(TaskKind::zero, 16);
+    Program source = movement_program(TaskKind::zero, {16});
     SingleTaskProgram single = single_task_program(source, TaskId(0), {.sets = 1, .repeats = 200, .flush = {}});
     Executor executor(single.program, options.executor);
     for (int step = 0; step < 20; ++step) {

@@ -114,11 +114,13 @@ std::string machine_name() {
   return fmt::format("{}, {} cores", name, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options) {
+ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options,
+                          const std::vector<DType>* held) {
   constexpr int kLeastSteps = 3;
   constexpr std::int64_t kSmall = 1 << 18, kMost = std::int64_t{1} << 28;
   std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
   SingleTaskOptions shape;
+  shape.held = held;
   shape.sets = static_cast<int>(std::clamp<std::int64_t>(kMost / touched, 2, touched < kSmall ? 8 : 4));
   shape.repeats = touched < kSmall ? 4 : 3;
   if (shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;

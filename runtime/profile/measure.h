@@ -20,8 +20,9 @@ Bytes machine_cache();
 // In words: the processor's name and the number of its cores.
 std::string machine_name();
 
-// The median over many runs of one task of the program, alone in a Program of its own.
-ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options);
+// The median over many runs of one task of the program, alone in a Program of its own. `held`: as of SingleTaskOptions.
+ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options,
+                          const std::vector<DType>* held = nullptr);
 
 // What passes between two tasks of a stream, and from one stream to another.
 void measure_overheads(ProfileSection& section, const ProfileOptions& options);

@@ -19,16 +19,24 @@ class Builder {
     p_.tensors.push_back({name, dims, dtype, {}, -1});
     return static_cast<std::int32_t>(p_.tensors.size()) - 1;
   }
-  void make_input(std::int32_t tensor) {
+  void make_leaf(std::int32_t tensor, const Operator& op, Attributes attributes) {
     ProgramTensor& t = p_.tensors[static_cast<std::size_t>(tensor)];
     t.leaf = static_cast<int>(p_.leaves.size());
-    p_.leaves.push_back({t.name, &get_operator("input"), {t.dims, std::string(to_string(t.dtype))}, {}});
+    p_.leaves.push_back({t.name, &op, std::move(attributes), {}});
   }
+  void make_input(std::int32_t tensor) {
+    const ProgramTensor& t = p_.tensors[static_cast<std::size_t>(tensor)];
+    make_leaf(tensor, get_operator("input"), {t.dims, std::string(to_string(t.dtype))});
+  }
+  void hold_in_full(std::int32_t tensor) { p_.tensors[static_cast<std::size_t>(tensor)].full_precision = true; }
   BufferId buffer(std::int32_t tensor, int device, Box box) {
-    bool input = p_.tensors[static_cast<std::size_t>(tensor)].leaf >= 0;
+    int leaf = p_.tensors[static_cast<std::size_t>(tensor)].leaf;
+    BufferCategory category = leaf < 0 ? BufferCategory::activation
+                              : p_.leaves[static_cast<std::size_t>(leaf)].op->name() == "weight"
+                                  ? BufferCategory::weight
+                                  : BufferCategory::input;
     p_.devices = std::max(p_.devices, device + 1);
-    p_.buffers.push_back(
-        {tensor, DeviceId(device), std::move(box), input ? BufferCategory::input : BufferCategory::activation, 0});
+    p_.buffers.push_back({tensor, DeviceId(device), std::move(box), category, 0});
     return BufferId(static_cast<std::int64_t>(p_.buffers.size()) - 1);
   }
   BufferId block(const std::string& name, const Dims& dims, int device = 0) {
@@ -69,8 +77,8 @@ class Builder {
 // Copies one task of a program, with its buffers, once for each set.
 class Copier {
  public:
-  Copier(const Program& source, TaskId id, SingleTaskProgram& out)
-      : source_(source), task_(source.tasks[id.index()]), out_(out), build_(out.program) {
+  Copier(const Program& source, TaskId id, const std::vector<DType>* held, SingleTaskProgram& out)
+      : source_(source), task_(source.tasks[id.index()]), held_(held), out_(out), build_(out.program) {
     out.program.name = source.task_name(id);
     out.program.optimizer = source.optimizer;
     if (task_.kind == TaskKind::compute || is_row_update(task_))
@@ -122,12 +130,24 @@ class Copier {
     if (fresh) {
       const ProgramTensor& t = source_.tensor_of(id);
       tensor->second = build_.tensor(fmt::format("tensor {}", tensors_.size()), t.dims, t.dtype);
-      if (input >= 0 && (t.dtype == DType::i32 || element_count(t.dims) <= kMostDrawn)) {
+      if (held_ && t.dtype == DType::f32 && (*held_)[static_cast<std::size_t>(b.tensor)] == DType::f32)
+        build_.hold_in_full(tensor->second);
+      if (held_ && b.category == BufferCategory::weight && t.leaf >= 0)
+        make_weight(tensor->second, t);
+      else if (input >= 0 && (t.dtype == DType::i32 || element_count(t.dims) <= kMostDrawn)) {
         build_.make_input(tensor->second);
         if (auto bound = bound_of(input)) out_.index_bounds[fmt::format("tensor {}", tensors_.size())] = *bound;
       }
     }
     return copies_[id] = build_.buffer(tensor->second, device, b.box);
+  }
+
+  // Products read a rounded copy of what is a weight.
+  void make_weight(std::int32_t tensor, const ProgramTensor& t) {
+    const ProgramLeaf& leaf = source_.leaves[static_cast<std::size_t>(t.leaf)];
+    Attributes attributes = leaf.attributes;
+    if (element_count(t.dims) > kMostDrawn) attributes[1] = std::string("zeros");
+    build_.make_leaf(tensor, *leaf.op, std::move(attributes));
   }
 
   std::optional<std::int64_t> bound_of(int input) const {
@@ -146,6 +166,7 @@ class Copier {
 
   const Program& source_;
   const Task& task_;
+  const std::vector<DType>* held_;
   SingleTaskProgram& out_;
   Builder build_;
   std::map<std::int32_t, std::int32_t> tensors_;
@@ -156,7 +177,7 @@ class Copier {
 
 SingleTaskProgram single_task_program(const Program& source, TaskId task, const SingleTaskOptions& options) {
   SingleTaskProgram out;
-  Copier copier(source, task, out);
+  Copier copier(source, task, options.held, out);
   std::vector<TaskId> after;
   if (options.flush.count > 0) {
     Builder build(out.program);
@@ -217,12 +238,12 @@ Program operator_program(const std::string& name, Attributes attributes, const s
   return p;
 }
 
-Program movement_program(TaskKind kind, std::int64_t elements) {
+Program movement_program(TaskKind kind, const Dims& dims) {
   Program p;
   Builder build(p);
   std::vector<BufferId> operands;
-  if (kind != TaskKind::zero) operands.push_back(build.block("source", {elements}));
-  operands.push_back(build.block("target", {elements}));
+  if (kind != TaskKind::zero) operands.push_back(build.block("source", dims));
+  operands.push_back(build.block("target", dims));
   build.move(kind, operands);
   return p;
 }

@@ -13,6 +13,9 @@ struct SingleTaskOptions {
   int sets = 4;     // of buffers: the task runs on each in turn
   int repeats = 3;  // on a set, one after another: the first with cold caches, the others with warm ones
   Bytes flush;      // what the caches hold: touched before the first set; 0: nothing is
+  // How the source's tensors are held (runtime/held_types.h), where that is not as their types say: those of f32 stay
+  // so, and weights are weights. Null: as their types say.
+  const std::vector<DType>* held = nullptr;
 };
 
 struct SingleTaskProgram {
@@ -30,7 +33,7 @@ Bytes bytes_touched(const Program& program, TaskId task);
 
 // Programs of one task made from scratch, each on whole tensors of f32.
 Program operator_program(const std::string& op, Attributes attributes, const std::vector<Shape>& inputs);
-Program movement_program(TaskKind kind, std::int64_t elements);  // copy, accumulate, zero
+Program movement_program(TaskKind kind, const Dims& dims);  // copy, accumulate, zero
 Program update_program(const OptimizerSpec& optimizer, std::int64_t elements);
 Program collective_program(CollectiveKind kind, int devices, std::int64_t elements);
 

@@ -518,6 +518,9 @@ TEST_CASE("profile measures the tasks of a plan, keeps what it has, and simulate
                 {"bad.yaml:2:", "version", "expected 1"});
   check_refused("profile " + plan, {"-o", "missing"});
   check_refused("profile " + plan + " --precision f64 -o " + profile, {"profile.yaml", "precision f32", "f64"});
+  check_refused("profile " + plan + " --precision bf16 -o " + f.file("half.yaml"), {"backend cpu", "bf16", "f32"});
+  check_refused("validate " + plan + " --precision f64 --profile " + profile,
+                {"profile of", "cpu in f32", "cpu in f64"});
   check_refused("validate " + plan + " --random 2", {"plan.json", "--random"});
   check_refused("validate " + plan + " --comm pigeons", {"pigeons", "threads"});
 }

@@ -77,7 +77,7 @@ DeviceProfile small_profile() {
   p.device = "a processor";
   p.date = "2026-01-31";
   p.backend = "cpu";
-  p.precision = "f32";
+  p.precision = Precision::f32;
   p.cache = {32'000'000};
   ProfileSection& s = p.sections[2];
   s.threads = 2;

@@ -3,8 +3,10 @@
 
 #include "core/plan/lower.h"
 #include "core/plan/task_key.h"
+#include "runtime/held_types.h"
 #include "runtime/profile/measure.h"
 #include "runtime/profile/single_task.h"
+#include "tests/support/planned.h"
 #include "tests/support/runtime_program.h"
 
 using namespace unity;
@@ -39,9 +41,9 @@ TEST_CASE("a program of a single task holds it once for each set and repeat, wit
 TEST_CASE("programs of all kinds of tasks run and take time") {
   std::vector<Program> programs = {operator_program("gelu", {}, {{{100}}}),
                                    operator_program("embedding", {}, {{{6}, DType::i32}, {{12, 4}}}),
-                                   movement_program(TaskKind::copy, 100),
-                                   movement_program(TaskKind::accumulate, 100),
-                                   movement_program(TaskKind::zero, 100),
+                                   movement_program(TaskKind::copy, {100}),
+                                   movement_program(TaskKind::accumulate, {100}),
+                                   movement_program(TaskKind::zero, {100}),
                                    update_program(parse_optimizer("sgd 0.1"), 100),
                                    update_program(parse_optimizer("adam 0.1"), 100)};
   for (CollectiveKind kind :
@@ -73,4 +75,70 @@ TEST_CASE("a chain of handovers alternates between two devices") {
   CHECK(check_program(p).ok());
   CHECK(p.devices == 2);
   CHECK(p.tasks.size() == 9);
+}
+
+TEST_CASE("what is computed with is held in bf16, what updates read and what is summed into it in f32") {
+  // y = x w on two devices; dw = x^T dy of each, summed over both, updates w.
+  ProgramByHand h;
+  std::int32_t x = h.leaf("x", "input", {Dims{4, 8}, std::string("f32")});
+  std::int32_t ids = h.leaf("ids", "input", {Dims{4, 8}, std::string("i32")});
+  h.program.tensors[static_cast<std::size_t>(ids)].dtype = DType::i32;
+  std::int32_t w = h.leaf("w", "weight", {Dims{8, 2}, std::string("uniform"), 1.0});
+  std::int32_t y = h.tensor("y", {4, 2}), dw = h.tensor("dw", {8, 2}), sum = h.tensor("sum", {8, 2});
+  std::int32_t loss = h.tensor("loss", {4});
+  Communication c;
+  c.kind = CollectiveKind::all_reduce;
+  for (int d = 0; d < 2; ++d) {
+    BufferId weight = h.buffer(w, d, whole_box({8, 2}), BufferCategory::weight);
+    BufferId input = h.buffer(x, d, whole_box({4, 8})), out = h.buffer(y, d, whole_box({4, 2}));
+    h.compute("matmul", {}, {input, weight, out});
+    BufferId own = h.buffer(dw, d, whole_box({8, 2})), all = h.buffer(sum, d, whole_box({8, 2}));
+    c.participants.push_back({DeviceId(d), own, all, whole_box({8, 2})});
+    h.update({weight, all}, {});
+  }
+  h.buffer(loss, 0, whole_box({4}));
+  h.communicate(c, {});
+  auto held = [&](std::int32_t t, Precision precision) {
+    return held_types(h.program, precision)[static_cast<std::size_t>(t)];
+  };
+  CHECK(held(x, Precision::bf16) == DType::bf16);
+  CHECK(held(ids, Precision::bf16) == DType::i32);
+  CHECK(held(y, Precision::bf16) == DType::bf16);
+  for (std::int32_t t : {w, dw, sum, loss}) CHECK(held(t, Precision::bf16) == DType::f32);
+  h.program.tensors[static_cast<std::size_t>(y)].full_precision = true;
+  CHECK(held(y, Precision::bf16) == DType::f32);
+  for (Precision same : {Precision::f32, Precision::tf32}) CHECK(held(x, same) == DType::f32);
+  CHECK(held(x, Precision::f64) == DType::f64);
+}
+
+TEST_CASE("a single task's operands are held in bf16 as they are in the whole program") {
+  Topology topology = load_topology("h200-shared");
+  for (auto [name, strategy] :
+       {std::pair("mlp-tiny", "data-parallel"), {"mlp-tiny", "pipeline"}, {"bert-tiny", "expert"}}) {
+    Program source = planned(name, 48, strategy, topology);
+    std::vector<DType> held = held_types(source, Precision::bf16);
+    int weights = 0, full = 0, half = 0;
+    for (std::size_t t = 0; t < source.tasks.size(); ++t) {
+      TaskId id(static_cast<std::int64_t>(t));
+      SingleTaskProgram single = single_task_program(source, id, {.sets = 1, .repeats = 1, .flush = {}, .held = &held});
+      REQUIRE(check_program(single.program).ok());
+      const Task& copy = single.program.tasks[single.runs[0][0].index()];
+      REQUIRE(task_key(single.program, copy) == task_key(source, source.tasks[t]));
+      std::vector<DType> alone = held_types(single.program, Precision::bf16);
+      auto operands = source.operands_of(source.tasks[t]), copies = single.program.operands_of(copy);
+      REQUIRE(operands.size() == copies.size());
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        INFO(name << ": operand " << i << " of " << source.task_name(id));
+        const Buffer &whole = source.buffer(operands[i]), &own = single.program.buffer(copies[i]);
+        DType type = held[static_cast<std::size_t>(whole.tensor)];
+        CHECK(alone[static_cast<std::size_t>(own.tensor)] == type);
+        CHECK((own.category == BufferCategory::weight) == (whole.category == BufferCategory::weight));
+        weights += own.category == BufferCategory::weight;
+        full += type == DType::f32, half += type == DType::bf16;
+      }
+    }
+    CHECK(weights > 0);
+    CHECK(full > weights);
+    CHECK(half > 0);
+  }
 }

@@ -1,6 +1,6 @@
-#include "runtime/cuda/held_types.h"
+#include "runtime/held_types.h"
 
-namespace unity::cuda {
+namespace unity {
 namespace {
 
 // Where values go without being computed with: from tensor to tensor.
@@ -24,7 +24,8 @@ std::vector<DType> held_types(const Program& program, Precision precision) {
   for (const ProgramTensor& t : program.tensors) types.push_back(held_type(t.dtype, precision));
   if (precision != Precision::bf16) return types;
   std::vector<bool> exact(types.size(), false);
-  for (std::size_t t = 0; t < types.size(); ++t) exact[t] = program.tensors[t].dims.size() <= 1;
+  for (std::size_t t = 0; t < types.size(); ++t)
+    exact[t] = program.tensors[t].full_precision || program.tensors[t].dims.size() <= 1;
   for (const Buffer& b : program.buffers)
     if (b.category == BufferCategory::weight || b.category == BufferCategory::optimizer_state)
       exact[static_cast<std::size_t>(b.tensor)] = true;
@@ -45,4 +46,4 @@ std::vector<DType> held_types(const Program& program, Precision precision) {
   return types;
 }
 
-}  // namespace unity::cuda
+}  // namespace unity

@@ -1,0 +1,16 @@
+// In which element type a backend holds each tensor of a Program.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/program.h"
+#include "runtime/backend.h"
+
+namespace unity {
+
+// By tensor. In bf16: f32 for weights, states of the model and of the optimizer, for the gradients that updates read
+// (and all that is moved or added up into them), for tensors of at most one dimension (losses, statistics, biases), and
+// for those that ask for it (ProgramTensor::full_precision); bf16 for all other reals.
+std::vector<DType> held_types(const Program& program, Precision precision);
+
+}  // namespace unity
