@@ -511,7 +511,7 @@ Result<Outcome> JointSearch::run() {
     store_parts();
     if (!too_large) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (all && in_.options.seeds && compute_operators() <= kFewOperators) {
+    if (all && compute_operators() <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
       compare(algebra_then_parallel(in_, known));
     }

@@ -57,6 +57,16 @@ TEST_CASE("where gradients gain by being joined, the search finds what gains mos
   CHECK(unseeded.prediction.iteration <= joined.prediction.iteration);
 }
 
+TEST_CASE("a search without seeds finds what rewriting before sharding finds") {
+  ModelSpec spec{"xdl", {{"batch", 2048}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  SearchOptions options;
+  options.seeds = false;
+  Plan unseeded = find(spec, cost, options).value();
+  options.strategy = "algebra-then-parallel";
+  CHECK(unseeded.prediction.iteration <= find(spec, cost, options).value().prediction.iteration);
+}
+
 TEST_CASE("a plan that is lowered once scores in buckets of all sizes as lowered for each") {
   for (int devices : {2, 6}) {
     ModelSpec spec{"mlp", {{"batch", 24}, {"layers", 3}, {"hidden", 96}}};
