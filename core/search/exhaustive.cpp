@@ -63,7 +63,7 @@ class Exhaustive {
     return fail(
         "strategy exhaustive: {} operators on {} devices have more than {} {}, expected at most so many "
         "(--budget): it is for small graphs and machines",
-        operators(in_.model), in_.devices, in_.options.budget, what);
+        compute_operators(in_.model), in_.devices, in_.options.budget, what);
   }
 
   Result<void> reach_all() {
@@ -77,12 +77,9 @@ class Exhaustive {
     return {};
   }
 
-  static std::ptrdiff_t operators(const Pcg& pcg) {
-    return std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
-  }
-
   void add(Result<State> state) {
-    if (state.ok() && most_tasks(state->pcg) <= in_.devices && operators(state->pcg) <= operators(in_.model) &&
+    if (state.ok() && most_tasks(state->pcg) <= in_.devices &&
+        compute_operators(state->pcg) <= compute_operators(in_.model) &&
         seen_.insert(canonical_hash(state->pcg)).second)
       graphs_.push_back(std::move(*state));
   }

@@ -40,7 +40,6 @@ constexpr double kSlower = 1.15;               // on many devices
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
-constexpr int kThoroughRewritingShare = 32;    // of these, one in so many for rewritings, of which most change nothing
 constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
 constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
@@ -70,10 +69,6 @@ class JointSearch {
   SubstitutionOptions level_2_of_parts() const;
   // The rest is for complete plans.
   int budget_of_parts() const { return in_.options.budget - in_.options.budget / kWholeShare; }
-  std::ptrdiff_t compute_operators() const {
-    return std::count_if(in_.model.nodes().begin(), in_.model.nodes().end(),
-                         [](const Node& n) { return n.is_compute(); });
-  }
   // How gradients are joined, of parts and of what they make together: as is best where they are many and small.
   Bytes bucket() const {
     return buckets_are_free() && !serial_ && in_.devices > 1 ? kUsualBucket : in_.options.schedule.bucket;
@@ -168,11 +163,10 @@ void JointSearch::whole_graph() {
   const int budget = serial_ ? in_.options.budget : budget_of_parts();
   options.budget = std::max<int>(0, budget - static_cast<int>(in_.evaluator.scored()));
   options.whole = !serial_;
-  options.thorough = !serial_ && compute_operators() <= kSmall;
+  options.thorough = !serial_ && compute_operators(in_.model) <= kSmall;
   options.keep = options.thorough ? 128 : 16;
   if (options.thorough) {
     options.budget = std::min(options.budget, kThoroughBudget);
-    options.rewriting_share = kThoroughRewritingShare;
   } else if (!serial_ && !in_.options.pareto && of_no_use().count > 0) {
     options.patience = kWholePatience;
     options.few = kFewOfWhole;
@@ -511,7 +505,7 @@ Result<Outcome> JointSearch::run() {
     store_parts();
     if (!too_large) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (all && compute_operators() <= kFewOperators) {
+    if (all && compute_operators(in_.model) <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
       compare(algebra_then_parallel(in_, known));
     }

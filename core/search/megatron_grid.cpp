@@ -9,6 +9,7 @@
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/substitution.h"
 
 namespace unity {
 namespace {
@@ -31,8 +32,7 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg));
     return Outcome{std::move(candidate), std::move(state.steps), what};
   }
-  auto operators =
-      std::count_if(state.pcg.nodes().begin(), state.pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+  auto operators = compute_operators(state.pcg);
   if (operators < g.stages) return fail("{} stages for {} operators", g.stages, operators);
   Pcg pcg = UNITY_TRY(
       record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, g.micro_batches); }));

@@ -9,6 +9,7 @@
 #include "core/search/device_speeds.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_search.h"
+#include "core/search/substitution.h"
 
 namespace unity {
 namespace {
@@ -27,7 +28,7 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   }));
   Pcg pcg = UNITY_TRY(
       record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, c.micro_batches); }));
-  auto operators = std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+  auto operators = compute_operators(pcg);
   if (operators < c.stages * c.parts)
     return fail("{} stages of {} parts for a model of {} operators", c.stages, c.parts, operators);
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {

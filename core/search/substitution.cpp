@@ -133,6 +133,10 @@ Result<State> apply_move(const State& state, const Move& move, const std::vector
   return next;
 }
 
+std::ptrdiff_t compute_operators(const Pcg& pcg) {
+  return std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
+}
+
 int most_tasks(const Pcg& pcg) {
   int most = 1;
   for (const Node& n : pcg.nodes())
@@ -182,7 +186,8 @@ class BestFirst {
   std::int64_t gained_ = best_;  // the best time when last there was progress,
   int gained_at_ = 0;            // scored by then
   double alpha_;
-  int scored_ = 0, rewritten_ = 0;
+  int scored_ = 0, rewritten_ = 0, grown_ = 0;
+  std::ptrdiff_t operators_ = 0;  // of the start
 };
 
 void BestFirst::say_queue(std::size_t to_score) {
@@ -203,11 +208,17 @@ void BestFirst::consider(std::vector<Reached> states) {
       record_.left_out(LeftOut::over_budget);
       continue;
     }
+    bool grown = options_.thorough && compute_operators(reached.state->pcg) > operators_;
+    if (grown && grown_ >= options_.budget / options_.rewriting_share) {
+      record_.left_out(LeftOut::over_budget);
+      continue;
+    }
     Hash hash = record_.timed(SearchLevel::substitution, [&] { return canonical_hash(reached.state->pcg); });
     if (!seen_.insert(hash).second) {
       record_.left_out(LeftOut::duplicate);
       continue;
     }
+    grown_ += grown;
     fresh.push_back({std::move(*reached.state), hash});
   }
   std::size_t at_once = options_.patience > 0 ? kScoredAtOnce : std::max<std::size_t>(1, fresh.size());
@@ -333,7 +344,7 @@ void BestFirst::expand(const State& from) {
       states[i].state = std::move(*moved);
   });
   consider(std::move(states));
-  if (rewritten_ >= options_.budget / options_.rewriting_share || finished()) return;
+  if ((!options_.thorough && rewritten_ >= options_.budget / options_.rewriting_share) || finished()) return;
   int before = scored_;
   consider(rewritings(from, options_, evaluator_, options_.gains ? *options_.gains : gains_));
   rewritten_ += scored_ - before;
@@ -359,7 +370,10 @@ SubstitutionResult BestFirst::run(const std::vector<State>& start) {
   result_.stopped_because =
       options_.thorough ? "exhausted: no open candidate" : "exhausted: no open candidate within alpha of the best";
   std::vector<Reached> given;
-  for (const State& state : start) given.push_back({state});
+  for (const State& state : start) {
+    given.push_back({state});
+    operators_ = std::max(operators_, compute_operators(state.pcg));
+  }
   consider(std::move(given));
   while (!open_.empty() && (options_.thorough || is_expanded(open_.begin()->cost)) && !evaluator_.stopping() &&
          !finished()) {

@@ -63,13 +63,14 @@ struct SubstitutionOptions {
   std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
   RewritingGains* gains = nullptr;  // that other searches with these rules have found, and that this one adds to
-  int rewriting_share = 4;          // of the budget, one in so many may go to rewritings
-  bool one_device = false;          // every operator on device 0, whatever the others could do
-  bool part = false;                // candidates are those of a part (Evaluator::evaluate_part),
-  Bytes bucket{};                   // whose gradients are joined so;
-  double far_above = 0;             // what is estimated so many times the best one's estimate is not scored; 0: all are
-  bool whole = false;               // candidates are complete plans, for the log's best so far
-  std::size_t keep = 4;             // results
+  int rewriting_share = 4;  // of the budget, one in so many may go to rewritings; when thorough, to all graphs of more
+                            // operators than the start, which have no end
+  bool one_device = false;  // every operator on device 0, whatever the others could do
+  bool part = false;        // candidates are those of a part (Evaluator::evaluate_part),
+  Bytes bucket{};           // whose gradients are joined so;
+  double far_above = 0;     // what is estimated so many times the best one's estimate is not scored; 0: all are
+  bool whole = false;       // candidates are complete plans, for the log's best so far
+  std::size_t keep = 4;     // results
   // For small graphs: operators are sharded one by one, too, and when no state within alpha is left, alpha grows until
   // none is left at all or the budget is spent; the results are the fastest of each degree of parallelism (`keep` of
   // them), and then the Pareto front.
@@ -93,6 +94,9 @@ std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<int>& degrees,
                                const std::vector<std::string>& parallelism, bool one_by_one);
 std::vector<Move> layout_moves(const Pcg& pcg, const std::vector<AxisClass>& classes, const std::vector<int>& degrees,
                                const std::vector<std::string>& parallelism, bool one_by_one);
+
+// Operators that compute: all but leaves and those of parallelization.
+std::ptrdiff_t compute_operators(const Pcg& pcg);
 
 // The largest number of tasks of an operator: how many devices the graph needs.
 int most_tasks(const Pcg& pcg);
