@@ -42,7 +42,8 @@ struct Lane {
 struct LogicalDevice {
   int gpu = 0;
   Memory arena;
-  std::array<Lane, 2> lanes;  // compute, communication
+  std::int64_t beyond_arena = 0;  // bytes of rounded weights and scratch
+  std::array<Lane, 2> lanes;      // compute, communication
   std::unique_ptr<Libraries> libraries;
 };
 
@@ -73,7 +74,11 @@ class CudaBackend final : public Backend {
   std::vector<Span> step(const StepInfo& info) override;
   void read(BufferId buffer, void* to) override;
   void write(BufferId buffer, const void* from) override;
-  std::vector<Bytes> memory() const override { return plan_.arenas; }
+  std::vector<Bytes> memory() const override {
+    std::vector<Bytes> bytes = plan_.arenas;
+    for (const auto& [d, device] : devices_) bytes[static_cast<std::size_t>(d)].count += device.beyond_arena;
+    return bytes;
+  }
 
  private:
   // One task of this process's devices, ready to be enqueued.
@@ -90,6 +95,8 @@ class CudaBackend final : public Backend {
 
   void place();
   void allocate(const BackendOptions& options);
+  // InputError with what would fit, where there is too little.
+  Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what) const;
   void prepare();
   void prepare_compute(Work& work, const Task& task);
   void prepare_update(Work& work, const Task& task);
@@ -130,6 +137,12 @@ class CudaBackend final : public Backend {
   std::vector<Placement> placements_;              // by device of the program
   std::map<std::int64_t, LogicalDevice> devices_;  // of this process
   MemoryPlan plan_;
+  // Of a GPU: what was free at first, and how many devices of the program share it.
+  struct Room {
+    std::int64_t bytes = 0;
+    int devices = 0;
+  };
+  std::map<int, Room> rooms_;
   std::map<BufferId, Memory> shadows_;
   std::optional<Collectives> collectives_;
   std::map<int, Memory> step_values_;  // by GPU
@@ -191,21 +204,16 @@ void CudaBackend::allocate(const BackendOptions& options) {
     bytes.push_back({program_.buffers[b].box.elements() * size_of(held(id))});
   }
   plan_ = plan_memory(program_, bytes, {.alignment = kAlignment, .share = options.share_memory});
-  for (auto& [d, device] : devices_) {
+  for (const auto& [d, device] : devices_) {
     OnGpu on(device.gpu);
-    Bytes needed = plan_.arenas[static_cast<std::size_t>(d)];
     std::size_t free = 0, total = 0;
     UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    try {
-      device.arena = Memory(needed.count);
-    } catch (const OutOfDeviceMemory&) {
-      throw_input_error(
-          "device {} needs {} of memory for the plan's buffers, but GPU {} has {} free of {}; search with "
-          "--memory-limit {} for a plan that fits",
-          d, to_string(needed), device.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}),
-          to_string(Bytes{static_cast<std::int64_t>(total)}),
-          to_string(Bytes{static_cast<std::int64_t>(free / 10 * 9)}));
-    }
+    Room& room = rooms_[device.gpu];
+    room.bytes = static_cast<std::int64_t>(free), ++room.devices;
+  }
+  for (auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    device.arena = reserve(d, plan_.arenas[static_cast<std::size_t>(d)].count, "the plan's buffers");
     for (Lane& lane : device.lanes) lane.stream = make_stream();
     device.libraries = std::make_unique<Libraries>(LibraryOptions{.math = math_of(precision_)});
     if (!step_values_.contains(device.gpu)) step_values_[device.gpu] = Memory(sizeof(StepValues));
@@ -217,7 +225,33 @@ void CudaBackend::allocate(const BackendOptions& options) {
     if (!here(buffer.device) || buffer.category != BufferCategory::weight || held(id) != DType::f32) continue;
     if (program_.tensor_of(id).dims.size() <= 1) continue;
     OnGpu on(devices_.at(buffer.device.value).gpu);
-    shadows_[id] = Memory(buffer.box.elements() * size_of(DType::bf16));
+    std::int64_t bytes = buffer.box.elements() * size_of(DType::bf16);
+    shadows_[id] = reserve(buffer.device.value, bytes, "weights rounded to bf16");
+    devices_.at(buffer.device.value).beyond_arena += bytes;
+  }
+}
+
+Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string_view what) const {
+  try {
+    return Memory(bytes);
+  } catch (const OutOfDeviceMemory&) {
+    cudaGetLastError();  // or the next call would report it
+    const LogicalDevice& of = devices_.at(device);
+    std::size_t free = 0, total = 0;
+    UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    // What is left for the plan's buffers, when all the rest is as large as it is now.
+    const Room& room = rooms_.at(of.gpu);
+    std::int64_t rest = of.beyond_arena + (of.arena.data() ? bytes : 0),
+                 limit = room.bytes / room.devices / 10 * 9 - rest;
+    throw_input_error(
+        "device {} needs {} of memory for {}{}, but GPU {} has {} free of {}; {}", device, to_string(Bytes{bytes}),
+        what,
+        of.arena.data()
+            ? fmt::format(" beside {} of the plan's buffers", to_string(plan_.arenas[static_cast<std::size_t>(device)]))
+            : std::string(),
+        of.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}), to_string(Bytes{static_cast<std::int64_t>(total)}),
+        limit > 0 ? fmt::format("search with --memory-limit '{}' for a plan that fits", to_string(Bytes{limit}))
+                  : std::string("take a smaller batch, or more devices"));
   }
 }
 
@@ -239,13 +273,14 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
     kernel = own;
   }
   lane_of(work).scratch_bytes = std::max(lane_of(work).scratch_bytes, prepared.scratch);
-  work.enqueue = [this, kernel, operands = std::move(operands), &op, &lane = lane_of(work), gpu = device.gpu] {
+  work.enqueue = [this, kernel, operands = std::move(operands), &op, &lane = lane_of(work), gpu = device.gpu,
+                  device = work.device] {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
         UNITY_CUDA_CHECK(cudaStreamSynchronize(lane.stream.get()));
         lane.scratch = {};
-        lane.scratch = Memory(bytes);
+        lane.scratch = reserve(device, bytes, "scratch of " + std::string(op.op->name()));
         lane.scratch_bytes = bytes;
       }
       return lane.scratch.data();
@@ -417,8 +452,11 @@ void CudaBackend::prepare() {
   events_.resize(works_.size());
   for (auto& [d, device] : devices_) {
     OnGpu on(device.gpu);
-    for (Lane& lane : device.lanes)
-      if (lane.scratch_bytes > 0) lane.scratch = Memory(lane.scratch_bytes);
+    for (Lane& lane : device.lanes) {
+      if (lane.scratch_bytes == 0) continue;
+      lane.scratch = reserve(d, lane.scratch_bytes, "scratch of its tasks");
+      device.beyond_arena += lane.scratch_bytes;
+    }
   }
   for (std::size_t w = 0; w < works_.size(); ++w)
     if (works_[w].awaited) {
