@@ -104,7 +104,7 @@ const Values kValues[] = {
     {"", "--strategies", known_strategies, "", "", true},
     {"", "--operator", operators, ""},
     {"", "--parallelism", nullptr, "data model reduction head spatial pipeline", "", true},
-    {"", "--pipeline-schedule", nullptr, "gpipe 1f1b interleaved"},
+    {"", "--pipeline-schedule", nullptr, "gpipe 1f1b interleaved zb-h1"},
     {"", "--schedule", nullptr,
      "constant step linear cosine polynomial"},  // of learning rates: `run` alone has it apart
     {"", "--remat", nullptr, "none blocks all"},

@@ -164,6 +164,10 @@ class Operator {
     return std::nullopt;
   }
 
+  // The operator that adds this one's result to what its last operand holds, and may write it in that operand's place,
+  // at the cost of reading it; empty: none. Programs add up gradients of micro-batches so (core/plan/accumulation.h).
+  virtual std::string_view accumulating() const { return {}; }
+
   // op(x, y) = op(y, x): a pattern matches both orders of the operands.
   virtual bool commutative() const { return false; }
 

@@ -9,20 +9,7 @@
 namespace unity {
 namespace {
 
-constexpr double kFlopsPerByteSent = 500;  // of a device, meanwhile: 15 TFLOP/s, 30 GB/s
-constexpr int kSegmentsLater = 2;          // in which a gradient may come, for which what it is computed from is kept
-
-// Tasks of the backward pass whose results only updates read, through sums, copies and communications at most.
-std::vector<bool> gradients_of_weights(const std::vector<PooledTask>& tasks) {
-  std::vector<bool> result(tasks.size());
-  for (std::size_t i = 0; i < tasks.size(); ++i) result[i] = tasks[i].task.phase == Phase::backward;
-  for (std::size_t i = tasks.size(); i-- > 0;) {
-    const Task& t = tasks[i].task;
-    if (t.phase == Phase::update || (result[i] && t.kind != TaskKind::compute)) continue;
-    for (std::size_t d : tasks[i].after) result[d] = false;
-  }
-  return result;
-}
+constexpr int kSegmentsLater = 2;  // in which a gradient may come, for which what it is computed from is kept
 
 // What is computed again, operators of the forward pass: in the place of its first use.
 void delay_until_used(const std::vector<PooledTask>& tasks, std::vector<OverlapPlace>& places) {
@@ -101,6 +88,17 @@ void hide_communications(const Program& program, const std::vector<PooledTask>& 
 }
 
 }  // namespace
+
+std::vector<bool> gradients_of_weights(const std::vector<PooledTask>& tasks) {
+  std::vector<bool> result(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) result[i] = tasks[i].task.phase == Phase::backward;
+  for (std::size_t i = tasks.size(); i-- > 0;) {
+    const Task& t = tasks[i].task;
+    if (t.phase == Phase::update || (result[i] && t.kind != TaskKind::compute)) continue;
+    for (std::size_t d : tasks[i].after) result[d] = false;
+  }
+  return result;
+}
 
 std::vector<OverlapPlace> overlap_places(const Program& program, const std::vector<PooledTask>& tasks, int at_once) {
   std::vector<bool> of_weights = gradients_of_weights(tasks);

@@ -30,6 +30,12 @@ struct OverlapPlace {
 
 // How long a task computes, about: in FLOPs of a device that does 16 of them for each byte of memory traffic.
 inline double about_work(const Task& task) { return task.flops + 16 * task.bytes; }
+// FLOPs of a device while it sends a byte: 15 TFLOP/s, 30 GB/s.
+inline constexpr double kFlopsPerByteSent = 500;
+
+// By task: whether it is of the backward pass, and only updates read its results, through sums, copies and
+// communications at most.
+std::vector<bool> gradients_of_weights(const std::vector<PooledTask>& tasks);
 
 // By task, with so many micro-batches (at least 1) taken at once.
 std::vector<OverlapPlace> overlap_places(const Program& program, const std::vector<PooledTask>& tasks, int at_once);

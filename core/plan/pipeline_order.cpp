@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -14,11 +15,16 @@
 namespace unity {
 namespace {
 
-// A pass of a micro-batch, or of those that are taken at once, through one part, forward or backward.
+// Of zero-bubble orders, gradients of weights are a pass of their own; of others they are of the backward pass.
+enum class Direction : std::uint8_t { forward, backward, weights };
+constexpr std::size_t kDirections = 3;
+constexpr std::size_t place_of(Direction d) { return static_cast<std::size_t>(d); }
+
+// A pass of a micro-batch, or of those that are taken at once, through one part.
 struct Pass {
   int part = 0;   // position in the chain
   int micro = 0;  // counted on from iteration to iteration
-  bool backward = false;
+  Direction direction = Direction::forward;
 };
 
 // ---- what a group does, one pass after the other ----
@@ -26,9 +32,9 @@ struct Pass {
 std::vector<Pass> all_forward_then_backward(const std::vector<int>& parts, int micros) {
   std::vector<Pass> passes;
   for (int part : parts)
-    for (int m = 0; m < micros; ++m) passes.push_back({part, m, false});
+    for (int m = 0; m < micros; ++m) passes.push_back({part, m, Direction::forward});
   for (std::size_t k = parts.size(); k-- > 0;)
-    for (int m = 0; m < micros; ++m) passes.push_back({parts[k], m, true});
+    for (int m = 0; m < micros; ++m) passes.push_back({parts[k], m, Direction::backward});
   return passes;
 }
 
@@ -36,7 +42,7 @@ std::vector<Pass> all_forward_then_backward(const std::vector<int>& parts, int m
 std::vector<Pass> one_after_another(const std::vector<Pass>& one, int micros, int iterations) {
   std::vector<Pass> passes;
   for (int i = 0; i < iterations; ++i)
-    for (const Pass& p : one) passes.push_back({p.part, i * micros + p.micro, p.backward});
+    for (const Pass& p : one) passes.push_back({p.part, i * micros + p.micro, p.direction});
   return passes;
 }
 
@@ -55,8 +61,8 @@ std::vector<Pass> interleave(const std::vector<int>& parts, int micros, int iter
   std::vector<Pass> forward, backward;
   for (int i = 0; i < iterations * total; ++i) {
     int part = i % (groups * v) / groups, micro = i / (groups * v) * groups + i % groups;
-    forward.push_back({parts[static_cast<std::size_t>(part)], micro, false});
-    backward.push_back({parts[static_cast<std::size_t>(v - 1 - part)], micro, true});
+    forward.push_back({parts[static_cast<std::size_t>(part)], micro, Direction::forward});
+    backward.push_back({parts[static_cast<std::size_t>(v - 1 - part)], micro, Direction::backward});
   }
   int warmup = v == 1 ? groups - 1 - position : 2 * (groups - 1 - position) + (v - 1) * groups;
   if (v > 1 && micros == groups && iterations == 1) warmup = total;
@@ -65,23 +71,39 @@ std::vector<Pass> interleave(const std::vector<int>& parts, int micros, int iter
   return in_turn(forward, backward, static_cast<std::size_t>(std::min(warmup, total)));
 }
 
+// With the gradients of weights of each backward pass `lag` backward passes later, the last ones at the end.
+std::vector<Pass> with_weights_later(const std::vector<Pass>& passes, int lag) {
+  std::vector<Pass> result, waiting;
+  for (const Pass& p : passes) {
+    result.push_back(p);
+    if (p.direction != Direction::backward) continue;
+    waiting.push_back({p.part, p.micro, Direction::weights});
+    if (static_cast<int>(waiting.size()) <= lag) continue;
+    result.push_back(waiting.front());
+    waiting.erase(waiting.begin());
+  }
+  result.insert(result.end(), waiting.begin(), waiting.end());
+  return result;
+}
+
 // Whether interleaved passes can go on from one iteration to the next: a first stage that begins with more forward
 // passes than an iteration has would need a third version of its weights.
 bool goes_on(int parts, int micros, int groups) {
   return parts == 1 || 2 * (groups - 1) + (parts - 1) * groups <= parts * micros;
 }
 
-// With `m` passes of each part in an iteration.
+// With `m` passes of each part in an iteration. `hide`: by group, how many passes of weights hide the sums of
+// gradients.
 Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& stages, PipelineOrder order, int m,
-                                                        int iterations) {
+                                                        int iterations, const std::vector<int>& hide) {
   int groups = static_cast<int>(stages.groups.size());
   int most = *std::max_element(stages.part_counts.begin(), stages.part_counts.end());
   int least = *std::min_element(stages.part_counts.begin(), stages.part_counts.end());
-  if (order == PipelineOrder::one_f_one_b && most > 1)
+  if ((order == PipelineOrder::one_f_one_b || order == PipelineOrder::zero_bubble) && most > 1)
     return fail(
-        "1f1b: a device holds {} parts of the graph, between which others come; expected 1 (interleaved "
+        "{}: a device holds {} parts of the graph, between which others come; expected 1 (interleaved "
         "orders several)",
-        most);
+        to_string(order), most);
   if (order == PipelineOrder::interleaved && most != least)
     return fail("interleaved: devices hold {} to {} parts of the graph, expected the same number on all", least, most);
   if (order == PipelineOrder::interleaved && most > 1 && m % groups != 0)
@@ -93,6 +115,10 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
       if (stages.chain[k].group == g) parts.push_back(static_cast<int>(k));
     if (order == PipelineOrder::gpipe)
       passes.push_back(one_after_another(all_forward_then_backward(parts, m), m, iterations));
+    else if (order == PipelineOrder::zero_bubble)
+      passes.push_back(one_after_another(
+          with_weights_later(interleave(parts, m, 1, groups, g), g + hide[static_cast<std::size_t>(g)]), m,
+          iterations));
     else if (goes_on(most, m, groups))
       passes.push_back(interleave(parts, m, iterations, groups, g));
     else
@@ -101,29 +127,60 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
   return passes;
 }
 
+// By group: how many passes of weights take about as long as its sums of gradients; at most twice as many as there are
+// groups, or, where that is more than half of all, as many as these.
+std::vector<int> passes_that_hide_sums(const Program& program, const PipelineStages& stages,
+                                       const std::vector<PooledTask>& pool, const std::vector<bool>& of_weights,
+                                       const std::vector<std::size_t>& group_of, int passes) {
+  std::map<DeviceId, double> work, sums;  // of the first micro-batch; in FLOPs that take as long
+  for (std::size_t i = 0; i < pool.size(); ++i) {
+    const Task& t = pool[i].task;
+    if (!of_weights[i] || t.iteration != 0) continue;
+    if (t.kind == TaskKind::compute && t.micro == 0) work[t.device] += about_work(t);
+    if (t.kind != TaskKind::communicate) continue;
+    const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
+    double each = static_cast<double>(communication_bytes(c).count) / static_cast<double>(c.participants.size());
+    for (const Participant& p : c.participants) sums[p.device] += kFlopsPerByteSent * each;
+  }
+  const auto groups = static_cast<int>(stages.groups.size());
+  const double most = groups * std::min(2, passes / (2 * groups));
+  std::vector<int> hide(stages.groups.size(), 0);
+  for (const auto& [device, sum] : sums) {
+    std::size_t group = group_of[device.index()];
+    if (group == SIZE_MAX || !(work[device] > 0)) continue;
+    double wanted = std::min(std::ceil(sum / work[device]), most);
+    hide[group] = std::max(hide[group], static_cast<int>(wanted));
+  }
+  return hide;
+}
+
 // ---- when a pass ends ----
 
-// How long the passes of each part take, [part][backward], as about_work() has it. Only the order of ends
-// matters.
-std::vector<std::array<std::int64_t, 2>> durations(const Program& program, const PipelineStages& stages) {
-  std::map<std::tuple<int, bool, DeviceId>, double> work;
-  for (const Task& t : program.tasks)
-    if (t.kind == TaskKind::compute && stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
-        t.iteration == 0)
-      work[{stages.place[static_cast<std::size_t>(t.op)], t.phase == Phase::backward, t.device}] += about_work(t);
-  std::vector<std::array<std::int64_t, 2>> result(stages.chain.size(), {1, 1});
+// Of each part, by direction.
+using Durations = std::vector<std::array<std::int64_t, kDirections>>;
+
+// How long the passes of each part take, as about_work() has it. Only the order of ends matters. `direction`: that of
+// the pass of a task, by its place in the program.
+template <class DirectionOf>
+Durations durations(const Program& program, const PipelineStages& stages, DirectionOf&& direction) {
+  std::map<std::tuple<int, Direction, DeviceId>, double> work;
+  for (std::size_t i = 0; i < program.tasks.size(); ++i)
+    if (const Task& t = program.tasks[i]; t.kind == TaskKind::compute &&
+                                          stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
+                                          t.iteration == 0)
+      work[{stages.place[static_cast<std::size_t>(t.op)], direction(i), t.device}] += about_work(t);
+  Durations result(stages.chain.size(), {1, 1, 1});
   for (const auto& [where, amount] : work) {
-    std::int64_t& longest = result[static_cast<std::size_t>(std::get<0>(where))][std::get<1>(where) ? 1 : 0];
+    std::int64_t& longest = result[static_cast<std::size_t>(std::get<0>(where))][place_of(std::get<1>(where))];
     longest = std::max(longest, static_cast<std::int64_t>(amount));
   }
   return result;
 }
 
-// The end of every pass, as [part][backward][micro-batch].
-using Ends = std::vector<std::array<std::vector<std::int64_t>, 2>>;
+// The end of every pass, as [part][direction][micro-batch].
+using Ends = std::vector<std::array<std::vector<std::int64_t>, kDirections>>;
 
-Ends lay_out(const std::vector<std::vector<Pass>>& passes, const std::vector<std::array<std::int64_t, 2>>& duration,
-             int micros) {
+Ends lay_out(const std::vector<std::vector<Pass>>& passes, const Durations& duration, int micros) {
   constexpr std::int64_t kNever = -1;
   Ends ends(duration.size());
   for (auto& part : ends)
@@ -140,17 +197,18 @@ Ends lay_out(const std::vector<std::vector<Pass>>& passes, const std::vector<std
         auto part = static_cast<std::size_t>(p.part), micro = static_cast<std::size_t>(p.micro);
         std::int64_t needs = 0;
         bool known = true;
-        auto need = [&](std::size_t other, int direction) {
-          std::int64_t end = ends[other][static_cast<std::size_t>(direction)][micro];
+        auto need = [&](std::size_t other, Direction direction) {
+          std::int64_t end = ends[other][place_of(direction)][micro];
           known = known && end != kNever;
           needs = std::max(needs, end);
         };
-        if (p.backward) need(part, 0);
-        if (p.backward && part + 1 < ends.size()) need(part + 1, 1);
-        if (!p.backward && part > 0) need(part - 1, 0);
+        if (p.direction == Direction::weights) need(part, Direction::backward);
+        if (p.direction == Direction::backward) need(part, Direction::forward);
+        if (p.direction == Direction::backward && part + 1 < ends.size()) need(part + 1, Direction::backward);
+        if (p.direction == Direction::forward && part > 0) need(part - 1, Direction::forward);
         if (!known) break;
-        free_at[g] = std::max(free_at[g], needs) + duration[part][p.backward ? 1 : 0];
-        ends[part][p.backward ? 1 : 0][micro] = free_at[g];
+        free_at[g] = std::max(free_at[g], needs) + duration[part][place_of(p.direction)];
+        ends[part][place_of(p.direction)][micro] = free_at[g];
       }
     UNITY_CHECK(left < before, "{} passes of a pipeline wait for one another", left);
   }
@@ -163,6 +221,7 @@ struct Key {
   std::int64_t end = 0;
   int upstream = 0;
   bool update = false;
+  std::int32_t op = 0;  // of gradients of weights at the end
   OverlapPlace place = {};
   bool no_pass_waits = false;
   auto operator<=>(const Key&) const = default;
@@ -178,25 +237,25 @@ std::vector<std::vector<Key>> places_of_updates(const std::vector<std::vector<Pa
   for (const std::vector<Pass>& list : passes) {
     std::vector<Key>& own = places.emplace_back();
     for (int t = 0; t + 1 < iterations; ++t) {
-      auto next = std::find_if(list.begin(), list.end(),
-                               [&](const Pass& p) { return p.micro / micros == t + (p.backward ? 1 : 2); });
+      auto next = std::find_if(list.begin(), list.end(), [&](const Pass& p) {
+        return p.micro / micros == t + (p.direction == Direction::forward ? 2 : 1);
+      });
       if (next == list.begin() || next == list.end()) {
         own.push_back(kFirst);
         continue;
       }
       const Pass& p = *(next - 1);
       auto part = static_cast<std::size_t>(p.part), micro = static_cast<std::size_t>(p.micro);
-      own.push_back({ends[part][p.backward ? 1 : 0][micro], static_cast<int>(ends.size()) - p.part, true});
+      own.push_back({ends[part][place_of(p.direction)][micro], static_cast<int>(ends.size()) - p.part, true, 0});
     }
   }
   return places;
 }
 
-// Sorts the tasks of a Program by what `pass` says of them: the key of a task's own pass or update, without the place
-// in it; none for what goes with the latest that it depends on.
+// Sorts the tasks of a Program, which the pool holds, by what `pass` says of each: the key of a task's own pass or
+// update, without the place in it; none for what goes with the latest that it depends on.
 template <class Pass>
-void sort_tasks(Program& program, int at_once, Pass&& pass) {
-  std::vector<PooledTask> pool = take_tasks(program);
+void sort_tasks(Program& program, const std::vector<PooledTask>& pool, int at_once, Pass&& pass) {
   std::vector<OverlapPlace> places;
   if (at_once > 0) places = overlap_places(program, pool, at_once);
   std::vector<Key> keys(pool.size());
@@ -205,13 +264,13 @@ void sort_tasks(Program& program, int at_once, Pass&& pass) {
   auto in_pass = [](const Task& t, const std::optional<Key>& key) { return t.kind == TaskKind::compute && key; };
   for (std::size_t i = pool.size(); i-- > 0;) {
     const Task& t = pool[i].task;
-    if (in_pass(t, pass(t))) awaited[i] = true;
+    if (in_pass(t, pass(i))) awaited[i] = true;
     for (std::size_t d : pool[i].after)
       if (awaited[i] && t.kind != TaskKind::update) awaited[d] = true;
   }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     const Task& t = pool[i].task;
-    std::optional<Key> own = pass(t);
+    std::optional<Key> own = pass(i);
     if (own == kLast) {
       keys[i] = kLast;
       continue;
@@ -242,31 +301,50 @@ Result<void> order_micro_batches(Program& program, const Schedule& schedule) {
   const int iterations = program.iterations;
   if (stages.micro_batches == 1) {
     // One pass forward, one backward.
-    if (schedule.overlap > 0 && iterations == 1)
-      sort_tasks(program, 1, [&](const Task& t) -> std::optional<Key> {
+    if (schedule.overlap > 0 && iterations == 1) {
+      const std::vector<PooledTask> pool = take_tasks(program);
+      sort_tasks(program, pool, 1, [&](std::size_t i) -> std::optional<Key> {
+        const Task& t = pool[i].task;
         if (t.phase == Phase::update) return kLast;
         if (t.kind != TaskKind::compute) return std::nullopt;
         return Key{t.phase == Phase::backward ? 1 : 0};
       });
+    }
     return {};
   }
   const int at_once = std::max(1, schedule.overlap);
   const int micros = (stages.micro_batches + at_once - 1) / at_once;  // passes of so many micro-batches
-  auto passes = UNITY_TRY(passes_of_groups(stages, schedule.order, micros, iterations));
-  Ends ends = lay_out(passes, durations(program, stages), iterations * micros);
-  auto updates = places_of_updates(passes, ends, micros, iterations);
+  const std::vector<PooledTask> pool = take_tasks(program);
+  std::vector<bool> of_weights(pool.size());
+  if (schedule.order == PipelineOrder::zero_bubble) of_weights = gradients_of_weights(pool);
+  auto direction = [&](std::size_t i) {
+    if (pool[i].task.phase != Phase::backward) return Direction::forward;
+    return of_weights[i] ? Direction::weights : Direction::backward;
+  };
   std::vector<std::size_t> group_of(static_cast<std::size_t>(program.devices), SIZE_MAX);
   for (std::size_t g = 0; g < stages.groups.size(); ++g)
     for (DeviceId d : stages.groups[g]) group_of[d.index()] = g;
+  auto passes = UNITY_TRY(passes_of_groups(stages, schedule.order, micros, iterations,
+                                           passes_that_hide_sums(program, stages, pool, of_weights, group_of, micros)));
+  Ends ends = lay_out(passes, durations(program, stages, direction), iterations * micros);
+  auto updates = places_of_updates(passes, ends, micros, iterations);
   auto parts = static_cast<int>(stages.chain.size());
-  sort_tasks(program, schedule.overlap, [&](const Task& t) -> std::optional<Key> {
+  sort_tasks(program, pool, schedule.overlap, [&](std::size_t i) -> std::optional<Key> {
+    const Task& t = pool[i].task;
     if (t.phase == Phase::update && t.iteration + 1 == iterations) return kLast;
     if (std::size_t g = group_of[t.device.index()]; t.kind == TaskKind::update && g != SIZE_MAX)
       return updates[g][t.iteration];
     int part = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
     if (part < 0) return std::nullopt;
-    const auto& end = ends[static_cast<std::size_t>(part)][t.phase == Phase::backward ? 1 : 0];
-    return Key{end[static_cast<std::size_t>(t.iteration * micros + t.micro / at_once)], parts - part};
+    const auto& end = ends[static_cast<std::size_t>(part)][place_of(direction(i))];
+    auto pass = static_cast<std::size_t>(t.iteration * micros + t.micro / at_once);
+    // Those that come behind the last backward pass: operator by operator.
+    if (direction(i) == Direction::weights) {
+      auto last = static_cast<std::size_t>((t.iteration + 1) * micros - 1);
+      if (end[pass] > ends[static_cast<std::size_t>(part)][place_of(Direction::backward)][last])
+        return Key{end[last], parts - part, false, t.op};
+    }
+    return Key{end[pass], parts - part};
   });
   return {};
 }

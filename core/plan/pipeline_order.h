@@ -11,6 +11,15 @@
 //   m)
 //                to begin with (all of them when m = p), then in turn as above; bubble (p - 1) / (v m). p divides m.
 //
+//   zb-h1        1f1b in whose backward passes gradients of weights are left out: on group s they come s + h backward
+//                passes later. So what a stage sends back is not held up by them, and they fill the time in which it
+//                would wait. With passes of f, b and w (of weights) the bubble is (p - 1) (f + b - w) in place of
+//                (p - 1) (f + b + w). h is 0 where nothing sums the gradients (ZB-H1 of Qi et al., "Zero Bubble
+//                Pipeline Parallelism", ICLR 2024, section 2.1), else as many as take about as long as that, at most 2
+//                p, where m is less than 4 p at most p, less than 2 p none: what is left behind the last backward pass
+//                comes operator by operator, and hides the sums of those before. Operands of p + h micro-batches at
+//                most are held. One part for each group.
+//
 // With an overlap of b > 0, b micro-batches take the place of one in all this, and a pass of b has its tasks in the
 // places of overlap.h, so that one micro-batch is computed while another is communicated. b times as many are in flight
 // (gpipe: as many). Then the forward and the backward pass of Programs without micro-batches have these places, too.

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/text.h"
+#include "core/plan/accumulation.h"
 #include "core/plan/buckets.h"
 #include "core/plan/delayed_weights.h"
 #include "core/plan/offload.h"
@@ -13,7 +14,7 @@
 namespace unity {
 namespace {
 
-constexpr std::array<std::string_view, 3> kOrders = {"gpipe", "1f1b", "interleaved"};
+constexpr std::array<std::string_view, 4> kOrders = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 constexpr std::array<std::string_view, 4> kOffloads = {"none", "activations", "optimizer", "activations,optimizer"};
 constexpr std::array<std::string_view, 2> kWeightVersions = {"newest", "2bw"};
 
@@ -80,7 +81,9 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
 
 Result<void> order_tasks(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
-  return order_micro_batches(program, schedule);
+  UNITY_TRY_VOID(order_micro_batches(program, schedule));
+  accumulate_in_place(program);
+  return {};
 }
 
 Result<void> finish_schedule(Program& program, const Schedule& schedule) {

@@ -3,6 +3,7 @@
 //
 //   rematerialise.h   which activations are computed again in the backward pass
 //   pipeline_order.h  the order of micro-batches, and of tasks around communications (overlap.h)
+//   accumulation.h    gradients that are added up as they are computed, whatever the schedule
 //   buckets.h         which all-reduces of gradients become one
 //   delayed_weights.h which weights the passes read
 //   offload.h         which activations and optimizer states wait in the memory of the host
@@ -21,6 +22,7 @@ enum class PipelineOrder : std::uint8_t {
   gpipe,        // all forward passes, then all backward passes (Huang et al. 2019)
   one_f_one_b,  // "1f1b": PipeDream-flush (Narayanan et al. 2021, "Memory-efficient pipeline-parallel DNN training")
   interleaved,  // 1F1B with several parts of the graph on a device (Narayanan et al. 2021, Megatron-LM, section 2.2)
+  zero_bubble,  // "zb-h1": 1F1B with gradients of weights later, where stages would wait (Qi et al., ICLR 2024)
 };
 std::string_view to_string(PipelineOrder order);
 std::vector<std::string> pipeline_orders();

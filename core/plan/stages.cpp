@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/base/union_find.h"
+#include "core/plan/accumulation.h"
 
 namespace unity {
 namespace {
@@ -29,6 +30,9 @@ class StageFinder {
       if (t.micro > 0) batched_[static_cast<std::size_t>(t.op)] = true;
       stages.micro_batches = std::max(stages.micro_batches, t.micro + 1);
     }
+    // Of gradients that are added up as they are computed, the first has no sum to add to.
+    for (std::size_t op = 0; op + 1 < program_.ops.size(); ++op)
+      if (adds_to(program_.ops[op + 1], program_.ops[op])) batched_[op] = batched_[op] || batched_[op + 1];
     stages.place.assign(program_.ops.size(), -1);
     if (stages.micro_batches == 1) return stages;
     find_groups();

@@ -33,7 +33,7 @@ void ScheduleSettings::apply(Schedule& schedule) const {
 
 std::vector<SettingField> setting_fields(ScheduleSettings& s) {
   return {
-      {"schedule", "Order of micro-batches: gpipe (default), 1f1b, interleaved", &s.order},
+      {"schedule", "Order of micro-batches: gpipe (default), 1f1b, interleaved, zb-h1", &s.order},
       {"overlap",
        "Micro-batches that a stage takes at once, so that one is computed while another is communicated; with 1, "
        "weights' gradients are (default: 0, as they come)",

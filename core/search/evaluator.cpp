@@ -294,8 +294,10 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
     stages.insert(mappings[i].start);
   }
   double tasks = about_tasks(pcg, mappings, options.blocks) / all;
-  int some = 2 * static_cast<int>(stages.size());
-  if (tasks * (some + kMicroBatchesMore) > most_tasks) some /= 2;
+  // Of zero-bubble orders twice as many, and no fewer: gradients of weights come up to so many passes later.
+  bool later = options.schedule.order == PipelineOrder::zero_bubble;
+  int some = (later ? 4 : 2) * static_cast<int>(stages.size());
+  if (!later && tasks * (some + kMicroBatchesMore) > most_tasks) some /= 2;
   int more = some + kMicroBatchesMore;
   if (more >= all || tasks * more > most_tasks) return fail("more than {:g} tasks", most_tasks);
   LowerOptions first = options;

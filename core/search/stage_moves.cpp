@@ -1,8 +1,16 @@
 #include "core/search/stage_moves.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 namespace unity {
+namespace {
+
+constexpr std::array<std::optional<PipelineOrder>, 3> kOrders = {std::nullopt, PipelineOrder::one_f_one_b,
+                                                                 PipelineOrder::zero_bubble};
+
+}  // namespace
 
 int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copies ? plan.tensor : 0; }
 
@@ -36,9 +44,13 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
       if (other != plan && overlap <= plan.micro_batches) add(std::move(other));
     }
   if (free.order) {
-    StagedPlan other = plan, again = plan;
-    other.one_f_one_b = !plan.one_f_one_b, again.remat = !plan.remat;
-    add(std::move(other));
+    for (std::optional<PipelineOrder> order : kOrders) {
+      StagedPlan other = plan;
+      other.order = order;
+      if (other != plan) add(std::move(other));
+    }
+    StagedPlan again = plan;
+    again.remat = !plan.remat;
     if (intra.has_blocks()) add(std::move(again));
   }
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {

@@ -25,9 +25,9 @@ namespace {
 constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much, to begin with
 constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;     // than the incumbent
-constexpr int kMicroBatchesPerStage = 8;
-constexpr std::size_t kAlike = 2;  // proposals of one number of stages
-constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
+constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on many devices
+constexpr std::size_t kAlike = 2;                                          // proposals of one number of stages
+constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
@@ -39,6 +39,8 @@ constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far 
 constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
+constexpr int kMoreLayers = 16;  // on many devices, where they are even
+constexpr double kEven = 1.05;
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated before it is known which others are worth it
 constexpr int kOneAtOnce = 2048;    // devices beyond which the memory of one is much
 
@@ -66,6 +68,7 @@ class StageSearch {
     if (input.devices <= kManyDevices) return;
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
+    if (options_.layers[0] < kMoreLayers && are_even(kMoreLayers)) options_.layers = {kMoreLayers};
     if (plans_.operators().size() > kManyOperators) options_.layers = {kManyLayers};
     if (input.devices <= kVeryManyDevices) options_.plans /= 3;  // else most are refused
     options_.improvements /= 4;
@@ -83,6 +86,7 @@ class StageSearch {
   using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
   void cluster(int layers);
+  bool are_even(int layers);
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
@@ -124,6 +128,7 @@ class StageSearch {
   std::vector<std::size_t> layer_ends_;                          // by layer: one past its last operator
   std::map<StagedPlan, std::int64_t> simulated_;                 // with the time of what could be run, else the longest
   std::set<StagedPlan> too_long_;                                // to be simulated
+  std::set<StagedPlan> unfit_;                                   // of those that were
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
@@ -145,12 +150,28 @@ void StageSearch::cluster(int layers) {
     layer_ends_[static_cast<std::size_t>(layer_of[plans_.operators()[k].index()])] = k + 1;
 }
 
+// Whether so many layers have about as many FLOPs each.
+bool StageSearch::are_even(int layers) {
+  cluster(layers);
+  double all = 0, most = 0;
+  for (std::size_t l = 0; l < layer_ends_.size(); ++l) {
+    double here = 0;
+    for (std::size_t k = begin_of(static_cast<int>(l)); k < layer_ends_[l]; ++k) {
+      const AxisTable& table = *plans_.model()[plans_.operators()[k]].table;
+      here += flops(table, full_ranges(table));
+    }
+    all += here, most = std::max(most, here);
+  }
+  return static_cast<int>(layer_ends_.size()) == layers && most * layers <= kEven * all;
+}
+
 std::vector<int> StageSearch::micro_batches() const {
   if (in_.options.micro_batches > 0) return {in_.options.micro_batches};
   int stages = std::min(in_.devices, *std::max_element(options_.layers.begin(), options_.layers.end()));
+  const int most = stages * (in_.devices > kManyDevices ? kMicroBatchesPerStageOfMany : kMicroBatchesPerStage);
   std::vector<int> counts = {1};
   for (int base : {2, 3})
-    for (int m = base; m <= kMicroBatchesPerStage * stages; m *= 2)
+    for (int m = base; m <= most; m *= 2)
       if (plans_.has_micro_batches({}, m) && with_micro_batches(plans_.model(), m).ok()) counts.push_back(m);
   std::sort(counts.begin(), counts.end());
   return counts;
@@ -199,7 +220,7 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
     Proposal p{chosen.time,
                {.micro_batches = micro_batches,
                 .stored_parts = !saving.fits,
-                .one_f_one_b = saving.one_f_one_b,
+                .order = saving.one_f_one_b ? std::optional(PipelineOrder::one_f_one_b) : std::nullopt,
                 .remat = saving.remat,
                 .bucket = in_.options.schedule.bucket,
                 .overlap = first_overlap()}};
@@ -269,18 +290,18 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
   return best;
 }
 
-// The fastest of them in the other order: many stages wait for one another less under 1F1B, which the estimates do not
-// know.
+// The fastest of them in the order in which stages wait for one another least, which the estimates do not know; or,
+// where they do not fit, in the one that holds the fewest activations.
 std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
   const double most = slower_by(kMayGain);
   std::erase_if(plans, [&](const StagedPlan& p) {
     auto time = simulated_.find(p);
-    return p.ends.size() == 1 || p.one_f_one_b || time == simulated_.end() || static_cast<double>(time->second) > most;
+    return p.ends.size() == 1 || p.order || time == simulated_.end() || static_cast<double>(time->second) > most;
   });
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
   plans.resize(std::min(plans.size(), kAlternating));
-  for (StagedPlan& p : plans) p.one_f_one_b = true;
+  for (StagedPlan& p : plans) p.order = unfit_.contains(p) ? PipelineOrder::one_f_one_b : PipelineOrder::zero_bubble;
   return plans;
 }
 
@@ -372,6 +393,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
     const Score& score = outcome->candidate.score;
     simulated_[plan] = score.iteration.count;
     tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
+    if (!in_.evaluator.fits(score)) unfit_.insert(plan);
     if (!plan.stored_parts) least_excess_ = std::min(least_excess_, excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
     if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
@@ -460,14 +482,18 @@ double StageSearch::excess(const Score& score) const {
   return most;
 }
 
-// The best plan with its weights stored in parts, and in the other order: 1F1B holds fewer activations, and may be
-// faster.
+// The best plan with its weights stored in parts, and in the other orders: 1F1B holds fewer activations, and both may
+// be faster.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
-  StagedPlan stored = std::get<2>(best_plan_), alternating = stored;
-  stored.stored_parts = true, alternating.one_f_one_b = true;
+  StagedPlan stored = std::get<2>(best_plan_);
+  stored.stored_parts = true;
   std::vector<StagedPlan> plans = {stored};
-  if (order_is_free() && stored.ends.size() > 1) plans.push_back(alternating);
+  for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble}) {
+    if (!order_is_free() || stored.ends.size() == 1) continue;
+    plans.push_back(std::get<2>(best_plan_));
+    plans.back().order = order;
+  }
   if (options_.buckets) {
     plans.push_back(std::get<2>(best_plan_));
     plans.back().bucket = plans.back().bucket.count > 0 ? Bytes{} : kUsualBucket;

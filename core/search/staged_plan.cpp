@@ -63,7 +63,7 @@ bool is_plain(const StagedPlan& plan) {
 }
 
 StagedPlan without_schedule(StagedPlan plan) {
-  plan.stored_parts = plan.one_f_one_b = plan.remat = false;
+  plan.stored_parts = plan.remat = false, plan.order.reset();
   plan.bucket = {}, plan.overlap = 0;
   return plan;
 }
@@ -80,7 +80,8 @@ std::string to_string(const StagedPlan& plan) {
   }
   return fmt::format("{} stage{} ({}){}, {} micro-batches{}{}{}", plan.ends.size(), plan.ends.size() == 1 ? "" : "s",
                      stages, plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
-                     plan.one_f_one_b ? ", 1f1b" : "", plan.remat ? ", blocks computed again" : "",
+                     plan.order ? fmt::format(", {}", to_string(*plan.order)) : "",
+                     plan.remat ? ", blocks computed again" : "",
                      plan.overlap > 1 ? fmt::format(", {} at once", plan.overlap) : "");
 }
 
@@ -99,7 +100,7 @@ Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, co
     steps.push_back({"micro_batches", "the whole model", plan.micro_batches, 0});
   }
   Schedule schedule = input.options.schedule;
-  if (plan.one_f_one_b) schedule.order = PipelineOrder::one_f_one_b;
+  if (plan.order) schedule.order = *plan.order;
   if (plan.remat) schedule.remat = {"blocks"};
   schedule.bucket = plan.bucket;
   schedule.overlap = plan.overlap;

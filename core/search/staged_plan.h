@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,14 @@ namespace unity {
 // Operators in order, cut into stages on ranges of devices. One stage of all operators is a plan without pipeline.
 struct StagedPlan {
   int micro_batches = 1;
-  std::vector<std::size_t> ends = {};   // by stage: one past its last operator
-  std::vector<Resources> devices = {};  // by stage
-  std::vector<IntraPlan> plans = {};    // by operator, of as many devices as its stage
-  bool stored_parts = false;            // replicas of weights store a part each (ZeRO)
-  bool one_f_one_b = false;             // else in the order that the search's options say
-  bool remat = false;                   // repeated blocks are computed again in the backward pass
-  Bytes bucket{};                       // of gradients, as of a schedule
-  int overlap = 0;                      // micro-batches at once, as of a schedule
+  std::vector<std::size_t> ends = {};       // by stage: one past its last operator
+  std::vector<Resources> devices = {};      // by stage
+  std::vector<IntraPlan> plans = {};        // by operator, of as many devices as its stage
+  bool stored_parts = false;                // replicas of weights store a part each (ZeRO)
+  std::optional<PipelineOrder> order = {};  // else that of the search's options
+  bool remat = false;                       // repeated blocks are computed again in the backward pass
+  Bytes bucket{};                           // of gradients, as of a schedule
+  int overlap = 0;                          // micro-batches at once, as of a schedule
   auto operator<=>(const StagedPlan&) const = default;
 };
 // Whether all operators of a stage follow one plan.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/kernel_tools.h"
 
@@ -15,12 +17,27 @@ void matmul_kernel(const OpCall& call) {
   });
 }
 
-void matmul_weight_gradient_kernel(const OpCall& call) {
+namespace {
+
+// dw = x^T dy + beta dw
+template <class T>
+void weight_gradient(const OpCall& call, T beta) {
   std::int64_t k = call.outputs[0].extent[0], n = call.outputs[0].extent[1];
   std::int64_t rows = call.inputs[0].elements() / k;
+  gemm(true, false, k, n, rows, call.inputs[0].as<T>(), k, call.inputs[1].as<T>(), n, beta, call.outputs[0].as<T>(), n);
+}
+
+}  // namespace
+
+void matmul_weight_gradient_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { weight_gradient(call, T(0)); });
+}
+
+void matmul_weight_gradient_accumulate_kernel(const OpCall& call) {
   dispatch(call, [&]<class T>() {
-    gemm(true, false, k, n, rows, call.inputs[0].as<T>(), k, call.inputs[1].as<T>(), n, T(0), call.outputs[0].as<T>(),
-         n);
+    const T* sum = call.inputs[2].as<T>();
+    if (T* dw = call.outputs[0].as<T>(); dw != sum) std::copy_n(sum, call.outputs[0].elements(), dw);
+    weight_gradient(call, T(1));
   });
 }
 

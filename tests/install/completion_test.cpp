@@ -148,7 +148,7 @@ TEST_CASE("completion sees lists, equals signs, and which argument comes next") 
   CHECK(candidates("search --json mlp-m") == Words{"mlp-mnist"});       // a flag takes no value
   CHECK(candidates("search mlp ''").empty());                           // there is no second argument
   CHECK(candidates("run mlp --schedule c") == Words{"constant", "cosine"});
-  CHECK(candidates("search mlp --schedule ''") == Words{"gpipe", "1f1b", "interleaved"});
+  CHECK(candidates("search mlp --schedule ''") == Words{"gpipe", "1f1b", "interleaved", "zb-h1"});
 }
 
 TEST_CASE("bash completes commands, names and files") {

@@ -63,7 +63,7 @@ Result<Plan> pipeline(const Reference& reference, int devices, int stages, int p
 
 Schedule random_schedule(std::mt19937_64& random) {
   Schedule s;
-  s.order = static_cast<PipelineOrder>(random() % 3);
+  s.order = static_cast<PipelineOrder>(random() % 4);
   s.overlap = static_cast<int>(random() % 4);
   s.bucket = {static_cast<std::int64_t>(std::vector<int>{0, 1, 1000, 1 << 30}[random() % 4])};
   if (random() % 2) s.remat = {"all"};
@@ -78,8 +78,9 @@ TEST_CASE("pipelines of every order equal one device") {
     Reference reference(name, 24);
     for (auto [devices, stages, parts, micros] :
          {std::array{1, 1, 1, 4}, {2, 2, 1, 4}, {4, 4, 1, 6}, {4, 2, 1, 4}, {2, 2, 2, 4}, {6, 3, 1, 4}, {4, 2, 2, 2}})
-      for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b, PipelineOrder::interleaved}) {
-        if (parts > 1 && order == PipelineOrder::one_f_one_b) continue;
+      for (PipelineOrder order :
+           {PipelineOrder::gpipe, PipelineOrder::one_f_one_b, PipelineOrder::interleaved, PipelineOrder::zero_bubble}) {
+        if (parts > 1 && (order == PipelineOrder::one_f_one_b || order == PipelineOrder::zero_bubble)) continue;
         INFO(name << ": " << stages << " stages of " << parts << " parts on " << devices << " devices, " << micros
                   << " micro-batches, " << to_string(order));
         Plan plan = pipeline(reference, devices, stages, parts, micros, order).value();
@@ -107,7 +108,7 @@ TEST_CASE("dropout draws the same masks again, and batch norm waits for all micr
                     {{"batch", 12}, {"image", 32}, {"classes", 6}, {"divisor", 16}, {"groups", 4}, {"blocks", 1}}};
   for (const Reference& reference :
        {Reference(ModelSpec{"dropout", {}}, dropout), Reference(resnext, build_model(resnext))})
-    for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b})
+    for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble})
       for (const char* remat : {"none", "all"}) {
         INFO(reference.spec.name << ", " << to_string(order) << ", " << remat);
         Plan plan = pipeline(reference, 4, 2, 1, 3, order).value();

@@ -68,7 +68,8 @@ void require_equal_steps(const ModelSpec& spec, const Pcg& serial, const Schedul
 TEST_CASE("iterations of a pipeline in one program train as many steps do, bit for bit") {
   for (const char* model : {"mlp-tiny", "bert-tiny"})
     for (WeightVersions weights : {WeightVersions::delayed, WeightVersions::newest})
-      for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::gpipe, PipelineOrder::interleaved})
+      for (PipelineOrder order :
+           {PipelineOrder::one_f_one_b, PipelineOrder::gpipe, PipelineOrder::interleaved, PipelineOrder::zero_bubble})
         for (int iterations : {2, 3}) {
           ModelSpec spec{model, {{"batch", 24}}};
           Schedule schedule{order,  iterations == 3 ? 2 : 0, {100'000}, {"all"}, Offload::activations_and_optimizer,

@@ -18,6 +18,10 @@ namespace {
 
 std::size_t below(std::mt19937_64& random, std::size_t n) { return static_cast<std::size_t>(random() % n); }
 
+PipelineOrder drawn_order(std::mt19937_64& random) {
+  return std::vector{PipelineOrder::gpipe, PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble}[below(random, 3)];
+}
+
 StagedPlan random_staged(IntraPlans& plans, int devices, std::mt19937_64& random) {
   std::size_t operators = plans.operators().size();
   StagedPlan plan;
@@ -60,7 +64,7 @@ TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
       int devices = 2 + static_cast<int>(below(random, 5));
       SimulatedCostModel cost(uniform_topology(devices));
       SearchOptions options;
-      options.schedule.order = below(random, 2) ? PipelineOrder::one_f_one_b : PipelineOrder::gpipe;
+      options.schedule.order = drawn_order(random);
       Evaluator evaluator(cost, {true, {}, options.schedule}, {});
       StrategyInput input{serial, evaluator, options, devices};
       IntraPlans plans(serial, input);
@@ -100,7 +104,7 @@ TEST_CASE("no pipeline is simulated faster than what its stages compute") {
       const int devices = 6 * nodes;
       for (int tried = 0; tried < 12; ++tried) {
         SearchOptions options;
-        options.schedule.order = below(random, 2) ? PipelineOrder::one_f_one_b : PipelineOrder::gpipe;
+        options.schedule.order = drawn_order(random);
         if (below(random, 3) == 0) options.schedule.bucket = Bytes{25'000'000};
         if (options.schedule.order == PipelineOrder::one_f_one_b && below(random, 4) == 0)
           options.schedule.weights = WeightVersions::delayed;

@@ -29,7 +29,8 @@ void column_major_product(const GemmShape& g, const double* a, const double* b, 
         for (std::int64_t l = 0; l < g.k; ++l)
           sum += a[p * g.stride_a + (g.transpose_a ? l + i * g.lda : i + l * g.lda)] *
                  b[p * g.stride_b + (g.transpose_b ? j + l * g.ldb : l + j * g.ldb)];
-        d[p * g.stride_d + i + j * g.ldd] = g.relu ? std::max(sum, 0.0) : sum;
+        double& to = d[p * g.stride_d + i + j * g.ldd];
+        to = g.relu ? std::max(sum, 0.0) : g.add ? to + sum : sum;
       }
 }
 
@@ -41,6 +42,7 @@ void gemm(const Operator& op, const OpCall& call) {
   CHECK(g.ldd >= g.m);
   CHECK(g.rows_a() * g.columns_a() * g.batch == call.inputs[g.a].elements());
   CHECK(g.rows_b() * g.columns_b() * g.batch == call.inputs[g.b].elements());
+  if (g.add) std::copy_n(call.inputs.back().as<double>(), call.outputs[0].elements(), call.outputs[0].as<double>());
   column_major_product(g, call.inputs[g.a].as<double>(), call.inputs[g.b].as<double>(), call.outputs[0].as<double>());
 }
 
@@ -142,7 +144,8 @@ Operand whole(const Dims& dims) { return block(dims, Dims(dims.size(), 0), dims)
 }  // namespace
 
 TEST_CASE("cuBLAS computes row-major products of every block as the reference does") {
-  for (const char* name : {"matmul", "matmul_weight_gradient", "batch_matmul"}) check_shardings(name, gemm);
+  for (const char* name : {"matmul", "matmul_weight_gradient", "matmul_weight_gradient_accumulate", "batch_matmul"})
+    check_shardings(name, gemm);
 }
 
 TEST_CASE("cuDNN computes the convolution of every block as the reference does") {

@@ -34,7 +34,7 @@ TEST_CASE("a plan's schedule comes back from its file; a file without one has th
   std::string damaged = text;
   damaged.replace(damaged.find("1f1b"), 4, "2f2b");
   CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"),
-                    "p.json: plan.schedule.order: found '2f2b', expected gpipe, 1f1b, interleaved");
+                    "p.json: plan.schedule.order: found '2f2b', expected gpipe, 1f1b, interleaved, zb-h1");
   damaged = text;
   damaged.replace(damaged.find("\"overlap\": 2"), 12, "\"overlap\": -2");
   CHECK_THROWS_WITH(plan_from_json(damaged, "p.json"), "p.json: plan.schedule.overlap: found -2, expected at least 0");

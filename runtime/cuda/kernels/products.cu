@@ -20,11 +20,15 @@ struct ProductSizes {
   std::int64_t batch, m, n, k;
 };
 
-// y[b] = left[b] right[b], through ReLU if wanted: [m, k] times [k, n].
+// y[b] = left[b] right[b], through ReLU if wanted, or with an operand added, which may be where y is: [m, k] times
+// [k, n].
 template <class R>
-void multiply(const Call& c, const ProductSizes& s, Matrices<R> left, Matrices<R> right, bool relu) {
+void multiply(const Call& c, const ProductSizes& s, Matrices<R> left, Matrices<R> right, bool relu = false,
+              const Operand* added = nullptr) {
   using V = typename R::Value;
   auto y = reals<R>(c.outputs[0]);
+  const bool add = added != nullptr;
+  auto addend = reals<R>(add ? *added : c.outputs[0]);
   std::int64_t m = s.m, n = s.n, k = s.k, across = (n + kTile - 1) / kTile, down = (m + kTile - 1) / kTile;
   for_each(
       c.stream, s.batch * down * across, UNITY_LAMBDA(std::int64_t t) {
@@ -51,8 +55,12 @@ void multiply(const Call& c, const ProductSizes& s, Matrices<R> left, Matrices<R
         UNITY_UNROLL
         for (int i = 0; i < kTile * kTile; ++i) {
           std::int64_t row = first_row + i / kTile, column = first_column + i % kTile * across;
+          if (row >= m || column >= n) continue;
           V sum = sums[i / kTile][i % kTile];
-          if (row < m && column < n) y.store((b * m + row) * n + column, relu && !(sum > 0) ? 0 : sum);
+          std::int64_t at = (b * m + row) * n + column;
+          if (relu && !(sum > 0)) sum = 0;
+          if (add) sum += addend.load(at);
+          y.store(at, sum);
         }
       });
 }
@@ -75,12 +83,22 @@ void matmul_of(const Call& c) {
 UNITY_CUDA_KERNEL(matmul)
 
 template <class R>
-void matmul_weight_gradient_of(const Call& c) {
+void weight_gradient(const Call& c, const Operand* sum) {
   std::int64_t k = c.outputs[0].extent[0], n = c.outputs[0].extent[1];
   multiply<R>(c, {1, k, n, rows_of(c.inputs[0])}, matrices<R>(c.inputs[0], 0, k, true),
-              matrices<R>(c.inputs[1], 0, n, false), false);
+              matrices<R>(c.inputs[1], 0, n, false), false, sum);
+}
+template <class R>
+void matmul_weight_gradient_of(const Call& c) {
+  weight_gradient<R>(c, nullptr);
 }
 UNITY_CUDA_KERNEL(matmul_weight_gradient)
+
+template <class R>
+void matmul_weight_gradient_accumulate_of(const Call& c) {
+  weight_gradient<R>(c, &c.inputs[2]);
+}
+UNITY_CUDA_KERNEL(matmul_weight_gradient_accumulate)
 
 template <class R>
 void batch_matmul_of(const Call& c) {
@@ -89,7 +107,7 @@ void batch_matmul_of(const Call& c) {
   std::int64_t m = y[y.size() - 2], n = y.back(), k = a[a.size() - (ta ? 2 : 1)];
   std::int64_t batch = m * n == 0 ? 0 : c.outputs[0].elements() / (m * n);
   multiply<R>(c, {batch, m, n, k}, matrices<R>(c.inputs[0], m * k, ta ? m : k, ta),
-              matrices<R>(c.inputs[1], k * n, tb ? k : n, tb), false);
+              matrices<R>(c.inputs[1], k * n, tb ? k : n, tb));
 }
 UNITY_CUDA_KERNEL(batch_matmul)
 

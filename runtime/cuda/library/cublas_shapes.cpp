@@ -28,9 +28,10 @@ Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, 
     std::int64_t k = in[0].extent.back();
     g = row_major(in[0].elements() / k, out[0].extent.back(), k, false, int_attribute(attributes, 1) != 0);
     g.relu = text_attribute(attributes, 0) == "relu";
-  } else if (op == "matmul_weight_gradient") {
+  } else if (op == "matmul_weight_gradient" || op == "matmul_weight_gradient_accumulate") {
     std::int64_t k = out[0].extent[0];
     g = row_major(k, out[0].extent[1], in[0].elements() / k, true, false);
+    g.add = op != "matmul_weight_gradient";
   } else if (op == "batch_matmul") {
     bool transpose_left = int_attribute(attributes, 0) != 0, transpose_right = int_attribute(attributes, 1) != 0;
     const Dims &a = in[0].extent, &y = out[0].extent;
@@ -48,7 +49,10 @@ Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, 
 std::string to_string(const GemmShape& g) {
   return fmt::format("m{} n{} k{} batch{} {}{} ld {},{},{} stride {},{},{} of {},{}{}", g.m, g.n, g.k, g.batch,
                      g.transpose_a ? 't' : 'n', g.transpose_b ? 't' : 'n', g.lda, g.ldb, g.ldd, g.stride_a, g.stride_b,
-                     g.stride_d, g.a, g.b, g.relu ? " relu" : "");
+                     g.stride_d, g.a, g.b,
+                     g.add    ? " add"
+                     : g.relu ? " relu"
+                              : "");
 }
 
 }  // namespace unity::cuda

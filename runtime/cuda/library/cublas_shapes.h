@@ -23,6 +23,7 @@ struct GemmShape {
   std::int64_t stride_a = 0, stride_b = 0, stride_d = 0;  // elements from one product of the batch to the next
   std::size_t a = 1, b = 0;                               // which operands of the call
   bool relu = false;                                      // max(0, .) of the result
+  bool add = false;                                       // the result and what the call's last operand holds
   // Rows and columns of a and b as stored.
   std::int64_t rows_a() const { return transpose_a ? k : m; }
   std::int64_t columns_a() const { return transpose_a ? m : k; }
@@ -30,8 +31,8 @@ struct GemmShape {
   std::int64_t columns_b() const { return transpose_b ? k : n; }
 };
 
-// Of matmul, batch_matmul and matmul_weight_gradient. Declines (an Error says why) other operators, products without
-// elements and sizes that do not fit in 32 bits.
+// Of matmul, batch_matmul, matmul_weight_gradient and matmul_weight_gradient_accumulate. Declines (an Error says why)
+// other operators, products without elements and sizes that do not fit in 32 bits.
 Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> inputs,
                              std::span<const Operand> outputs);
 // The same for equal shapes and only for them.

@@ -1,4 +1,4 @@
-// matmul, batch_matmul and matmul_weight_gradient by cublasLtMatmul; cublas_shapes.h has the mapping.
+// matmul, batch_matmul and gradients of weights by cublasLtMatmul; cublas_shapes.h has the mapping.
 #include "runtime/cuda/library/convert.h"
 #include "runtime/cuda/library/cublas_shapes.h"
 #include "runtime/cuda/library/handles.h"
@@ -61,13 +61,13 @@ struct MatmulPlan {
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
 
-  void run(Libraries& libraries, const void* pa, const void* pb, void* pd, Stream stream) const {
-    const float one = 1, zero = 0;
-    const double one64 = 1, zero64 = 0;
-    // beta is 0: the matrix c that would be added is d, which is not read.
+  // `pc`: what is added; where nothing is, beta is 0 and it is not read.
+  void run(Libraries& libraries, const void* pa, const void* pb, const void* pc, void* pd, Stream stream) const {
+    const float one = 1, beta = shape.add ? 1 : 0;
+    const double one64 = 1, beta64 = beta;
     UNITY_LIBRARY_CHECK(cublasLtMatmul(
         libraries.handles().cublas, matmul.get(), doubles ? static_cast<const void*>(&one64) : &one, pa, a.get(), pb,
-        b.get(), doubles ? static_cast<const void*>(&zero64) : &zero, pd, d.get(), pd, d.get(), &algorithm,
+        b.get(), doubles ? static_cast<const void*>(&beta64) : &beta, pc, d.get(), pd, d.get(), &algorithm,
         libraries.workspace(), static_cast<std::size_t>(libraries.options().workspace), stream));
   }
 };
@@ -119,17 +119,20 @@ Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& cal
   DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
   // Results of bf16 products may be f32 as well; those of others are of their type.
   DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
-  Staging staging(call, std::array{type, type, result});
+  std::vector<DType> wanted = {type, type, result};
+  if (g.add) wanted.push_back(result);
+  const std::size_t sum = 2, out = wanted.size() - 1;  // one without what is added
+  Staging staging(call, wanted);
   return libraries.once(fmt::format("cublaslt {}{}", to_string(g), staging.key()), [&]() -> Result<LibraryPlan> {
     Result<std::shared_ptr<MatmulPlan>> plan = make_plan(libraries, g, type, result, g.relu);
     if (!plan && g.relu) plan = make_plan(libraries, g, type, result, false);
     if (!plan) return plan.error();
     std::string description = fmt::format("{} {} into {}{}", to_string(g), to_string(type), to_string(result),
                                           (*plan)->relu_after ? ", then relu" : "");
-    auto run = [&libraries, plan = *plan, staging, result](const Call& c) {
+    auto run = [&libraries, plan = *plan, staging, result, out](const Call& c) {
       Pointers at = staging.begin(c);
-      plan->run(libraries, at[plan->shape.a], at[plan->shape.b], at[2], c.stream);
-      if (plan->relu_after) relu_in_place(c.stream, at[2], result, c.outputs[0].elements());
+      plan->run(libraries, at[plan->shape.a], at[plan->shape.b], at[sum], at[out], c.stream);
+      if (plan->relu_after) relu_in_place(c.stream, at[out], result, c.outputs[0].elements());
       staging.end(c, at);
     };
     return LibraryPlan{run, description, staging.scratch()};

@@ -23,6 +23,7 @@ constexpr std::array kImplementations = {
     Entry{"conv2d_weight_gradient", "cudnn", cudnn_conv},
     Entry{"matmul", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient", "cublaslt", cublaslt_matmul},
+    Entry{"matmul_weight_gradient_accumulate", "cublaslt", cublaslt_matmul},
     Entry{"max_pool2d", "cudnn", cudnn_pool},
 };
 
