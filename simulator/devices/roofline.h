@@ -10,6 +10,8 @@ namespace unity {
 // Between half a FLOP and two FLOPs for each byte an operator is taken as element-wise with exponentials (gelu,
 // softmax): flops / elementwise_peak, where the device has one, such as a CPU; with fewer, memory bounds it. Element
 // types without a peak rate of their own run at f32's.
-Picoseconds roofline_time(const DeviceSpec& device, double flops, double bytes, DType dtype = DType::f32);
+// `added`: of the bytes, those of a sum to which the result is added, which do not tell what kind of operator it is.
+Picoseconds roofline_time(const DeviceSpec& device, double flops, double bytes, DType dtype = DType::f32,
+                          double added = 0);
 
 }  // namespace unity

@@ -8,6 +8,15 @@
 namespace unity {
 namespace {
 
+// Of the sum to which a task adds its result in place (core/plan/accumulation.h).
+double added_bytes(const Program& program, const Task& task) {
+  if (task.kind != TaskKind::compute) return 0;
+  auto operands = program.operands_of(task);
+  const std::uint32_t inputs = program.ops[static_cast<std::size_t>(task.op)].inputs;
+  if (inputs == 0 || operands.size() != inputs + 1 || operands[inputs - 1] != operands.back()) return 0;
+  return static_cast<double>(program.bytes_of(operands.back()).count);
+}
+
 DType result_type(const Program& program, const Task& task) {
   auto operands = program.operands_of(task);
   return operands.empty() ? DType::f32 : program.tensor_of(operands.back()).dtype;
@@ -130,8 +139,10 @@ std::optional<TaskSeconds> TaskTimes::measured(TaskId id, const ProfileSection& 
 
 Picoseconds TaskTimes::estimate(const DeviceSpec& spec, const Task& task) {
   DType dtype = result_type(program_, task);
-  if (last_.spec != &spec || last_.flops != task.flops || last_.bytes != task.bytes || last_.dtype != dtype)
-    last_ = {&spec, task.flops, task.bytes, dtype, roofline_time(spec, task.flops, task.bytes, dtype)};
+  double added = added_bytes(program_, task);
+  if (last_.spec != &spec || last_.flops != task.flops || last_.bytes != task.bytes || last_.added != added ||
+      last_.dtype != dtype)
+    last_ = {&spec, task.flops, task.bytes, added, dtype, roofline_time(spec, task.flops, task.bytes, dtype, added)};
   return last_.time;
 }
 

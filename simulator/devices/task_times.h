@@ -59,7 +59,7 @@ class TaskTimes {
   std::vector<Picoseconds> handovers_;  // by device
   struct Estimate {
     const DeviceSpec* spec = nullptr;
-    double flops = 0, bytes = 0;
+    double flops = 0, bytes = 0, added = 0;
     DType dtype = DType::f32;
     Picoseconds time;
   };
