@@ -242,3 +242,13 @@ TEST_CASE("a simulation holds less than 200 bytes for a task of a long program")
   CHECK(bytes.count >= kTasks * (4 * 4 + 16 + 16 + 4 + 2 * 4));
   CHECK(bytes.count < kTasks * 200);
 }
+
+TEST_CASE("a product that reads the sum it is added to is still a product") {
+  // 2.5 FLOPs for each byte of its operands, 1.7 with the sum: of an element-wise operator 3.5 GFLOP/s.
+  const DeviceSpec spec = load_topology("laptop").spec(DeviceId(0));
+  Picoseconds alone = roofline_time(spec, 1e6, 4e5), added = roofline_time(spec, 1e6, 6e5, DType::f32, 2e5),
+              elementwise = roofline_time(spec, 1e6, 6e5);
+  CHECK(alone.seconds() == Approx(spec.launch_overhead.seconds() + 1e6 / (240e9 * 0.3)));
+  CHECK(added == alone);
+  CHECK(elementwise.seconds() == Approx(spec.launch_overhead.seconds() + 1e6 / 3.5e9));
+}
