@@ -2,7 +2,6 @@
 
 #include "core/graph/builder.h"
 #include "core/models/models.h"
-#include "core/plan/accumulation.h"
 #include "core/plan/lower.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
@@ -59,8 +58,9 @@ TEST_CASE("on stage s of ZB-H1 gradients of weights come s backward passes later
   CHECK(passes(program, 2) == "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3 W1 W2 W3");
 }
 
-TEST_CASE("where gradients of weights are summed, half of them at most hide the sums of operators before") {
-  // Sums of 16 x 16 elements take longer than all gradients of 3 samples: two of the four micro-batches.
+TEST_CASE("where gradients of weights are summed, those left to the end hide the sums of operators before") {
+  // Sums of 16 x 16 elements take longer than all gradients of 3 samples: as many passes as there are stages come
+  // later.
   Program program = pipeline(six_products(), 4, 2, 4, PipelineOrder::zero_bubble);
   CHECK(passes(program, 0) == "F0 F1 B0 F2 B1 F3 B2 W0 B3 W1 W2 W3 W1 W2 W3 W1 W2 W3");
   // The first sum starts before the last operator's gradients are there.
