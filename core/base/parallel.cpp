@@ -1,6 +1,7 @@
 #include "core/base/parallel.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -58,6 +59,49 @@ void parallel_for(std::size_t n, Threads& threads, const std::function<void(std:
   threads.take_back();
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+}
+
+void parallel_window(std::size_t n, std::size_t window, Threads& threads,
+                     const std::function<void(std::size_t)>& before, const std::function<void(std::size_t)>& f,
+                     const std::function<void(std::size_t)>& after) {
+  std::mutex mutex;  // of what follows, and of before() and after()
+  std::condition_variable moved;
+  std::vector<bool> done(n, false);
+  std::size_t next = 0, ended = 0;  // after() was called for so many
+  bool failed = false;
+  for (std::size_t i = 0; i < std::min(n, window); ++i) before(i);
+  auto work = [&](std::unique_lock<std::mutex>& lock) {
+    while (next < n && !failed) {
+      const std::size_t i = next++;
+      // The smallest of those that have begun never waits.
+      if (i >= ended + window) {
+        threads.give();
+        moved.wait(lock, [&] { return i < ended + window || failed; });
+        threads.take_back();
+        if (failed) return;
+      }
+      lock.unlock();
+      f(i);
+      lock.lock();
+      done[i] = true;
+      for (; ended < n && done[ended] && !failed; ++ended) {
+        after(ended);
+        if (ended + window < n) before(ended + window);
+      }
+      moved.notify_all();
+    }
+  };
+  parallel_for(std::min(n, window), threads, [&](std::size_t) {
+    std::unique_lock lock(mutex);
+    try {
+      work(lock);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      failed = true;
+      moved.notify_all();
+      throw;
+    }
+  });
 }
 
 void parallel_for(std::size_t n, int jobs, const std::function<void(std::size_t)>& f) {

@@ -89,7 +89,7 @@ Box operand_box(const AxisTable& table, const OperandAxes& operand, const std::v
   return box;
 }
 
-Result<std::vector<Range>> axis_ranges(const AxisTable& table, const std::vector<std::optional<Box>>& inputs) {
+Result<std::vector<Range>> axis_ranges(const AxisTable& table, const std::vector<const Box*>& inputs) {
   std::vector<Range> ranges = full_ranges(table);
   std::vector<bool> known(ranges.size(), false);
   for (std::size_t i = 0; i < inputs.size() && i < table.inputs.size(); ++i) {

@@ -97,9 +97,9 @@ std::vector<Range> full_ranges(const AxisTable& table);
 // The region of an operand that the given ranges of the axes touch (with halo, for windows).
 Box operand_box(const AxisTable& table, const OperandAxes& operand, const std::vector<Range>& axes);
 
-// The inverse: the ranges of the axes, read off the regions of the inputs (where absent: not known). Axes that no given
+// The inverse: the ranges of the axes, read off the regions of the inputs (where null: not known). Axes that no given
 // operand splits have their full range. Error when the regions contradict each other.
-Result<std::vector<Range>> axis_ranges(const AxisTable& table, const std::vector<std::optional<Box>>& inputs);
+Result<std::vector<Range>> axis_ranges(const AxisTable& table, const std::vector<const Box*>& inputs);
 
 // FLOPs of the given ranges. Additive over shards, but for declared redundancy (copies).
 double flops(const AxisTable& table, const std::vector<Range>& axes);

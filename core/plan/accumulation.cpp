@@ -99,7 +99,7 @@ void accumulate_in_place(Program& p) {
       task.after.insert(task.after.end(), add.after.begin(), add.after.end());
     }
     for (std::size_t& d : task.after) d = becomes[d];
-    std::erase(task.after, i);
+    task.after.erase(std::remove(task.after.begin(), task.after.end(), i), task.after.end());
   }
   put_tasks(p, pool, order);
 }

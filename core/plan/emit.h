@@ -3,11 +3,13 @@
 
 #include <vector>
 
+#include <boost/container/small_vector.hpp>
+
 #include "core/plan/program.h"
 
 namespace unity {
 
-using TaskList = std::vector<TaskId>;
+using TaskList = boost::container::small_vector<TaskId, 2>;
 
 inline void append(TaskList& to, const TaskList& from) { to.insert(to.end(), from.begin(), from.end()); }
 

@@ -160,13 +160,13 @@ Result<Program> Lowering::run() {
     emit_updates();
     write_back_states();
     use_row_updates(program_);
+    if (!options_.scheduled) return std::move(program_);
     Schedule schedule = options_.schedule;
     bool piece = std::any_of(pcg_.nodes().begin(), pcg_.nodes().end(),
                              [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
     // What a schedule names may be in another piece.
     if (piece) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
-    UNITY_TRY_VOID(order_tasks(program_, schedule));
-    if (options_.finished) UNITY_TRY_VOID(finish_schedule(program_, schedule));
+    UNITY_TRY_VOID(schedule_tasks(program_, schedule));
   }
   return std::move(program_);
 }

@@ -19,7 +19,7 @@ struct LowerOptions {
   // Only the first so many micro-batches, where none of their results are put together to a batch (`batch`); 0: all.
   // For scores, not to be run.
   int micro_batches = 0;
-  bool finished = true;  // false: of training, finish_schedule() is still to be called (schedule.h)
+  bool scheduled = true;  // false: of training, schedule_tasks() is still to be called (schedule.h)
 };
 
 // Error when a mapping does not fit, or an operator on the gradient's way is not differentiable, or

@@ -96,71 +96,79 @@ void Lowering::backward_compute(NodeId id) {
   }
   struct Local {
     BufferId buffer;
+    const Box* box = nullptr;
+    const TaskList* writers = nullptr;
+    bool shared = false;
+  };
+  struct StepResult {
+    BufferId buffer;
     Box box;
     TaskList writers;
-    bool shared = false;
   };
   // Micro-batches in their order, so that the gradient of a weight is added up as they come.
   auto micros = static_cast<std::size_t>(micro_batches(node_sharding(pcg_, id)));
   for (std::size_t i = tasks.size(); i-- > 0;) {
     const TaskPieces& task = tasks[i / micros * micros + (micros - 1 - i % micros)];
-    std::vector<Local> dy(task.outputs.size());
+    std::vector<Movements::Gradient> dy(task.outputs.size());
     bool any = false;
     for (PieceIndex o : task.outputs) any = any || !movements_.piece(o).contributions.empty();
     if (!any) continue;
     for (std::size_t o = 0; o < task.outputs.size(); ++o) {
       if (!reads_gradient[o]) continue;
-      Movements::Gradient g = movements_.gradient_or_zero(views_[id.index()][o].placement, task.outputs[o]);
-      dy[o] = {g.buffer, movements_.piece(task.outputs[o]).box, g.writers, g.shared};
+      dy[o] = movements_.gradient_or_zero(views_[id.index()][o].placement, task.outputs[o]);
     }
-    std::vector<std::vector<Local>> results(steps.size());
+    std::vector<std::vector<StepResult>> results(steps.size());
+    auto piece = [&](PieceIndex p) -> Local {
+      const Piece& held = movements_.piece(p);
+      return {held.buffer, &held.box, &held.writers, true};
+    };
     auto local_of = [&](GradientValue v) -> Local {
       auto i = static_cast<std::size_t>(v.index);
       switch (v.kind) {
         case GradientValue::Kind::input:
-          return {movements_.piece(task.inputs[i]).buffer, movements_.piece(task.inputs[i]).box,
-                  movements_.piece(task.inputs[i]).writers, true};
+          return piece(task.inputs[i]);
         case GradientValue::Kind::output:
-          return {movements_.piece(task.outputs[i]).buffer, movements_.piece(task.outputs[i]).box,
-                  movements_.piece(task.outputs[i]).writers, true};
+          return piece(task.outputs[i]);
         case GradientValue::Kind::output_gradient:
-          return dy[i];
+          return {dy[i].buffer, &movements_.piece(task.outputs[i]).box, &dy[i].writers, dy[i].shared};
         case GradientValue::Kind::step:
           break;
       }
-      return results[i][static_cast<std::size_t>(v.result)];
+      const StepResult& result = results[i][static_cast<std::size_t>(v.result)];
+      return {result.buffer, &result.box, &result.writers, false};
     };
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const AxisTable& table = *steps[s].table;
-      std::vector<std::optional<Box>> boxes;
+      std::vector<const Box*> boxes;
       std::vector<BufferId> inputs, outputs;
       TaskList after;
       for (std::size_t i = 0; i < program.steps[s].inputs.size(); ++i) {
         Local in = local_of(program.steps[s].inputs[i]);
-        boxes.emplace_back(in.box);
+        boxes.push_back(in.box);
         inputs.push_back(in.buffer);
-        if (!table.inputs[i].shape_only) append(after, in.writers);
+        if (!table.inputs[i].shape_only) append(after, *in.writers);
       }
       std::vector<Range> ranges = axis_ranges(table, boxes).value();
       for (std::size_t o = 0; o < table.outputs.size(); ++o) {
         Box box = operand_box(table, table.outputs[o], ranges);
         outputs.push_back(emitter_.buffer(steps[s].tensors[o], task.device, box, BufferCategory::gradient));
-        results[s].push_back({outputs.back(), box, {}, false});
+        results[s].push_back({outputs.back(), std::move(box), {}});
       }
       TaskId step = emitter_.compute(steps[s].op, task.device, inputs, outputs, std::move(after), flops(table, ranges),
                                      task.micro);
-      for (Local& r : results[s]) r.writers = {step};
+      for (StepResult& r : results[s]) r.writers = {step};
     }
     for (std::size_t i = 0; i < task.inputs.size(); ++i) {
       if (!program.input_gradients[i]) continue;
       GradientValue v = *program.input_gradients[i];
       Local g = local_of(v);
       Piece& p = movements_.piece(task.inputs[i]);
-      UNITY_CHECK(g.box.extent == p.box.extent, "{}: gradient of operand {} covers {}, expected {}", n.name, i,
-                  to_string(g.box), to_string(p.box));
+      UNITY_CHECK(g.box->extent == p.box.extent, "{}: gradient of operand {} covers {}, expected {}", n.name, i,
+                  to_string(*g.box), to_string(p.box));
       bool twice =
           std::count(program.input_gradients.begin(), program.input_gradients.end(), program.input_gradients[i]) > 1;
-      p.contributions.push_back({g.buffer, p.box, g.writers, g.shared || twice || v.kind != GradientValue::Kind::step});
+      p.contributions.push_back(
+          {g.buffer, p.box, *g.writers, g.shared || twice || v.kind != GradientValue::Kind::step});
     }
   }
 }

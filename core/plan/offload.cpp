@@ -61,7 +61,7 @@ void offload_activations(Program& program) {
     out.task.bytes = static_cast<double>(program.bytes_of(id).count);
     out.task.micro = pool[first].task.micro;
     out.operands = {id, host};
-    out.after = u.forward;
+    out.after.assign(u.forward.begin(), u.forward.end());
     PooledTask in = out;
     in.task.phase = Phase::backward;
     in.operands = {host, back};

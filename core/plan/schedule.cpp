@@ -79,14 +79,10 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
   return names;
 }
 
-Result<void> order_tasks(Program& program, const Schedule& schedule) {
+Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   UNITY_TRY_VOID(order_micro_batches(program, schedule));
   accumulate_in_place(program);
-  return {};
-}
-
-Result<void> finish_schedule(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));
   offload(program, schedule.offload);

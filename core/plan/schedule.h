@@ -72,10 +72,8 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
 
 class Program;
 
-// The passes, one after the other in two parts: what is computed again and the order of tasks; then all from buckets
-// on, and check_program(). Schedules that differ only in the size of buckets have the first part in common. Error when
-// the Program has a form that the schedule does not order, or lacks a label that it names.
-Result<void> order_tasks(Program& program, const Schedule& schedule);
-Result<void> finish_schedule(Program& program, const Schedule& schedule);
+// The passes, one after the other, and check_program(): what lowering ends with. Error when the Program has a form that
+// the schedule does not order, or lacks a label that it names.
+Result<void> schedule_tasks(Program& program, const Schedule& schedule);
 
 }  // namespace unity

@@ -8,8 +8,10 @@ std::vector<PooledTask> take_tasks(const Program& program) {
   std::vector<PooledTask> pool;
   pool.reserve(program.tasks.size());
   for (const Task& t : program.tasks) {
+    PooledTask& pooled = pool.emplace_back();
+    pooled.task = t;
     auto operands = program.operands_of(t);
-    PooledTask& pooled = pool.emplace_back(PooledTask{t, {operands.begin(), operands.end()}, {}});
+    pooled.operands.assign(operands.begin(), operands.end());
     auto after = program.dependencies_of(t);
     pooled.after.reserve(after.size());
     for (TaskId d : after) pooled.after.push_back(d.index());

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include <boost/container/small_vector.hpp>
+
 #include "core/plan/program.h"
 
 namespace unity {
@@ -10,8 +12,8 @@ namespace unity {
 // A task with lists of its own. `after` holds positions in the pool, which stay the same whatever the order becomes.
 struct PooledTask {
   Task task;
-  std::vector<BufferId> operands;
-  std::vector<std::size_t> after;
+  boost::container::small_vector<BufferId, 4> operands;
+  boost::container::small_vector<std::size_t, 3> after;
 };
 
 std::vector<PooledTask> take_tasks(const Program& program);
@@ -22,8 +24,8 @@ void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std:
 
 // Calls use(buffer, written) for what a task reads and writes; a buffer that is read and written counts as written, and
 // what an operator takes only the shape of is neither.
-template <class Use>
-void for_each_use(const Program& program, const Task& task, const std::vector<BufferId>& operands, Use&& use) {
+template <class Buffers, class Use>
+void for_each_use(const Program& program, const Task& task, const Buffers& operands, Use&& use) {
   if (task.kind == TaskKind::communicate) {
     const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
     for (std::size_t part = 0; part < c.part_count(); ++part)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/plan/repeat.h"
 
@@ -15,7 +16,6 @@ Bytes Score::peak() const {
 namespace {
 
 constexpr int kMicroBatchesMore = 4;
-constexpr std::size_t kMostKept = 2'000'000;  // tasks of a Program that is kept beside its copies
 
 // By device: from the bytes of a few blocks of devices to those of all.
 void unfold(std::vector<Bytes>& bytes, const LoweredBlocks& blocks) {
@@ -43,6 +43,21 @@ struct Held {
   std::vector<Bytes> behind_turn;
 };
 
+// Lists of buffers, one for each task; a buffer is in one of them at most.
+class ByTask {
+ public:
+  explicit ByTask(std::size_t tasks) : first_(tasks) {}
+  void add(TaskId task, BufferId buffer) {
+    if (after_.size() <= buffer.index()) after_.resize(buffer.index() + 1);
+    after_[buffer.index()] = std::exchange(first_[task.index()], buffer);
+  }
+  BufferId first(std::size_t task) const { return first_[task]; }
+  BufferId after(BufferId buffer) const { return after_[buffer.index()]; }
+
+ private:
+  std::vector<BufferId> first_, after_;
+};
+
 // In the order of the Program.
 Held held_memory(const Program& program, int micro_batches) {
   std::vector<BufferLife> lives = buffer_lives(program);
@@ -55,7 +70,7 @@ Held held_memory(const Program& program, int micro_batches) {
   auto spans = [&](const BufferLife& life) { return !life.persistent && life.first < turn && life.last >= turn; };
   auto devices = static_cast<std::size_t>(program.devices);
   std::vector<std::int64_t> persistent(devices, 0), used(devices, 0), spanning(devices, 0);
-  std::vector<std::vector<BufferId>> starts(program.tasks.size() + 1), ends(program.tasks.size() + 1);
+  ByTask starts(program.tasks.size()), ends(program.tasks.size());
   // Gradients that an update reads stay until the end of the iteration.
   for (std::size_t b = 0; b < lives.size(); ++b) {
     BufferId id(static_cast<std::int64_t>(b));
@@ -69,21 +84,21 @@ Held held_memory(const Program& program, int micro_batches) {
       bool waits = program.tasks[life.last.index()].kind == TaskKind::update;
       if (spans(life)) spanning[device] += bytes;
       if (spans(life) || waits) persistent[device] += bytes;
-      starts[life.first.index()].push_back(id);
-      ends[life.last.index()].push_back(id);
+      starts.add(life.first, id);
+      ends.add(life.last, id);
     }
   }
   std::vector<std::int64_t> peak = used, freed(devices, 0);
   Held held{{}, std::vector<Bytes>(devices)};
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    for (BufferId b : starts[t]) {
+    for (BufferId b = starts.first(t); b.valid(); b = starts.after(b)) {
       auto d = program.buffer(b).device.index();
       used[d] += program.bytes_of(b).count;
       peak[d] = std::max(peak[d], used[d]);
       if (t >= turn.index() && freed[d] * micro_batches <= 2 * spanning[d])
         held.behind_turn[d] = std::max(held.behind_turn[d], Bytes{used[d]});
     }
-    for (BufferId b : ends[t]) {
+    for (BufferId b = ends.first(t); b.valid(); b = ends.after(b)) {
       auto d = program.buffer(b).device.index();
       used[d] -= program.bytes_of(b).count;
       if (spans(lives[b.index()])) freed[d] += program.bytes_of(b).count;
@@ -99,25 +114,6 @@ Held held_memory(const Program& program, int micro_batches) {
 }  // namespace
 
 MemoryUse memory_use(const Program& program) { return held_memory(program, 1).use; }
-
-Result<Program> UnfinishedProgram::get(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
-                                       const Topology& topology, LowerOptions options) {
-  std::shared_ptr<Program> unfinished;
-  {
-    std::lock_guard lock(mutex_);
-    if (!program_ || blocks_.stands_for != options.blocks.stands_for || blocks_.size != options.blocks.size) {
-      options.finished = false;
-      program_ = std::make_shared<Program>(UNITY_TRY(lower(pcg, mappings, topology, options)));
-      blocks_ = options.blocks;
-    }
-    unfinished = program_;
-    if (unfinished->tasks.size() > kMostKept) program_.reset();
-  }
-  Program program = unfinished.use_count() == 1 ? std::move(*unfinished) : *unfinished;
-  unfinished.reset();
-  if (options.training) UNITY_TRY_VOID(finish_schedule(program, options.schedule));
-  return program;
-}
 
 Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit,
                      const EvaluatorOptions& options)
@@ -135,7 +131,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg),
 Result<Candidate> Evaluator::evaluate(Pcg pcg, const Schedule& schedule) {
   LowerOptions lower = lower_;
   lower.schedule = schedule;
-  return evaluate(std::move(pcg), lower, Limits{});
+  return evaluate(std::move(pcg), lower, {.keep = true});
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings) {
@@ -145,7 +141,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule) {
   LowerOptions lower = lower_;
   lower.schedule = schedule;
-  return evaluate(std::move(pcg), std::move(mappings), lower, {});
+  return evaluate(std::move(pcg), std::move(mappings), lower, {.keep = true});
 }
 
 Result<Candidate> Evaluator::evaluate_part(Pcg pcg, Bytes bucket) {
@@ -165,19 +161,19 @@ Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, std::vector<MachineMapping
                                              double most_tasks) {
   LowerOptions lower = lower_;
   lower.schedule = schedule;
-  return evaluate(std::move(pcg), std::move(mappings), lower, {.most_tasks = most_tasks});
+  return evaluate(std::move(pcg), std::move(mappings), lower, {.most_tasks = most_tasks, .keep = true});
 }
 
 Result<Candidate> Evaluator::evaluate_stages(Pcg pcg, const Schedule& schedule, double most_tasks) {
   LowerOptions lower = lower_;
   lower.schedule = schedule;
-  return evaluate(std::move(pcg), lower, {.most_tasks = most_tasks});
+  return evaluate(std::move(pcg), lower, {.most_tasks = most_tasks, .keep = true});
 }
 
-Result<Candidate> Evaluator::evaluate_bucket(const Candidate& candidate, Bytes bucket, UnfinishedProgram& unfinished) {
+Result<Candidate> Evaluator::evaluate_bucket(const Candidate& candidate, Bytes bucket) {
   LowerOptions lower = lower_;
   lower.schedule = candidate.schedule, lower.schedule.bucket = bucket;
-  Limits limits{.unfinished = &unfinished};
+  Limits limits{.keep = true};
   if (!candidate.exact) limits.most_tasks = 2 * static_cast<double>(candidate.tasks);
   return evaluate(candidate.pcg, candidate.mappings, lower, limits);
 }
@@ -185,7 +181,7 @@ Result<Candidate> Evaluator::evaluate_bucket(const Candidate& candidate, Bytes b
 Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double most_tasks) {
   LowerOptions lower = lower_;
   lower.schedule = candidate.schedule;
-  return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true});
+  return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true, .keep = true});
 }
 
 Result<MappingResult> Evaluator::map(const Pcg& pcg) {
@@ -229,13 +225,13 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   Result<Scored> result = fail("more than {:g} tasks", limits.most_tasks);
   bool exact = false, over_budget = too_many();
   if (!over_budget) {
-    result = score(pcg, mappings, options, limits.unfinished);
+    result = score(pcg, mappings, options, limits.keep);
     exact = options.blocks.exact;
     if (!result.ok() && !options.blocks.all()) {
       if (limits.few_must_tell) return not_told();
       options.blocks = {};
       over_budget = too_many(), exact = true;
-      if (!over_budget) result = score(pcg, mappings, options, limits.unfinished);
+      if (!over_budget) result = score(pcg, mappings, options, limits.keep);
     }
   } else if (!limits.all) {
     result = score_from_first(pcg, mappings, options, limits.most_tasks);
@@ -255,10 +251,21 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
 }
 
 Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
-                                           const LowerOptions& options, UnfinishedProgram* unfinished) {
-  Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&] {
-    return unfinished ? unfinished->get(pcg, mappings, cost_.topology(), options)
-                      : lower(pcg, mappings, cost_.topology(), options);
+                                           const LowerOptions& options, bool keep) {
+  const Hash plan = lowered_hash(pcg, mappings, options), key = combine(plan, schedule_hash(options.schedule));
+  {
+    std::lock_guard lock(scores_mutex_);
+    if (auto known = scores_.find(key); known != scores_.end()) return known->second;
+  }
+  bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
+                           [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
+  Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&]() -> Result<Program> {
+    if (!keep || piece || !options.training) return lower(pcg, mappings, cost_.topology(), options);
+    LowerOptions unscheduled = options;
+    unscheduled.scheduled = false;
+    Program kept = UNITY_TRY(programs_.get(plan, [&] { return lower(pcg, mappings, cost_.topology(), unscheduled); }));
+    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule));
+    return kept;
   }));
   auto timer = record_.time(SearchLevel::simulation);
   Scored scored;
@@ -266,16 +273,16 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   scored.memory = held.use;
   if (options.schedule.order == PipelineOrder::gpipe) scored.behind_turn = std::move(held.behind_turn);
   // A step with weights of one update before begins before the last one has ended: what it takes among others counts.
-  bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
-                           [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
   if (options.schedule.weights == WeightVersions::delayed && !piece)
     program = UNITY_TRY(repeat(program, kSteadyIterations, options.schedule));
   scored.score = cost_.score(program);
   scored.tasks = static_cast<std::int64_t>(program.tasks.size());
-  if (options.blocks.all()) return scored;
-  unfold(scored.score, program, options.blocks);
-  unfold(scored.behind_turn, options.blocks);
-  return scored;
+  if (!options.blocks.all()) {
+    unfold(scored.score, program, options.blocks);
+    unfold(scored.behind_turn, options.blocks);
+  }
+  std::lock_guard lock(scores_mutex_);
+  return scores_.try_emplace(key, std::move(scored)).first->second;
 }
 
 // Two numbers of micro-batches tell how long one more takes, and what it needs, once all stages have two: so long as
@@ -302,9 +309,9 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   if (more >= all || tasks * more > most_tasks) return fail("more than {:g} tasks", most_tasks);
   LowerOptions first = options;
   first.micro_batches = some;
-  Scored few = UNITY_TRY(score(pcg, mappings, first));
+  Scored few = UNITY_TRY(score(pcg, mappings, first, true));
   first.micro_batches = more;
-  Scored scored = UNITY_TRY(score(pcg, mappings, first));
+  Scored scored = UNITY_TRY(score(pcg, mappings, first, true));
   auto extend = [&](std::int64_t& to, std::int64_t from) {
     to += static_cast<std::int64_t>(static_cast<double>(to - from) * (all - more) / (more - some));
   };

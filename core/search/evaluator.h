@@ -4,13 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <mutex>
+#include <unordered_map>
 
 #include "core/base/parallel.h"
 #include "core/plan/device_blocks.h"
 #include "core/plan/lower.h"
 #include "core/search/cost_model.h"
+#include "core/search/lowered_programs.h"
 #include "core/search/mapping_search.h"
 #include "core/search/search_recorder.h"
 
@@ -37,19 +38,6 @@ struct Candidate {
   std::int64_t tasks = 0;  // of the program that was scored
   bool exact = true;       // the score is that of all devices
   Picoseconds estimate{};  // of the mapping search, if it was asked: a sum of pieces
-};
-
-// The Program of a plan but for what finish_schedule() does, from one evaluation to the next. Thread-safe.
-class UnfinishedProgram {
- public:
-  // Lowered, where no such devices are known yet. A copy.
-  Result<Program> get(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
-                      LowerOptions options);
-
- private:
-  std::mutex mutex_;
-  std::shared_ptr<Program> program_;
-  LoweredBlocks blocks_;
 };
 
 // What can be left out of the evaluation, to see what it is worth.
@@ -83,9 +71,8 @@ class Evaluator {
   // some 1e-4 of the iteration.
   Result<Candidate> evaluate_stages(Pcg pcg, std::vector<MachineMapping> mappings, const Schedule& schedule,
                                     double most_tasks);
-  // The same plan, scored as it was, with its gradients in buckets of another size; `unfinished` is the same for all
-  // sizes.
-  Result<Candidate> evaluate_bucket(const Candidate& candidate, Bytes bucket, UnfinishedProgram& unfinished);
+  // The same plan, scored as it was, with its gradients in buckets of another size.
+  Result<Candidate> evaluate_bucket(const Candidate& candidate, Bytes bucket);
   // Of one stage, which is mapped here.
   Result<Candidate> evaluate_stages(Pcg pcg, const Schedule& schedule, double most_tasks);
   // The same plan, scored from all devices, where that takes no more than some `most_tasks`.
@@ -110,8 +97,8 @@ class Evaluator {
   struct Limits {
     bool few_must_tell = false;
     double most_tasks = std::numeric_limits<double>::infinity();
-    bool all = false;  // devices are lowered
-    UnfinishedProgram* unfinished = nullptr;
+    bool all = false;   // devices are lowered
+    bool keep = false;  // the Program: other schedules may be asked for
   };
   struct Scored {
     Score score;
@@ -120,7 +107,7 @@ class Evaluator {
     std::int64_t tasks = 0;
   };
   Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,
-                       UnfinishedProgram* unfinished = nullptr);
+                       bool keep);
   Result<Scored> score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                   const LowerOptions& options, double most_tasks);
   Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits);
@@ -136,6 +123,9 @@ class Evaluator {
   DeviceBlocks blocks_;
   SearchRecorder record_;
   Threads threads_;
+  LoweredPrograms programs_;
+  std::mutex scores_mutex_;
+  std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again
   std::atomic<std::int64_t> scored_{0};
 };
 

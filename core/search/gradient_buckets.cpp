@@ -1,7 +1,6 @@
 #include "core/search/gradient_buckets.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "core/base/parallel.h"
@@ -16,12 +15,6 @@ constexpr std::size_t kMostPlans = 4;
 constexpr double kNearly = 1.03;  // as slow as the fastest of those that are joined: other sizes may make it faster
 constexpr std::size_t kMostJoined = 3;
 
-// Of a plan that is varied, and what its variants have in common.
-struct Varied {
-  Outcome plan;
-  std::shared_ptr<UnfinishedProgram> program = std::make_shared<UnfinishedProgram>();
-};
-
 }  // namespace
 
 std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const StrategyInput& input,
@@ -29,64 +22,63 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
   if (!input.options.buckets || input.options.schedule.bucket.count > 0) return std::nullopt;
   auto time = [](const Outcome& o) { return static_cast<double>(o.candidate.score.iteration.count); };
   auto fits = [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); };
-  auto faster = [&](const Varied& a, const Varied& b) { return time(a.plan) < time(b.plan); };
-  std::vector<Varied> from;
+  auto faster = [&](const Outcome& a, const Outcome& b) { return time(a) < time(b); };
+  std::vector<Outcome> from;
   for (const Outcome& o : plans)
-    if (fits(o)) from.push_back({o});
+    if (fits(o)) from.push_back(o);
   if (from.empty()) return std::nullopt;
   std::stable_sort(from.begin(), from.end(), faster);
-  const double fastest = time(from[0].plan);
-  std::erase_if(from, [&](const Varied& v) { return time(v.plan) > kMayGain * fastest; });
+  const double fastest = time(from[0]);
+  std::erase_if(from, [&](const Outcome& o) { return time(o) > kMayGain * fastest; });
   if (from.size() > kMostPlans) from.resize(kMostPlans);
 
-  std::optional<Varied> best;  // faster than the fastest, or as fast with each gradient on its own
-  using Choices = std::vector<std::pair<const Varied*, Bytes>>;
+  std::optional<Outcome> best;  // faster than the fastest, or as fast with each gradient on its own
+  using Choices = std::vector<std::pair<const Outcome*, Bytes>>;
   auto try_all = [&](Choices choices) {
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
     std::vector<std::optional<Outcome>> found(choices.size());
     parallel_for(choices.size(), input.evaluator.threads(), [&](std::size_t i) {
-      const Varied& v = *choices[i].first;
-      auto candidate = input.evaluator.evaluate_bucket(v.plan.candidate, choices[i].second, *v.program);
-      if (candidate.ok()) found[i] = Outcome{std::move(*candidate), v.plan.derivation, v.plan.stopped_because, {}};
+      const Outcome& plan = *choices[i].first;
+      auto candidate = input.evaluator.evaluate_bucket(plan.candidate, choices[i].second);
+      if (candidate.ok()) found[i] = Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}};
     });
     for (std::size_t i = 0; i < choices.size(); ++i) {
       std::optional<Outcome>& f = found[i];
       if (!f) continue;
       input.evaluator.found(f->candidate.score);
       scored.push_back(*f);
-      const Outcome& than = best ? best->plan : from[0].plan;
+      const Outcome& than = best ? *best : from[0];
       bool simpler = f->candidate.schedule.bucket.count == 0 && than.candidate.schedule.bucket.count > 0;
       if (fits(*f) && (time(*f) < time(than) || (simpler && time(*f) == time(than))))
-        best = {std::move(*f), choices[i].first->program};
+        best = std::move(*f);
     }
   };
   Choices usual;
-  for (const Varied& v : from)
-    if (v.plan.candidate.schedule.bucket.count == 0) usual.emplace_back(&v, kUsualBucket);
+  for (const Outcome& o : from)
+    if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsualBucket);
   try_all(usual);
   // A step to either side, and the next ones where that is no loss: of the fastest, and of others nearly as fast.
-  std::vector<Varied> joined = from;
+  std::vector<Outcome> joined = from;
   if (best) joined.insert(joined.begin(), *best);
   std::stable_sort(joined.begin(), joined.end(), faster);
   for (std::size_t k = 0; k < std::min(joined.size(), kMostJoined); ++k) {
-    const Varied& start = joined[k];
-    if (time(start.plan) > kNearly * time(joined[0].plan)) break;
-    if (start.plan.candidate.schedule.bucket.count == 0) {
+    const Outcome& start = joined[k];
+    if (time(start) > kNearly * time(joined[0])) break;
+    if (start.candidate.schedule.bucket.count == 0) {
       // What communications hide may be hidden itself in small buckets.
-      if (start.plan.candidate.schedule.overlap > 0) try_all({{&start, kSmaller}, {&start, kSmallest}});
+      if (start.candidate.schedule.overlap > 0) try_all({{&start, kSmaller}, {&start, kSmallest}});
       continue;
     }
     const std::size_t before = scored.size();
     try_all({{&start, kSmaller}, {&start, kLarger}});
     for (std::size_t i = before, tried = scored.size(); i < tried; ++i) {
-      if (time(scored[i]) > time(start.plan)) continue;
+      if (time(scored[i]) > time(start)) continue;
       bool smaller = scored[i].candidate.schedule.bucket == kSmaller;
       try_all(smaller ? Choices{{&start, kSmallest}, {&start, Bytes{}}} : Choices{{&start, kLargest}});
     }
   }
-  if (!best) return std::nullopt;
-  return std::move(best->plan);
+  return best;
 }
 
 }  // namespace unity

@@ -32,12 +32,22 @@ class StageDp {
 
   std::vector<ChosenStages> run() {
     fit_options();
+    const std::vector<std::int64_t> all = bounds();
     std::vector<ChosenStages> best(most_ + 1);
-    for (std::int64_t bound : bounds()) {
-      sums_.assign((layers_ + 1) * (devices_ + 1), kNever);
-      sums_[sum_at(layers_, 0)] = 0;
-      for (std::size_t stages = 1; stages <= most_; ++stages) {
-        if (!add_stage(stages, bound)) break;
+    if (all.empty()) return {};
+    const std::vector<std::int64_t> least = least_sums(all.back());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      // What is new has a stage that takes longer than the bound before.
+      auto may_gain = [&](std::size_t stages) {
+        if (least[stages] == kNever) return false;
+        return best[stages].stages.empty() || least[stages] + (p_.micro_batches - 1) * all[i - 1] < best[stages].time;
+      };
+      std::size_t most = most_;
+      while (most > 0 && !may_gain(most)) --most;
+      if (most == 0) break;
+      begin_sums();
+      for (std::size_t stages = 1; stages <= most; ++stages) {
+        if (!add_stage(stages, all[i])) break;
         ChosenStages found = read_off(stages);
         if (found.stages.empty()) continue;
         if (best[stages].stages.empty() || found.time < best[stages].time) best[stages] = std::move(found);
@@ -104,6 +114,20 @@ class StageDp {
     std::vector<std::int64_t> some;
     for (std::size_t i = 1; i <= kBounds; ++i) some.push_back(all[i * (all.size() - 1) / kBounds]);
     return some;
+  }
+
+  void begin_sums() {
+    sums_.assign((layers_ + 1) * (devices_ + 1), kNever);
+    sums_[sum_at(layers_, 0)] = 0;
+  }
+
+  // Of all layers, by number of stages; kNever: they can not be cut so.
+  std::vector<std::int64_t> least_sums(std::int64_t bound) {
+    std::vector<std::int64_t> least(most_ + 1, kNever);
+    begin_sums();
+    for (std::size_t stages = 1; stages <= most_ && add_stage(stages, bound); ++stages)
+      for (std::size_t d = 1; d <= devices_; ++d) least[stages] = std::min(least[stages], sums_[sum_at(0, d)]);
+    return least;
   }
 
   // From the sums of so many stages less one to those of so many. False: there are none.

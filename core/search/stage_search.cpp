@@ -31,6 +31,7 @@ constexpr double kAlpha = 1.05;  // than the best: what is slower is not improve
 constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
+constexpr double kHopelessAloneOfMany = 2;
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
 constexpr double kMostTasks = 3e6;       // of the plans that are simulated on so many: at some 0.3 million a second
@@ -41,7 +42,7 @@ constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
 constexpr int kMoreLayers = 16;  // on many devices, where they are even
 constexpr double kEven = 1.05;
-constexpr std::size_t kAtOnce = 4;  // plans that are simulated before it is known which others are worth it
+constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
 constexpr int kOneAtOnce = 2048;    // devices beyond which the memory of one is much
 
 // One of the kind.
@@ -83,6 +84,10 @@ class StageSearch {
   };
 
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
+  // What of the schedule a plan has that another one has not: the order, the overlap, recomputation, stored parts.
+  using ScheduleChange = std::tuple<std::optional<std::optional<PipelineOrder>>, std::optional<int>,
+                                    std::optional<bool>, std::optional<bool>>;
+  static ScheduleChange change(const StagedPlan& from, const StagedPlan& to);
   using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
   void cluster(int layers);
@@ -114,6 +119,8 @@ class StageSearch {
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
+  bool slows_down(const StagedPlan& from, const StagedPlan& to);
+  void learn(const StagedPlan& from, const std::vector<StagedPlan>& moves);
 
   const StrategyInput& in_;
   StageSearchOptions options_;
@@ -139,6 +146,7 @@ class StageSearch {
   std::map<std::size_t, int> improved_;                // by number of stages, how often
   std::map<StagedPlan, std::set<std::int64_t>> seen_;  // times of those that differ in their schedule only
   std::set<Scored> whole_;                             // of one stage without micro-batches
+  std::map<ScheduleChange, double> slower_;            // at least so many times, in what was simulated so far
 };
 
 // About equal FLOPs, few bytes between them.
@@ -343,7 +351,8 @@ double StageSearch::slower_by(double factor) const {
 }
 
 void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
-  const double most = slower_by(kHopeless), most_alone = slower_by(kHopelessAlone);
+  const bool many = in_.devices > kManyDevices;
+  const double most = slower_by(kHopeless), most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
   std::erase_if(plans, [&](const StagedPlan& p) {
     bool hopeless = estimates_.of(p).time > (p.ends.size() > 1 ? most : most_alone);
     if (hopeless) in_.evaluator.record().left_out(LeftOut::slow_estimate);
@@ -372,20 +381,21 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
   });
   bool bounded = !std::isinf(tasks_left_);
   std::size_t few = in_.devices > kOneAtOnce ? 1 : kAtOnce;
-  std::size_t at_once = bounded ? few : std::max<std::size_t>(1, plans.size());
-  for (std::size_t first = 0; first < plans.size(); first += at_once) {
-    std::size_t count = std::min(at_once, plans.size() - first);
-    std::vector<double> most(count, tasks_left_);
-    for (std::size_t i = 0; bounded && i < count; ++i) {
-      bool promising = best == 0 || static_cast<double>(estimates_.of(plans[first + i]).time) <=
-                                        kFarSlower * static_cast<double>(best);
-      most[i] = std::min(tasks_left_, promising ? kMostTasksOfOne : kMostTasksOfSlow);
-    }
-    std::vector<Result<Outcome>> outcomes(count, fail("the search was stopped"));
-    parallel_for(count, in_.evaluator.threads(),
-                 [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[first + i], in_, most[i]); });
-    for (std::size_t i = 0; i < count; ++i) take(plans[first + i], std::move(outcomes[i]));
+  std::vector<double> most(plans.size(), std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; bounded && i < plans.size(); ++i) {
+    bool promising =
+        best == 0 || static_cast<double>(estimates_.of(plans[i]).time) <= kFarSlower * static_cast<double>(best);
+    most[i] = promising ? kMostTasksOfOne : kMostTasksOfSlow;
   }
+  std::vector<std::optional<Result<Outcome>>> outcomes(plans.size());
+  parallel_window(
+      plans.size(), bounded ? few : std::max<std::size_t>(1, plans.size()), in_.evaluator.threads(),
+      [&](std::size_t i) { most[i] = std::min(tasks_left_, most[i]); },
+      [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_, most[i]); },
+      [&](std::size_t i) {
+        take(plans[i], std::move(*outcomes[i]));
+        outcomes[i].reset();
+      });
 }
 
 void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
@@ -435,6 +445,34 @@ StageSearch::Open::iterator StageSearch::most_promising() {
   return best;
 }
 
+StageSearch::ScheduleChange StageSearch::change(const StagedPlan& from, const StagedPlan& to) {
+  auto differs = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
+  return {differs(from.order, to.order), differs(from.overlap, to.overlap), differs(from.remat, to.remat),
+          differs(from.stored_parts, to.stored_parts)};
+}
+
+// Whether the step changes the schedule only, in a way that made others far slower; asked on many devices.
+bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to) {
+  if (std::isinf(tasks_left_) || unfit_.contains(from) || is_known(to)) return false;
+  if (without_schedule(from) != without_schedule(to)) return false;
+  auto slower = slower_.find(change(from, to));
+  if (slower == slower_.end() || slower->second <= kFarSlower) return false;
+  in_.evaluator.record().left_out(LeftOut::given_up);
+  too_long_.insert(to);
+  return true;
+}
+
+void StageSearch::learn(const StagedPlan& from, const std::vector<StagedPlan>& moves) {
+  for (const StagedPlan& to : moves) {
+    auto time = simulated_.find(to);
+    if (time == simulated_.end() || without_schedule(from) != without_schedule(to)) continue;
+    if (time->second == std::numeric_limits<std::int64_t>::max()) continue;
+    const double slower = static_cast<double>(time->second) / static_cast<double>(simulated_.at(from));
+    auto [known, fresh] = slower_.try_emplace(change(from, to), slower);
+    if (!fresh) known->second = std::min(known->second, slower);
+  }
+}
+
 // Best-first: of the best plan some neighbours, by their estimates, as long as it is not much slower than the best. One
 // stage is what other searches are for.
 void StageSearch::improve(int steps) {
@@ -450,7 +488,7 @@ void StageSearch::improve(int steps) {
     ++improved_[plan.ends.size()];
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
     std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom);
-    std::erase_if(moves, [&](const StagedPlan& p) { return is_known(p); });
+    std::erase_if(moves, [&](const StagedPlan& p) { return is_known(p) || slows_down(plan, p); });
     std::stable_sort(moves.begin(), moves.end(), [&](const StagedPlan& a, const StagedPlan& b) {
       return estimates_.of(a).time < estimates_.of(b).time;
     });
@@ -459,7 +497,8 @@ void StageSearch::improve(int steps) {
       key *= kLessPromising;
       open_.insert(std::move(next));
     }
-    simulate(std::move(moves));
+    simulate(moves);
+    learn(plan, moves);
   }
 }
 

@@ -358,12 +358,12 @@ std::vector<std::optional<Block>> run_gradient(const Evaluator& evaluate, const 
   };
   for (const GradientStep& step : program.steps) {
     std::vector<Shape> shapes;
-    std::vector<std::optional<Box>> boxes;
+    std::vector<const Box*> boxes;
     std::vector<Block> operands;
     for (GradientValue v : step.inputs) {
       Block& b = value(v);
       shapes.push_back({b.global, b.dtype == DType::i32 ? DType::i32 : DType::f32});
-      boxes.emplace_back(b.box);
+      boxes.push_back(&b.box);
       operands.push_back(b);
     }
     AxisTable table = *step.op->axes(step.attributes, shapes);

@@ -1,11 +1,13 @@
 // Independent work on several threads (core/base/parallel.h).
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -77,6 +79,62 @@ TEST_CASE("the exception of the smallest index is passed on when all are done, a
   CHECK(done == 8);
   for (int i = 0; i < 3; ++i) CHECK(threads.take());
   CHECK_FALSE(threads.take());
+}
+
+TEST_CASE("in a window, what goes before and after has one order, whatever the threads") {
+  for (std::size_t window : {1, 2, 4, 100})
+    for (int jobs : {1, 2, 3, 8}) {
+      INFO("window " << window << ", " << jobs << " jobs");
+      constexpr std::size_t n = 12;
+      Threads threads(jobs);
+      Crowd crowd;
+      std::vector<std::string> calls, expected;
+      std::vector<int> state(n, 0);  // 1: before, 2: done, 3: after
+      parallel_window(
+          n, window, threads,
+          [&](std::size_t i) {
+            calls.push_back("before " + std::to_string(i));
+            ++state[i];
+          },
+          [&](std::size_t i) {
+            crowd.pass();
+            state[i] += state[i] == 1;
+          },
+          [&](std::size_t i) {
+            calls.push_back("after " + std::to_string(i));
+            state[i] += state[i] == 2;
+          });
+      for (std::size_t i = 0; i < std::min(window, n); ++i) expected.push_back("before " + std::to_string(i));
+      for (std::size_t i = 0; i < n; ++i) {
+        expected.push_back("after " + std::to_string(i));
+        if (i + window < n) expected.push_back("before " + std::to_string(i + window));
+      }
+      CHECK(calls == expected);
+      CHECK(state == std::vector<int>(n, 3));
+      CHECK(crowd.most <= static_cast<int>(std::min<std::size_t>(window, static_cast<std::size_t>(jobs))));
+      for (int i = 1; i < jobs; ++i) CHECK(threads.take());
+      CHECK_FALSE(threads.take());
+    }
+}
+
+TEST_CASE("what throws in a window ends it, and threads come back") {
+  for (int jobs : {1, 3}) {
+    Threads threads(jobs);
+    std::vector<std::size_t> after;
+    auto fails = [&] {
+      parallel_window(
+          8, 2, threads, [](std::size_t) {},
+          [](std::size_t i) {
+            if (i == 3) throw std::runtime_error("3");
+          },
+          [&](std::size_t i) { after.push_back(i); });
+    };
+    CHECK_THROWS_WITH(fails(), "3");
+    CHECK(after.size() <= 3);  // in order, so that none comes behind the one that failed
+    for (std::size_t i = 0; i < after.size(); ++i) CHECK(after[i] == i);
+    for (int i = 1; i < jobs; ++i) CHECK(threads.take());
+    CHECK_FALSE(threads.take());
+  }
 }
 
 TEST_CASE("a map of threads gives all of them the same, and forgets when it knows too much") {

@@ -6,6 +6,7 @@
 #include "core/models/models.h"
 #include "core/search/evaluator.h"
 #include "core/search/explain.h"
+#include "core/search/lowered_programs.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 #include "tests/support/checksum.h"
@@ -67,7 +68,7 @@ TEST_CASE("a search without seeds finds what rewriting before sharding finds") {
   CHECK(unseeded.prediction.iteration <= find(spec, cost, options).value().prediction.iteration);
 }
 
-TEST_CASE("a plan that is lowered once scores in buckets of all sizes as lowered for each") {
+TEST_CASE("a plan that is lowered once scores under all schedules as lowered for each") {
   for (int devices : {2, 6}) {
     ModelSpec spec{"mlp", {{"batch", 24}, {"layers", 3}, {"hidden", 96}}};
     SimulatedCostModel cost(load_topology("summit", {1, devices}));
@@ -77,12 +78,11 @@ TEST_CASE("a plan that is lowered once scores in buckets of all sizes as lowered
       Schedule schedule;
       schedule.offload = offload;
       Candidate whole = evaluator.evaluate(plan.pcg, plan.mappings, schedule).value();
-      UnfinishedProgram unfinished;
       std::set<std::int64_t> times;
       for (std::int64_t bytes : {40'000, 0, 1, 10'000'000, 40'000}) {
         schedule.bucket = Bytes{bytes};
-        Candidate anew = evaluator.evaluate(plan.pcg, plan.mappings, schedule).value();
-        Candidate kept = evaluator.evaluate_bucket(whole, schedule.bucket, unfinished).value();
+        Candidate anew = Evaluator(cost, {true, {}, {}}, {}).evaluate(plan.pcg, plan.mappings, schedule).value();
+        Candidate kept = evaluator.evaluate_bucket(whole, schedule.bucket).value();
         CHECK(kept.score.iteration == anew.score.iteration);
         CHECK(kept.score.communicated == anew.score.communicated);
         CHECK(kept.score.peak_memory == anew.score.peak_memory);
@@ -93,6 +93,77 @@ TEST_CASE("a plan that is lowered once scores in buckets of all sizes as lowered
       CHECK(times.size() > 1);
     }
   }
+}
+
+TEST_CASE("a pipeline that is lowered once scores in every order and overlap as lowered for each") {
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  SearchOptions options{.strategy = "pipeline"};
+  options.micro_batches = 4;
+  Plan plan = find(ModelSpec{"mlp", {{"batch", 32}, {"layers", 4}, {"hidden", 96}}}, cost, options).value();
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  std::set<std::int64_t> times;
+  for (int round : {0, 1})
+    for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble})
+      for (int overlap : {0, 1, 2}) {
+        Schedule schedule{.order = order, .overlap = overlap};
+        INFO(in_words(schedule) << ", round " << round);
+        Candidate anew = Evaluator(cost, {true, {}, {}}, {}).evaluate(plan.pcg, plan.mappings, schedule).value();
+        Candidate kept = evaluator.evaluate(plan.pcg, plan.mappings, schedule).value();
+        CHECK(kept.score.iteration == anew.score.iteration);
+        CHECK(kept.score.peak_memory == anew.score.peak_memory);
+        CHECK(kept.memory.persistent == anew.memory.persistent);
+        CHECK(kept.tasks == anew.tasks);
+        times.insert(kept.score.iteration.count);
+      }
+  CHECK(times.size() > 2);
+}
+
+TEST_CASE("plans are lowered once, whatever their schedules, as long as they are among the last") {
+  Pcg pcg = build_model({"mlp", {{"batch", 32}, {"layers", 2}, {"hidden", 8}}});
+  Topology topology = load_topology("summit", {1, 2});
+  std::vector<MachineMapping> mappings = natural_mappings(pcg);
+  LoweredPrograms programs;
+  int lowered = 0;
+  auto get = [&](Hash plan) {
+    return programs
+        .get(plan,
+             [&] {
+               ++lowered;
+               return lower(pcg, mappings, topology, {.scheduled = false});
+             })
+        .value();
+  };
+  const Program whole = lower(pcg, mappings, topology, {}).value();
+  for (int i = 0; i < 3; ++i) {
+    Program program = get(1);
+    REQUIRE(schedule_tasks(program, {}).ok());
+    CHECK(program_hash(program) == program_hash(whole));
+  }
+  CHECK(lowered == 1);
+  for (Hash other = 2; other < 200; ++other) get(other);
+  CHECK(lowered == 199);
+  get(199);
+  CHECK(lowered == 199);
+  get(1);  // let go of by now
+  CHECK(lowered == 200);
+  CHECK(!programs.get(1000, [] { return Result<Program>(fail("no")); }).ok());
+  get(1000);  // an error is not kept
+  CHECK(lowered == 201);
+
+  auto hash = [&](const std::vector<MachineMapping>& m, const LowerOptions& options) {
+    return lowered_hash(pcg, m, options);
+  };
+  std::vector<MachineMapping> moved = mappings;
+  moved.back().start = 1;
+  CHECK(hash(mappings, {}) == hash(mappings, {.schedule = {.overlap = 1}}));
+  CHECK(hash(mappings, {}) != hash(moved, {}));
+  CHECK(hash(mappings, {}) != hash(mappings, {.micro_batches = 2}));
+  std::set<Hash> schedules;
+  for (const Schedule& s : {Schedule{}, Schedule{.order = PipelineOrder::one_f_one_b}, Schedule{.overlap = 1},
+                            Schedule{.bucket = Bytes{1}}, Schedule{.remat = {"blocks"}},
+                            Schedule{.offload = Offload::optimizer}, Schedule{.weights = WeightVersions::delayed}})
+    schedules.insert(schedule_hash(s));
+  CHECK(schedules.size() == 7);
 }
 
 TEST_CASE("no plan would be faster with its operators mapped plainly") {
