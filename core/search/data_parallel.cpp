@@ -168,8 +168,8 @@ Result<State> shard_batch(const State& state, int degree) {
   return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
 }
 
-bool take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator) {
-  if (other.ok()) evaluator.found(other->candidate.score);
+bool take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator, std::int64_t candidates) {
+  if (other.ok()) evaluator.found(other->candidate.score, candidates);
   bool better = other.ok();
   if (better && best.ok()) {
     bool fits = evaluator.fits(other->candidate.score), fitted = evaluator.fits(best->candidate.score);

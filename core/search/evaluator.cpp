@@ -345,4 +345,12 @@ bool Evaluator::fits(const Score& score) const {
   return true;
 }
 
+double Evaluator::excess(const Score& score) const {
+  double most = 0;
+  for (std::size_t d = 0; d < score.peak_memory.size(); ++d)
+    most = std::max(most, static_cast<double>(score.peak_memory[d].count) /
+                              static_cast<double>(memory_of(DeviceId(static_cast<std::int64_t>(d))).count));
+  return most;
+}
+
 }  // namespace unity

@@ -83,6 +83,7 @@ class Evaluator {
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
   bool fits(const Score& score) const;
   Bytes memory_of(DeviceId device) const;
+  double excess(const Score& score) const;  // of the memory that a plan needs over what its devices have, the most
   const CostModel& cost() const { return cost_; }
   std::int64_t scored() const { return scored_; }
 

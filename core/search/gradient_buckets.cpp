@@ -50,8 +50,7 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
       scored.push_back(*f);
       const Outcome& than = best ? *best : from[0];
       bool simpler = f->candidate.schedule.bucket.count == 0 && than.candidate.schedule.bucket.count > 0;
-      if (fits(*f) && (time(*f) < time(than) || (simpler && time(*f) == time(than))))
-        best = std::move(*f);
+      if (fits(*f) && (time(*f) < time(than) || (simpler && time(*f) == time(than)))) best = std::move(*f);
     }
   };
   Choices usual;

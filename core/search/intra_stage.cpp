@@ -173,6 +173,15 @@ OperandShapes IntraPlans::operands(const IntraPlan& plan, std::size_t op) const 
   return shapes;
 }
 
+double IntraPlans::flops_of(std::size_t begin, std::size_t end) const {
+  double sum = 0;
+  for (std::size_t k = begin; k < end; ++k) {
+    const AxisTable& table = *model_[operators_[k]].table;
+    sum += flops(table, full_ranges(table));
+  }
+  return sum;
+}
+
 bool IntraPlans::has_micro_batches(const IntraPlan& plan, int micro_batches) const {
   int devices = plan.rest == IntraPlan::Rest::batch ? plan.width() : plan.data;
   return batch_ % (static_cast<std::int64_t>(devices) * micro_batches) == 0;

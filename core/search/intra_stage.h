@@ -54,6 +54,7 @@ class IntraPlans {
   // The micro-batches must divide what each device has of the batch.
   bool has_micro_batches(const IntraPlan& plan, int micro_batches) const;
 
+  double flops_of(std::size_t begin, std::size_t end) const;  // of the forward pass of operators begin .. end - 1
   bool has_blocks() const { return std::find(in_block_.begin(), in_block_.end(), true) != in_block_.end(); }
 
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated

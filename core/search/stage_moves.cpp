@@ -109,6 +109,26 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
   return all;
 }
 
+std::optional<ScheduleEffects::Step> ScheduleEffects::step(const StagedPlan& from, const StagedPlan& to) {
+  if (without_schedule(from) != without_schedule(to)) return std::nullopt;
+  auto new_one = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
+  return Step{new_one(from.order, to.order), new_one(from.overlap, to.overlap), new_one(from.remat, to.remat),
+              new_one(from.stored_parts, to.stored_parts)};
+}
+
+void ScheduleEffects::learn(const StagedPlan& from, const StagedPlan& to, double slower) {
+  std::optional<Step> made = step(from, to);
+  if (!made) return;
+  auto [known, fresh] = least_.try_emplace(*made, slower);
+  if (!fresh) known->second = std::min(known->second, slower);
+}
+
+double ScheduleEffects::least(const StagedPlan& from, const StagedPlan& to) const {
+  std::optional<Step> made = step(from, to);
+  auto known = made ? least_.find(*made) : least_.end();
+  return known == least_.end() ? 0 : known->second;
+}
+
 std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vector<StagedPlan>& pipelines) {
   std::vector<StagedPlan> found;
   for (StagedPlan plan : pipelines) {

@@ -2,6 +2,9 @@
 // micro-batches, another schedule.
 #pragma once
 
+#include <map>
+#include <optional>
+#include <tuple>
 #include <vector>
 
 #include "core/search/staged_plan.h"
@@ -22,6 +25,21 @@ struct StageMoves {
 
 // What is one step from a plan.
 std::vector<StagedPlan> neighbours(IntraPlans& plans, const StagedPlan& plan, const StageMoves& free);
+
+// How much slower steps that change nothing but the schedule made plans.
+class ScheduleEffects {
+ public:
+  void learn(const StagedPlan& from, const StagedPlan& to, double slower);  // `slower` times
+  // The least of all steps of this kind; 0: none is known, or it changes more than the schedule.
+  double least(const StagedPlan& from, const StagedPlan& to) const;
+
+ private:
+  // What `to` has that `from` has not: an order, an overlap, recomputation, stored parts.
+  using Step = std::tuple<std::optional<std::optional<PipelineOrder>>, std::optional<int>, std::optional<bool>,
+                          std::optional<bool>>;
+  static std::optional<Step> step(const StagedPlan& from, const StagedPlan& to);
+  std::map<Step, double> least_;
+};
 
 // Of those that are pipelines: all stages data-parallel inside. Sums of gradients hide behind micro-batches better than
 // the estimates know.

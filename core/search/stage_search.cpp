@@ -43,7 +43,8 @@ constexpr int kManyLayers = 24;
 constexpr int kMoreLayers = 16;  // on many devices, where they are even
 constexpr double kEven = 1.05;
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
-constexpr int kOneAtOnce = 2048;    // devices beyond which the memory of one is much
+constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
+constexpr int kOneAtOnce = 2048;  // devices beyond which the memory of one is much
 
 // One of the kind.
 Resources example(const Submesh& submesh) {
@@ -84,10 +85,6 @@ class StageSearch {
   };
 
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
-  // What of the schedule a plan has that another one has not: the order, the overlap, recomputation, stored parts.
-  using ScheduleChange = std::tuple<std::optional<std::optional<PipelineOrder>>, std::optional<int>,
-                                    std::optional<bool>, std::optional<bool>>;
-  static ScheduleChange change(const StagedPlan& from, const StagedPlan& to);
   using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
   void cluster(int layers);
@@ -111,16 +108,14 @@ class StageSearch {
   std::vector<std::vector<StagedPlan>> even_plans();
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
-  void take(const StagedPlan& plan, Result<Outcome> outcome);
+  void take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates);
   bool correct_margin();
-  double excess(const Score& score) const;
   void vary_best();
   void hide_communications();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
   bool slows_down(const StagedPlan& from, const StagedPlan& to);
-  void learn(const StagedPlan& from, const std::vector<StagedPlan>& moves);
 
   const StrategyInput& in_;
   StageSearchOptions options_;
@@ -146,7 +141,7 @@ class StageSearch {
   std::map<std::size_t, int> improved_;                // by number of stages, how often
   std::map<StagedPlan, std::set<std::int64_t>> seen_;  // times of those that differ in their schedule only
   std::set<Scored> whole_;                             // of one stage without micro-batches
-  std::map<ScheduleChange, double> slower_;            // at least so many times, in what was simulated so far
+  ScheduleEffects effects_;                            // of what was simulated in improve()
 };
 
 // About equal FLOPs, few bytes between them.
@@ -163,11 +158,7 @@ bool StageSearch::are_even(int layers) {
   cluster(layers);
   double all = 0, most = 0;
   for (std::size_t l = 0; l < layer_ends_.size(); ++l) {
-    double here = 0;
-    for (std::size_t k = begin_of(static_cast<int>(l)); k < layer_ends_[l]; ++k) {
-      const AxisTable& table = *plans_.model()[plans_.operators()[k]].table;
-      here += flops(table, full_ranges(table));
-    }
+    const double here = plans_.flops_of(begin_of(static_cast<int>(l)), layer_ends_[l]);
     all += here, most = std::max(most, here);
   }
   return static_cast<int>(layer_ends_.size()) == layers && most * layers <= kEven * all;
@@ -376,7 +367,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
       too_long_.insert(p);
       return true;
     }
-    simulated_.emplace(p, std::numeric_limits<std::int64_t>::max());
+    simulated_.emplace(p, kNotRun);
     return false;
   });
   bool bounded = !std::isinf(tasks_left_);
@@ -387,24 +378,27 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
         best == 0 || static_cast<double>(estimates_.of(plans[i]).time) <= kFarSlower * static_cast<double>(best);
     most[i] = promising ? kMostTasksOfOne : kMostTasksOfSlow;
   }
+  std::int64_t candidates = in_.evaluator.scored();
   std::vector<std::optional<Result<Outcome>>> outcomes(plans.size());
   parallel_window(
       plans.size(), bounded ? few : std::max<std::size_t>(1, plans.size()), in_.evaluator.threads(),
       [&](std::size_t i) { most[i] = std::min(tasks_left_, most[i]); },
       [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_, most[i]); },
       [&](std::size_t i) {
-        take(plans[i], std::move(*outcomes[i]));
+        candidates += outcomes[i]->ok();
+        take(plans[i], std::move(*outcomes[i]), candidates);
         outcomes[i].reset();
       });
 }
 
-void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
+// `candidates`: scored so far, with this one.
+void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates) {
   if (outcome.ok()) {
     const Score& score = outcome->candidate.score;
     simulated_[plan] = score.iteration.count;
     tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
     if (!in_.evaluator.fits(score)) unfit_.insert(plan);
-    if (!plan.stored_parts) least_excess_ = std::min(least_excess_, excess(score));
+    if (!plan.stored_parts) least_excess_ = std::min(least_excess_, in_.evaluator.excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
     if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
     if (plan.ends.size() > 1) {
@@ -418,7 +412,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome) {
   if (outcome.ok() && in_.evaluator.fits(outcome->candidate.score) &&
       (!of_kind || outcome->candidate.score.iteration < of_kind->candidate.score.iteration))
     of_kind = *outcome;
-  take_better(best_, std::move(outcome), in_.evaluator);
+  take_better(best_, std::move(outcome), in_.evaluator, candidates);
 }
 
 // Whether all of these are, than the best plan known; asked on many devices.
@@ -445,32 +439,12 @@ StageSearch::Open::iterator StageSearch::most_promising() {
   return best;
 }
 
-StageSearch::ScheduleChange StageSearch::change(const StagedPlan& from, const StagedPlan& to) {
-  auto differs = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
-  return {differs(from.order, to.order), differs(from.overlap, to.overlap), differs(from.remat, to.remat),
-          differs(from.stored_parts, to.stored_parts)};
-}
-
 // Whether the step changes the schedule only, in a way that made others far slower; asked on many devices.
 bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to) {
-  if (std::isinf(tasks_left_) || unfit_.contains(from) || is_known(to)) return false;
-  if (without_schedule(from) != without_schedule(to)) return false;
-  auto slower = slower_.find(change(from, to));
-  if (slower == slower_.end() || slower->second <= kFarSlower) return false;
+  if (std::isinf(tasks_left_) || unfit_.contains(from) || effects_.least(from, to) <= kFarSlower) return false;
   in_.evaluator.record().left_out(LeftOut::given_up);
   too_long_.insert(to);
   return true;
-}
-
-void StageSearch::learn(const StagedPlan& from, const std::vector<StagedPlan>& moves) {
-  for (const StagedPlan& to : moves) {
-    auto time = simulated_.find(to);
-    if (time == simulated_.end() || without_schedule(from) != without_schedule(to)) continue;
-    if (time->second == std::numeric_limits<std::int64_t>::max()) continue;
-    const double slower = static_cast<double>(time->second) / static_cast<double>(simulated_.at(from));
-    auto [known, fresh] = slower_.try_emplace(change(from, to), slower);
-    if (!fresh) known->second = std::min(known->second, slower);
-  }
 }
 
 // Best-first: of the best plan some neighbours, by their estimates, as long as it is not much slower than the best. One
@@ -498,7 +472,9 @@ void StageSearch::improve(int steps) {
       open_.insert(std::move(next));
     }
     simulate(moves);
-    learn(plan, moves);
+    for (const StagedPlan& move : moves)
+      if (auto time = simulated_.find(move); time != simulated_.end() && time->second != kNotRun)
+        effects_.learn(plan, move, static_cast<double>(time->second) / static_cast<double>(simulated_.at(plan)));
   }
 }
 
@@ -508,17 +484,6 @@ bool StageSearch::correct_margin() {
   if (std::isinf(least_excess_)) return false;  // nothing that was to fit was simulated
   margin_ /= 1.02 * least_excess_;
   return true;
-}
-
-// Of the memory that a plan needs over what its devices have, the most.
-double StageSearch::excess(const Score& score) const {
-  double most = 0;
-  for (std::size_t d = 0; d < score.peak_memory.size(); ++d) {
-    DeviceId device(static_cast<std::int64_t>(d));
-    most = std::max(most, static_cast<double>(score.peak_memory[d].count) /
-                              static_cast<double>(in_.evaluator.memory_of(device).count));
-  }
-  return most;
 }
 
 // The best plan with its weights stored in parts, and in the other orders: 1F1B holds fewer activations, and both may

@@ -12,6 +12,7 @@
 #include "core/search/search.h"
 #include "core/search/stage_dp.h"
 #include "core/search/stage_estimate.h"
+#include "core/search/stage_moves.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 #include "simulator/analysis/steady_state.h"
@@ -280,6 +281,30 @@ TEST_CASE("pipelines with stages of their own are faster than even ones") {
     even.stages = stages;
     CHECK(own.prediction.iteration < find_plan(spec, model, cost, even).value().prediction.iteration);
   }
+}
+
+TEST_CASE("what a step of the schedule does to plans is the least that it did to any") {
+  const StagedPlan plan{.micro_batches = 4, .ends = {2, 4}, .devices = {{0, 2}, {2, 2}}, .plans = {4, {2, 1, {}}}};
+  auto with = [](StagedPlan p, auto&& change) {
+    change(p);
+    return p;
+  };
+  const StagedPlan stored = with(plan, [](StagedPlan& p) { p.stored_parts = true; });
+  const StagedPlan later = with(plan, [](StagedPlan& p) { p.order = PipelineOrder::zero_bubble; });
+  const StagedPlan both = with(later, [](StagedPlan& p) { p.stored_parts = true; });
+  const StagedPlan other = with(plan, [](StagedPlan& p) { p.ends = {1, 4}; });
+  ScheduleEffects effects;
+  CHECK(effects.least(plan, stored) == 0);
+  effects.learn(plan, stored, 2);
+  CHECK(effects.least(plan, stored) == 2);
+  CHECK(effects.least(later, both) == 2);  // the same step from another plan
+  CHECK(effects.least(plan, both) == 0);   // two steps
+  CHECK(effects.least(stored, plan) == 0);
+  effects.learn(later, both, 1.5);
+  effects.learn(plan, stored, 3);
+  CHECK(effects.least(plan, stored) == 1.5);
+  effects.learn(plan, other, 4);  // no step of the schedule
+  CHECK(effects.least(plan, other) == 0);
 }
 
 }  // namespace
