@@ -5,7 +5,7 @@
 namespace unity {
 namespace {
 
-constexpr std::size_t kMostPlans = 64, kMostTasks = 2'000'000;
+constexpr std::size_t kMostPlans = 64, kMostTasks = 600'000, kMostTasksOfOne = 2'000'000;
 
 Hash hash_integers(Hash seed, const std::vector<int>& integers) {
   Hash hash = combine(seed, integers.size());
@@ -56,7 +56,8 @@ void LoweredPrograms::drop_oldest(Hash plan, std::size_t tasks) {
   std::size_t plans = 0, all = 0;
   for (auto at = entries_.begin(); at != entries_.end();) {
     all += at->tasks;
-    at = ++plans > kMostPlans || all > kMostTasks ? entries_.erase(at) : std::next(at);
+    bool many = ++plans > kMostPlans || all > kMostTasks;
+    at = many && plans > 1 ? entries_.erase(at) : std::next(at);
   }
 }
 
@@ -67,8 +68,8 @@ Result<Program> LoweredPrograms::get(Hash plan, const std::function<Result<Progr
     std::lock_guard lock(kept->mutex);
     if (!kept->program) {
       Program fresh = UNITY_TRY(lower());
+      if (fresh.tasks.size() > kMostTasksOfOne) return fresh;
       drop_oldest(plan, fresh.tasks.size());
-      if (fresh.tasks.size() > kMostTasks) return fresh;
       kept->program = std::make_shared<const Program>(std::move(fresh));
     }
     program = kept->program;

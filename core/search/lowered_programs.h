@@ -19,8 +19,8 @@ namespace unity {
 Hash lowered_hash(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options);
 Hash schedule_hash(const Schedule& schedule);
 
-// Programs that are still to be scheduled (LowerOptions::scheduled), of the plans that were asked for last: some two
-// million tasks. Thread-safe.
+// Programs that are still to be scheduled (LowerOptions::scheduled), of the plans that were asked for last: as many as
+// have 600,000 tasks together, or one of up to two million. Thread-safe.
 class LoweredPrograms {
  public:
   // A copy; calls `lower` where the plan is not known. Who asks while another thread lowers it waits for that.
