@@ -309,9 +309,9 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   if (more >= all || tasks * more > most_tasks) return fail("more than {:g} tasks", most_tasks);
   LowerOptions first = options;
   first.micro_batches = some;
-  Scored few = UNITY_TRY(score(pcg, mappings, first, true));
+  Scored few = UNITY_TRY(score(pcg, mappings, first, false));
   first.micro_batches = more;
-  Scored scored = UNITY_TRY(score(pcg, mappings, first, true));
+  Scored scored = UNITY_TRY(score(pcg, mappings, first, false));
   auto extend = [&](std::int64_t& to, std::int64_t from) {
     to += static_cast<std::int64_t>(static_cast<double>(to - from) * (all - more) / (more - some));
   };
