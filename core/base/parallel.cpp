@@ -75,9 +75,7 @@ void parallel_window(std::size_t n, std::size_t window, Threads& threads,
       const std::size_t i = next++;
       // The smallest of those that have begun never waits.
       if (i >= ended + window) {
-        threads.give();
         moved.wait(lock, [&] { return i < ended + window || failed; });
-        threads.take_back();
         if (failed) return;
       }
       lock.unlock();

@@ -253,14 +253,14 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
 Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                            const LowerOptions& options, bool keep) {
   const Hash plan = lowered_hash(pcg, mappings, options), key = combine(plan, schedule_hash(options.schedule));
-  {
+  if (options_.cache) {
     std::lock_guard lock(scores_mutex_);
     if (auto known = scores_.find(key); known != scores_.end()) return known->second;
   }
   bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
                            [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
   Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&]() -> Result<Program> {
-    if (!keep || piece || !options.training) return lower(pcg, mappings, cost_.topology(), options);
+    if (!keep || piece || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
     LowerOptions unscheduled = options;
     unscheduled.scheduled = false;
     Program kept = UNITY_TRY(programs_.get(plan, [&] { return lower(pcg, mappings, cost_.topology(), unscheduled); }));
@@ -281,6 +281,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     unfold(scored.score, program, options.blocks);
     unfold(scored.behind_turn, options.blocks);
   }
+  if (!options_.cache) return scored;
   std::lock_guard lock(scores_mutex_);
   return scores_.try_emplace(key, std::move(scored)).first->second;
 }

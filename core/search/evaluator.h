@@ -42,9 +42,9 @@ struct Candidate {
 
 // What can be left out of the evaluation, to see what it is worth.
 struct EvaluatorOptions {
-  bool mapping_dp = true;                   // else every operator starts at device 0
-  bool blocks = true;                       // where a block of devices stands for all, that alone is lowered
-  bool cache = true;                        // costs of edges are kept from graph to graph
+  bool mapping_dp = true;  // else every operator starts at device 0
+  bool blocks = true;      // where a block of devices stands for all, that alone is lowered
+  bool cache = true;       // costs of edges are kept from graph to graph, Programs and scores from schedule to schedule
   const std::atomic<bool>* stop = nullptr;  // once set, no further candidate is scored
   double time_limit = 0;                    // seconds; 0: none
   int jobs = 0;                             // threads of all that is scored; 0: one for each core

@@ -7,8 +7,8 @@
 // less, of each stage but the slowest, what of t_i no other stage waits for: gradients of weights that come behind what
 // a stage sends (StageOption::unawaited; Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). For a bound on the
 // maximum, the sum is least by dynamic programming over the suffixes of layers, the stages and the devices they take;
-// all bounds that occur are tried, or of very many an even choice. Exact up to that choice, as long as slower stages
-// have no less that is unawaited.
+// all bounds that occur are tried, or of very many an even choice, but for those that no number of stages can gain
+// from. Exact up to that choice, as long as slower stages have no less that is unawaited.
 #pragma once
 
 #include <cstdint>

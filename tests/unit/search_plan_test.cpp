@@ -81,7 +81,8 @@ TEST_CASE("a plan that is lowered once scores under all schedules as lowered for
       std::set<std::int64_t> times;
       for (std::int64_t bytes : {40'000, 0, 1, 10'000'000, 40'000}) {
         schedule.bucket = Bytes{bytes};
-        Candidate anew = Evaluator(cost, {true, {}, {}}, {}).evaluate(plan.pcg, plan.mappings, schedule).value();
+        Candidate anew =
+            Evaluator(cost, {true, {}, {}}, {}, {.cache = false}).evaluate(plan.pcg, plan.mappings, schedule).value();
         Candidate kept = evaluator.evaluate_bucket(whole, schedule.bucket).value();
         CHECK(kept.score.iteration == anew.score.iteration);
         CHECK(kept.score.communicated == anew.score.communicated);
@@ -107,7 +108,8 @@ TEST_CASE("a pipeline that is lowered once scores in every order and overlap as 
       for (int overlap : {0, 1, 2}) {
         Schedule schedule{.order = order, .overlap = overlap};
         INFO(in_words(schedule) << ", round " << round);
-        Candidate anew = Evaluator(cost, {true, {}, {}}, {}).evaluate(plan.pcg, plan.mappings, schedule).value();
+        Candidate anew =
+            Evaluator(cost, {true, {}, {}}, {}, {.cache = false}).evaluate(plan.pcg, plan.mappings, schedule).value();
         Candidate kept = evaluator.evaluate(plan.pcg, plan.mappings, schedule).value();
         CHECK(kept.score.iteration == anew.score.iteration);
         CHECK(kept.score.peak_memory == anew.score.peak_memory);
