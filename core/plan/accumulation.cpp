@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/plan/task_pool.h"
-
 namespace unity {
 namespace {
 
@@ -52,10 +50,9 @@ bool adds_to(const ProgramOp& adding, const ProgramOp& op) {
   return adding.op->name() == op.op->accumulating() && adding.origin == op.origin && adding.name == op.name;
 }
 
-void accumulate_in_place(Program& p) {
+bool accumulate_in_place(Program& p, std::vector<PooledTask>& pool) {
   if (std::none_of(p.ops.begin(), p.ops.end(), [](const ProgramOp& op) { return !op.op->accumulating().empty(); }))
-    return;
-  std::vector<PooledTask> pool = take_tasks(p);
+    return false;
   const Uses uses = find_uses(p, pool);
   // By task: the one that adds its result to a sum, which it takes over.
   std::vector<std::optional<std::size_t>> addition(pool.size());
@@ -81,7 +78,7 @@ void accumulate_in_place(Program& p) {
     addition[maker] = a, becomes[a] = maker;
     wanted[static_cast<std::size_t>(made.op)] = any = true;
   }
-  if (!any) return;
+  if (!any) return false;
   const std::vector<std::int32_t> place = with_adding_forms(p, wanted);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < pool.size(); ++i) {
@@ -101,7 +98,8 @@ void accumulate_in_place(Program& p) {
     for (std::size_t& d : task.after) d = becomes[d];
     task.after.erase(std::remove(task.after.begin(), task.after.end(), i), task.after.end());
   }
-  put_tasks(p, pool, order);
+  reorder(pool, order);
+  return true;
 }
 
 }  // namespace unity

@@ -6,13 +6,16 @@
 // Source: gradient accumulation fusion of Megatron-LM.
 #pragma once
 
+#include <vector>
+
 #include "core/plan/program.h"
+#include "core/plan/task_pool.h"
 
 namespace unity {
 
-// Of an ordered Program: where the sum is there before the gradient is computed. Buffers that nothing uses any more
-// stay in the list.
-void accumulate_in_place(Program& program);
+// Of the tasks of a Program, which the pool holds in their order: where the sum is there before the gradient is
+// computed. Whether there is one. Buffers that nothing uses any more stay in the list.
+bool accumulate_in_place(Program& program, std::vector<PooledTask>& pool);
 
 // Whether `adding`, which stands behind it in Program::ops, is `op` with its result added to a sum.
 bool adds_to(const ProgramOp& adding, const ProgramOp& op);

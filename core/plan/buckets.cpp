@@ -3,8 +3,6 @@
 #include <map>
 #include <set>
 
-#include "core/plan/task_pool.h"
-
 namespace unity {
 namespace {
 
@@ -52,9 +50,8 @@ std::vector<bool> find_synchronisations(const Program& program, const std::vecto
 
 }  // namespace
 
-Result<void> join_gradients(Program& program, Bytes bytes) {
-  if (bytes.count == 0) return {};
-  std::vector<PooledTask> pool = take_tasks(program);
+bool join_gradients(Program& program, std::vector<PooledTask>& pool, Bytes bytes) {
+  if (bytes.count == 0) return false;
   std::vector<bool> joinable = find_synchronisations(program, pool);
   std::map<Group, std::vector<Bucket>> buckets;
   for (std::size_t i = 0; i < pool.size(); ++i) {
@@ -98,8 +95,8 @@ Result<void> join_gradients(Program& program, Bytes bytes) {
       pool[i].task.op = static_cast<std::int32_t>(communications.size()) - 1;
     }
   program.communications = std::move(communications);
-  put_tasks(program, pool, order);
-  return {};
+  reorder(pool, order);
+  return true;
 }
 
 }  // namespace unity

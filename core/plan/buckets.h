@@ -4,13 +4,16 @@
 // the backward pass goes on. Results are the same bit for bit: each part is added up as on its own (runtime/comm).
 #pragma once
 
+#include <vector>
+
 #include "core/base/units.h"
 #include "core/plan/program.h"
+#include "core/plan/task_pool.h"
 
 namespace unity {
 
-// A bucket is closed when it has at least `bytes` of gradients (the last one of a group may have fewer). 0: nothing is
-// joined.
-Result<void> join_gradients(Program& program, Bytes bytes);
+// Of the tasks of a Program, which the pool holds in their order. A bucket is closed when it has at least `bytes` of
+// gradients (the last one of a group may have fewer). 0: nothing is joined. Whether there is anything to join.
+bool join_gradients(Program& program, std::vector<PooledTask>& pool, Bytes bytes);
 
 }  // namespace unity

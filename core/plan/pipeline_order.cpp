@@ -5,12 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <tuple>
 
 #include "core/plan/overlap.h"
-#include "core/plan/task_pool.h"
 
 namespace unity {
 namespace {
@@ -160,14 +158,14 @@ std::vector<int> passes_that_hide_sums(const Program& program, const PipelineSta
 using Durations = std::vector<std::array<std::int64_t, kDirections>>;
 
 // How long the passes of each part take, as about_work() has it. Only the order of ends matters. `direction`: that of
-// the pass of a task, by its place in the program.
+// the pass of a task, by its place in the pool.
 template <class DirectionOf>
-Durations durations(const Program& program, const PipelineStages& stages, DirectionOf&& direction) {
+Durations durations(const std::vector<PooledTask>& pool, const PipelineStages& stages, DirectionOf&& direction) {
   std::map<std::tuple<int, Direction, DeviceId>, double> work;
-  for (std::size_t i = 0; i < program.tasks.size(); ++i)
-    if (const Task& t = program.tasks[i]; t.kind == TaskKind::compute &&
-                                          stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
-                                          t.iteration == 0)
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    if (const Task& t = pool[i].task; t.kind == TaskKind::compute &&
+                                      stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
+                                      t.iteration == 0)
       work[{stages.place[static_cast<std::size_t>(t.op)], direction(i), t.device}] += about_work(t);
   Durations result(stages.chain.size(), {1, 1, 1});
   for (const auto& [where, amount] : work) {
@@ -255,7 +253,7 @@ std::vector<std::vector<Key>> places_of_updates(const std::vector<std::vector<Pa
 // Sorts the tasks of a Program, which the pool holds, by what `pass` says of each: the key of a task's own pass or
 // update, without the place in it; none for what goes with the latest that it depends on.
 template <class Pass>
-void sort_tasks(Program& program, const std::vector<PooledTask>& pool, int at_once, Pass&& pass) {
+void sort_tasks(const Program& program, std::vector<PooledTask>& pool, int at_once, Pass&& pass) {
   std::vector<OverlapPlace> places;
   if (at_once > 0) places = overlap_places(program, pool, at_once);
   std::vector<Key> keys(pool.size());
@@ -288,33 +286,43 @@ void sort_tasks(Program& program, const std::vector<PooledTask>& pool, int at_on
     if (free[i]) keys[i] = first_use[i];
     for (std::size_t d : pool[i].after) first_use[d] = std::min(first_use[d], keys[i]);
   }
-  std::vector<std::size_t> sorted(pool.size());
-  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
-  std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
-  put_tasks(program, pool, sorted);
+  // Keys are few, and tasks of one key often follow one another.
+  std::map<Key, std::vector<std::size_t>> of_key;
+  auto at = of_key.end();
+  for (std::size_t i = 0; i < pool.size(); ++i) {
+    if (at == of_key.end() || at->first != keys[i]) at = of_key.try_emplace(keys[i]).first;
+    at->second.push_back(i);
+  }
+  std::vector<std::size_t> sorted;
+  sorted.reserve(pool.size());
+  for (const auto& [key, tasks] : of_key) sorted.insert(sorted.end(), tasks.begin(), tasks.end());
+  reorder(pool, sorted);
 }
 
 }  // namespace
 
 Result<void> order_micro_batches(Program& program, const Schedule& schedule) {
+  std::vector<PooledTask> pool = take_tasks(program);
+  if (UNITY_TRY(order_micro_batches(program, pool, schedule))) put_tasks(program, pool);
+  return {};
+}
+
+Result<bool> order_micro_batches(const Program& program, std::vector<PooledTask>& pool, const Schedule& schedule) {
   PipelineStages stages = find_stages(program);
   const int iterations = program.iterations;
   if (stages.micro_batches == 1) {
     // One pass forward, one backward.
-    if (schedule.overlap > 0 && iterations == 1) {
-      const std::vector<PooledTask> pool = take_tasks(program);
-      sort_tasks(program, pool, 1, [&](std::size_t i) -> std::optional<Key> {
-        const Task& t = pool[i].task;
-        if (t.phase == Phase::update) return kLast;
-        if (t.kind != TaskKind::compute) return std::nullopt;
-        return Key{t.phase == Phase::backward ? 1 : 0};
-      });
-    }
-    return {};
+    if (schedule.overlap == 0 || iterations > 1) return false;
+    sort_tasks(program, pool, 1, [&](std::size_t i) -> std::optional<Key> {
+      const Task& t = pool[i].task;
+      if (t.phase == Phase::update) return kLast;
+      if (t.kind != TaskKind::compute) return std::nullopt;
+      return Key{t.phase == Phase::backward ? 1 : 0};
+    });
+    return true;
   }
   const int at_once = std::max(1, schedule.overlap);
   const int micros = (stages.micro_batches + at_once - 1) / at_once;  // passes of so many micro-batches
-  const std::vector<PooledTask> pool = take_tasks(program);
   std::vector<bool> of_weights(pool.size());
   if (schedule.order == PipelineOrder::zero_bubble) of_weights = gradients_of_weights(pool);
   auto direction = [&](std::size_t i) {
@@ -326,7 +334,7 @@ Result<void> order_micro_batches(Program& program, const Schedule& schedule) {
     for (DeviceId d : stages.groups[g]) group_of[d.index()] = g;
   auto passes = UNITY_TRY(passes_of_groups(stages, schedule.order, micros, iterations,
                                            passes_that_hide_sums(program, stages, pool, of_weights, group_of, micros)));
-  Ends ends = lay_out(passes, durations(program, stages, direction), iterations * micros);
+  Ends ends = lay_out(passes, durations(pool, stages, direction), iterations * micros);
   auto updates = places_of_updates(passes, ends, micros, iterations);
   auto parts = static_cast<int>(stages.chain.size());
   sort_tasks(program, pool, schedule.overlap, [&](std::size_t i) -> std::optional<Key> {
@@ -346,7 +354,7 @@ Result<void> order_micro_batches(Program& program, const Schedule& schedule) {
     }
     return Key{end[pass], parts - part};
   });
-  return {};
+  return true;
 }
 
 }  // namespace unity

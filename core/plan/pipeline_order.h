@@ -39,10 +39,13 @@
 #include "core/plan/program.h"
 #include "core/plan/schedule.h"
 #include "core/plan/stages.h"
+#include "core/plan/task_pool.h"
 
 namespace unity {
 
 // By the schedule's order and overlap. Error when the stages have not the form that the order needs.
 Result<void> order_micro_batches(Program& program, const Schedule& schedule);
+// The pool that holds the Program's tasks. Whether there is anything to order.
+Result<bool> order_micro_batches(const Program& program, std::vector<PooledTask>& pool, const Schedule& schedule);
 
 }  // namespace unity

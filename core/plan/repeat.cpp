@@ -1,7 +1,6 @@
 #include "core/plan/repeat.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/plan/pipeline_order.h"
 #include "core/plan/task_pool.h"
@@ -26,9 +25,7 @@ class Repeater {
 
   Program run() {
     for (int i = 0; i < result_.iterations; ++i) add_iteration(i);
-    std::vector<std::size_t> order(pool_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    put_tasks(result_, pool_, order);
+    put_tasks(result_, pool_);
     return std::move(result_);
   }
 

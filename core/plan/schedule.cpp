@@ -81,9 +81,11 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
 
 Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
-  UNITY_TRY_VOID(order_micro_batches(program, schedule));
-  accumulate_in_place(program);
-  UNITY_TRY_VOID(join_gradients(program, schedule.bucket));
+  std::vector<PooledTask> pool = take_tasks(program);
+  bool changed = UNITY_TRY(order_micro_batches(program, pool, schedule));
+  changed = accumulate_in_place(program, pool) || changed;
+  changed = join_gradients(program, pool, schedule.bucket) || changed;
+  if (changed) put_tasks(program, pool);
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));
   offload(program, schedule.offload);
   return check_program(program);

@@ -1,6 +1,7 @@
 #include "core/plan/task_pool.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace unity {
 
@@ -19,28 +20,59 @@ std::vector<PooledTask> take_tasks(const Program& program) {
   return pool;
 }
 
-void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
-  std::vector<TaskId> placed(pool.size());
-  program.tasks.clear(), program.operands.clear(), program.dependencies.clear();
-  std::vector<TaskId> after;
+namespace {
+
+constexpr std::size_t kNowhere = SIZE_MAX;
+
+// What a task comes after, in the places that tasks have got so far: in order, each once.
+template <class List>
+void place_dependencies(List& after, std::size_t task, const std::vector<std::size_t>& places) {
+  for (std::size_t& d : after) {
+    UNITY_CHECK(places[d] != kNowhere, "task {} is put before task {}, which it comes after", task, d);
+    d = places[d];
+  }
+  std::sort(after.begin(), after.end());
+  after.erase(std::unique(after.begin(), after.end()), after.end());
+}
+
+}  // namespace
+
+void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> places(pool.size(), kNowhere);
+  std::vector<PooledTask> ordered;
+  ordered.reserve(order.size());
   for (std::size_t i : order) {
+    place_dependencies(pool[i].after, i, places);
+    places[i] = ordered.size();
+    ordered.push_back(std::move(pool[i]));
+  }
+  pool = std::move(ordered);
+}
+
+void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> places(pool.size(), kNowhere);
+  program.tasks.clear(), program.operands.clear(), program.dependencies.clear();
+  program.tasks.reserve(order.size());
+  boost::container::small_vector<std::size_t, 16> after;
+  for (std::size_t i : order) {
+    after.assign(pool[i].after.begin(), pool[i].after.end());
+    place_dependencies(after, i, places);
+    places[i] = program.tasks.size();
     Task t = pool[i].task;
     t.operands_begin = static_cast<std::uint32_t>(program.operands.size());
     program.operands.insert(program.operands.end(), pool[i].operands.begin(), pool[i].operands.end());
     t.operands_end = static_cast<std::uint32_t>(program.operands.size());
-    after.clear();
-    for (std::size_t d : pool[i].after) {
-      UNITY_CHECK(placed[d].valid(), "task {} is put before task {}, which it comes after", i, d);
-      after.push_back(placed[d]);
-    }
-    std::sort(after.begin(), after.end());
-    after.erase(std::unique(after.begin(), after.end()), after.end());
     t.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-    program.dependencies.insert(program.dependencies.end(), after.begin(), after.end());
+    for (std::size_t d : after) program.dependencies.emplace_back(static_cast<std::int64_t>(d));
     t.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
-    placed[i] = TaskId(static_cast<std::int64_t>(program.tasks.size()));
     program.tasks.push_back(t);
   }
+}
+
+void put_tasks(Program& program, const std::vector<PooledTask>& pool) {
+  std::vector<std::size_t> all(pool.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  put_tasks(program, pool, all);
 }
 
 }  // namespace unity

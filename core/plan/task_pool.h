@@ -18,9 +18,12 @@ struct PooledTask {
 
 std::vector<PooledTask> take_tasks(const Program& program);
 
-// The tasks of `order` (positions in the pool), in that order, become the program's; whatever they come after must be
-// among them, before them.
+// The tasks of `order` (positions in the pool), in that order, become the pool, or the program's; whatever they come
+// after must be among them, before them.
+void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order);
 void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order);
+// All of them, in the order of the pool.
+void put_tasks(Program& program, const std::vector<PooledTask>& pool);
 
 // Calls use(buffer, written) for what a task reads and writes; a buffer that is read and written counts as written, and
 // what an operator takes only the shape of is neither.

@@ -9,14 +9,12 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
 
 #include "core/rewrite/relayout.h"
-#include "core/search/stage_dp.h"
 #include "core/search/strategy.h"
 #include "core/search/substitution.h"
 
@@ -45,31 +43,29 @@ class IntraPlans {
   const std::vector<NodeId>& operators() const { return operators_; }
   // Those that apply on so many devices.
   const std::vector<IntraPlan>& of_width(int width);
-  // Finds them for all of these widths; of these, all but sharded() may be asked by several threads at once then.
+  // Finds them for all of these widths, which takes most of the time that this class takes; of these, all but sharded()
+  // may be asked by several threads at once then. A search that is stopped finds none.
   void prepare(const std::vector<int>& widths);
   // The model split so; null where that does not apply. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);
-  // The shapes of an operator's operands in `sharded`, which has been asked for before. Thread-safe.
+  // Of a plan that `of_width` or `sharded` gave before: the model split so, its operators, and the shapes of an
+  // operator's operands there. Thread-safe.
+  const Pcg& model(const IntraPlan& plan) const { return models_.at(plan).pcg.value(); }
+  const std::vector<NodeId>& operators(const IntraPlan& plan) const { return models_.at(plan).operators; }
   OperandShapes operands(const IntraPlan& plan, std::size_t op) const;
   // The micro-batches must divide what each device has of the batch.
   bool has_micro_batches(const IntraPlan& plan, int micro_batches) const;
 
   double flops_of(std::size_t begin, std::size_t end) const;  // of the forward pass of operators begin .. end - 1
   bool has_blocks() const { return std::find(in_block_.begin(), in_block_.end(), true) != in_block_.end(); }
+  // Of an operator: whether it is in a repeated block, and whether what it makes is read outside of that.
+  bool in_block(std::size_t op) const { return in_block_[op]; }
+  bool leaves_block(std::size_t op) const { return leaves_block_[op]; }
+  // Whether the gradient of a node of the model is needed.
+  bool needs_gradient(NodeId node) const { return needs_gradient_[node.index()]; }
+  // The axis of an operator that walks the batch.
+  std::optional<int> batch_axis(std::size_t op) const;
 
-  // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
-  // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
-  // `in_flight`. `compute` is the least that tasks of the forward and the backward pass take: of
-  // operands it may be that few elements are read; `work` is that of all devices together, `forward`
-  // that of the forward pass.
-  struct Sums {
-    std::vector<double> time, compute, work, forward, sync, update, persistent, in_flight, again, kept;
-  };
-  const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices);
-
-  // Picoseconds of collectives that all devices do at once, in groups of devices that lie `stride` apart, each with so
-  // many bytes: of the slowest, where those that leave a node share its links, and so on inside.
-  std::int64_t collective(CollectiveKind kind, int group, int stride, const Resources& devices, double bytes);
   // Bytes of the whole batch that operators before `cut` make and those from it on read.
   const std::vector<double>& crossing() const { return crossing_; }
   // Operators that an operator waits for.
@@ -90,10 +86,6 @@ class IntraPlans {
   Result<State> split_columns(const Columns& columns) const;
   Result<Pcg> shard(const IntraPlan& plan) const;
   void shard_all(std::vector<IntraPlan> plans);
-  std::int64_t slowest_collective(CollectiveKind kind, int group, int stride, const Resources& devices,
-                                  Bytes bytes) const;
-  Sums sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices);
-  double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches, const Resources& devices);
 
   const StrategyInput& in_;
   Pcg model_;
@@ -103,13 +95,10 @@ class IntraPlans {
   std::vector<bool> needs_gradient_;  // by node
   std::vector<double> crossing_;      // by operator
   std::vector<std::vector<std::size_t>> producers_;
-  std::vector<bool> in_block_, leaves_block_;  // by operator: it is in a repeated block; what it makes is read outside
+  std::vector<bool> in_block_, leaves_block_;  // by operator
   std::map<Columns, Result<State>> columns_then_rows_;
   std::map<IntraPlan, Sharded> models_;
   std::map<int, std::vector<IntraPlan>> of_width_;
-  std::mutex mutex_;  // of what follows
-  std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
-  std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;
 };
 
 }  // namespace unity

@@ -95,7 +95,8 @@ class JointSearch {
   void trade_memory();
   void join_gradients();
   void hide();
-  Result<Outcome> pipelines() const;
+  bool has_pipelines() const;
+  Result<Outcome> pipelines();
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
@@ -103,6 +104,7 @@ class JointSearch {
   Picoseconds known_;
   std::vector<Rule> rules_;
   PartChain chain_;
+  std::optional<IntraPlans> stages_;  // of pipelines
   std::set<Hash> assembled_;
   std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
   std::set<Hash> hidden_of_;       // graphs whose communications were hidden
@@ -429,10 +431,16 @@ void JointSearch::parts() {
   whole_plans(plans);
 }
 
-// Pipelines: their micro-batches are beyond what parts of the graph are searched for. Of interleaved ones the stages
-// are all alike.
-Result<Outcome> JointSearch::pipelines() const {
-  if (in_.options.schedule.order == PipelineOrder::interleaved) return fail("stages of several parts");
+// Of interleaved ones the stages are all alike, which search_stages() does not know. Those of the model as it is come
+// once, for all rewritings.
+bool JointSearch::has_pipelines() const {
+  bool all = in_.options.algebra && !serial_;
+  return in_.options.parallelism.empty() && (all || rewritten_) &&
+         in_.options.schedule.order != PipelineOrder::interleaved;
+}
+
+// Pipelines: their micro-batches are beyond what parts of the graph are searched for.
+Result<Outcome> JointSearch::pipelines() {
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
   if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
   StageSearchOptions options{
@@ -443,7 +451,8 @@ Result<Outcome> JointSearch::pipelines() const {
   options.incumbent = known_;
   if (best_.ok() && fits(best_->candidate.score) && (known_.count == 0 || best_->candidate.score.iteration < known_))
     options.incumbent = best_->candidate.score.iteration;
-  return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options);
+  if (!stages_) stages_.emplace(in_.model, in_);
+  return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options, *stages_);
 }
 
 // Whether each device could hold one of so many parts of all weights, their gradients and optimizer states; on few
@@ -484,13 +493,19 @@ Result<Outcome> JointSearch::run() {
   }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
-  if (too_large) compare(pipelines());
+  if (too_large && has_pipelines()) compare(pipelines());
   std::string why;
+  auto rewrite = [&] { chain_.parts().size() == 1 ? whole_graph() : parts(); };
+  if (has_pipelines() && !stages_) {
+    stages_.emplace(in_.model, in_);
+    parallel_for(2, in_.evaluator.threads(),
+                 [&](std::size_t i) { i == 0 ? rewrite() : prepare_stages(*stages_, in_); });
+  } else {
+    rewrite();
+  }
   if (chain_.parts().size() == 1) {
-    whole_graph();
     if (best_.ok()) why = best_->stopped_because;
   } else {
-    parts();
     why = in_.evaluator.scored() >= budget_of_parts()
               ? fmt::format("budget of {} candidates", in_.options.budget)
               : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
@@ -500,10 +515,9 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
   if (!serial_) hide(), join_gradients(), map_plainly();
-  bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
-  if (with_pipelines && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
+  if ((all || has_pipelines()) && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
-    if (!too_large) compare(pipelines());
+    if (!too_large && has_pipelines()) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (all && compute_operators(in_.model) <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};

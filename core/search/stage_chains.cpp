@@ -16,8 +16,8 @@ std::vector<std::vector<Chain>> chains(IntraPlans& intra, const StageEstimates& 
   });
   std::vector<std::vector<Chain>> result(ends.size());
   if (plans.empty()) return result;
-  std::vector<const IntraPlans::Sums*> sums;
-  for (const IntraPlan& p : plans) sums.push_back(&intra.sums(p, micro_batches, devices));
+  std::vector<const IntraCosts::Sums*> sums;
+  for (const IntraPlan& p : plans) sums.push_back(&estimates.costs().sums(p, micro_batches, devices));
   auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
   auto time = [&](const StageTotals& t) { return t.option(micro_batches, false).time; };
   auto faster = [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); };

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "core/search/intra_stage.h"
 #include "core/search/stage_estimate.h"
 
 namespace unity {

@@ -25,7 +25,7 @@ int ways_out_of_a_node(const Topology& topology, int devices) {
 
 }  // namespace
 
-void StageTotals::add(const IntraPlans::Sums& s, std::size_t begin, std::size_t end, bool remat) {
+void StageTotals::add(const IntraCosts::Sums& s, std::size_t begin, std::size_t end, bool remat) {
   time += s.time[end] - s.time[begin];
   compute += s.compute[end] - s.compute[begin];
   forward += s.forward[end] - s.forward[begin];
@@ -44,8 +44,11 @@ StageOption StageTotals::option(int micro_batches, bool behind) const {
           static_cast<std::int64_t>(in_flight), static_cast<std::int64_t>(unawaited(behind))};
 }
 
-StageEstimates::StageEstimates(const StrategyInput& input, IntraPlans& plans)
-    : in_(input), plans_(plans), ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
+StageEstimates::StageEstimates(const StrategyInput& input, const IntraPlans& plans)
+    : in_(input),
+      plans_(plans),
+      costs_(input, plans),
+      ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
   const Topology& topology = input.evaluator.cost().topology();
   to_.emplace_back();
   for (int d = 1; d < input.devices; ++d)
@@ -63,7 +66,7 @@ double StageEstimates::border_time(const IntraPlan& plan, std::size_t cut, const
 }
 
 double StageEstimates::anew(std::size_t cut, const Resources& devices, int micro_batches) const {
-  return 2 * static_cast<double>(plans_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
+  return 2 * static_cast<double>(costs_.collective(CollectiveKind::all_to_all, devices.count, 1, devices,
                                                    plans_.crossing()[cut] / micro_batches));
 }
 
@@ -99,7 +102,7 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
       std::size_t end = k;
       while (end < plan.ends[s] && plan.plans[end] == plan.plans[k]) ++end;
       if (k > begin) totals.time += anew(k, devices, plan.micro_batches);
-      const IntraPlans::Sums& sums = plans_.sums(plan.plans[k], plan.micro_batches, devices);
+      const IntraCosts::Sums& sums = costs_.sums(plan.plans[k], plan.micro_batches, devices);
       totals.add(sums, k, end, plan.remat);
       for (; k < end; ++k) {
         stage_of[k] = s;

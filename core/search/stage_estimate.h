@@ -1,10 +1,10 @@
-// What stages of a pipeline take, from sums over their operators (intra_stage.h): what the stage DP asks for, and of a
+// What stages of a pipeline take, from sums over their operators (intra_costs.h): what the stage DP asks for, and of a
 // whole plan the time and a bound. What ranks plans is their simulation.
 #pragma once
 
 #include <cstdint>
 
-#include "core/search/intra_stage.h"
+#include "core/search/intra_costs.h"
 #include "core/search/staged_plan.h"
 
 namespace unity {
@@ -15,7 +15,7 @@ struct StageTotals {
   double time = 0, compute = 0, forward = 0, work = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
 
   // Operators begin .. end - 1.
-  void add(const IntraPlans::Sums& sums, std::size_t begin, std::size_t end, bool remat);
+  void add(const IntraCosts::Sums& sums, std::size_t begin, std::size_t end, bool remat);
   // Once an iteration: what of the sums of gradients is not hidden behind a micro-batch, and the updates.
   double once() const;
   // Gradients of weights, where they come behind what a stage sends: half of what the backward pass computes.
@@ -26,7 +26,9 @@ struct StageTotals {
 class StageEstimates {
  public:
   // Both have to live as long.
-  StageEstimates(const StrategyInput& input, IntraPlans& plans);
+  StageEstimates(const StrategyInput& input, const IntraPlans& plans);
+
+  const IntraCosts& costs() const { return costs_; }
 
   // In picoseconds, of one micro-batch. `cut`: an operator; the values that cross it are those of
   // `IntraPlans::crossing`.
@@ -51,7 +53,8 @@ class StageEstimates {
 
  private:
   const StrategyInput& in_;
-  IntraPlans& plans_;
+  const IntraPlans& plans_;
+  IntraCosts costs_;
   int ways_out_;                                     // of a node
   std::vector<std::pair<std::int64_t, double>> to_;  // by device: latency and bandwidth from the one before it
 };

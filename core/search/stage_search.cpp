@@ -61,10 +61,10 @@ struct Saving {
 
 class StageSearch {
  public:
-  StageSearch(const StrategyInput& input, const StageSearchOptions& options)
+  StageSearch(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans)
       : in_(input),
         options_(options),
-        plans_(input.model, input),
+        plans_(plans),
         estimates_(input, plans_),
         meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
     if (input.devices <= kManyDevices) return;
@@ -119,7 +119,7 @@ class StageSearch {
 
   const StrategyInput& in_;
   StageSearchOptions options_;
-  IntraPlans plans_;
+  IntraPlans& plans_;
   StageEstimates estimates_;
   std::vector<Submesh> meshes_;
   std::vector<int> micro_batches_;
@@ -540,9 +540,7 @@ void StageSearch::hide_communications() {
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
-  std::vector<int> widths;
-  for (const Submesh& mesh : meshes_) widths.push_back(mesh.width);
-  plans_.prepare(widths);
+  prepare_stages(plans_, in_);
   for (const Submesh& mesh : meshes_)
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
@@ -584,8 +582,19 @@ Result<Outcome> StageSearch::run() {
 
 }  // namespace
 
+void prepare_stages(IntraPlans& plans, const StrategyInput& input) {
+  std::vector<int> widths;
+  for (const Submesh& mesh : submeshes(input.evaluator.cost().topology(), input.devices)) widths.push_back(mesh.width);
+  plans.prepare(widths);
+}
+
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans) {
+  return StageSearch(input, options, plans).run();
+}
+
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options) {
-  return StageSearch(input, options).run();
+  IntraPlans plans(input.model, input);
+  return search_stages(input, options, plans);
 }
 
 }  // namespace unity

@@ -1,11 +1,12 @@
 // The search for pipelines whose stages have widths and plans of their own (staged_plan.h): the stage DP (stage_dp.h)
-// proposes them from estimates (intra_stage.h), simulation ranks them, and the best one is improved step by step: a cut
-// elsewhere, another plan inside a stage, two stages for one or one for two, other micro-batches. On many devices,
+// proposes them from estimates (stage_estimate.h), simulation ranks them, and the best one is improved step by step: a
+// cut elsewhere, another plan inside a stage, two stages for one or one for two, other micro-batches. On many devices,
 // where a simulation takes long, fewer are simulated.
 #pragma once
 
 #include <vector>
 
+#include "core/search/intra_stage.h"
 #include "core/search/strategy.h"
 
 namespace unity {
@@ -24,5 +25,10 @@ struct StageSearchOptions {
 // The fastest that fits. Numbers of micro-batches are those of the options, else all that may be useful. Error: nothing
 // could be run.
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options);
+
+// The same in two steps: `plans`, of the input's model, need nothing that a search finds, so another thread may prepare
+// them while it goes on.
+void prepare_stages(IntraPlans& plans, const StrategyInput& input);
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans);
 
 }  // namespace unity

@@ -8,6 +8,7 @@ again. With --again, those in --output that were not caught are tried once more,
 Exit code 1: fewer than --goal of a hundred are caught.
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import random
@@ -93,10 +94,12 @@ def build(tree, targets, jobs):
     return run(["ninja", f"-j{jobs}", *targets], tree / "build/release")
 
 
-def failure_of(tree, test, jobs, limit):
-    """Why a test catches what the tree has; empty: it does not."""
-    if build(tree, [test, *(["unity"] if test == "test_cli" else [])], jobs)[0] != 0:
-        return NOT_COMPILED
+def built(tree, tests, jobs):
+    return build(tree, [*tests, *(["unity"] if "test_cli" in tests else [])], jobs)[0] == 0
+
+
+def failure_of(tree, test, limit):
+    """Why a test that is built catches what the tree has; empty: it does not."""
     code, text = run([tree / "build/release/bin" / test, "--abort", "--reporter", "compact"], tree, limit)
     if code == "timeout":
         return f"{test}: no end"
@@ -110,9 +113,10 @@ def times_of(tree, tests, kept, jobs):
     for test in tests:
         if test in times:
             continue
-        build(tree, [test, "unity"], jobs)
+        if not built(tree, [test], jobs):
+            sys.exit(f"{test} does not compile")
         start = time.monotonic()
-        if why := failure_of(tree, test, jobs, None):
+        if why := failure_of(tree, test, None):
             sys.exit(f"without a mutation: {why}")
         times[test] = time.monotonic() - start
         kept.write_text(json.dumps(times, indent=1) + "\n")
@@ -121,17 +125,29 @@ def times_of(tree, tests, kept, jobs):
 
 
 def first_failure(tree, mutation, times, jobs):
-    """The first failure ends a mutation: the test of the folder and the one that catches most before the others, those by time."""
+    """The first failure ends a mutation: the test of the folder and the one that catches most before the others, those several at a time."""
     file, number, column, token, becomes = mutation
     first = ["test_simulator", "test_records"] if file.startswith("simulator/") else ["test_records"]
-    order = sorted(times, key=lambda test: (first.index(test) if test in first else len(first), times[test]))
+    others = sorted((test for test in times if test not in first), key=times.get)
     path = tree / file
     original = path.read_text()
     lines = original.splitlines(keepends=True)
     lines[number] = lines[number][:column] + becomes + lines[number][column + len(token):]
     path.write_text("".join(lines))
     try:
-        return next((why for test in order if (why := failure_of(tree, test, jobs, 20 + 4 * times[test]))), "")
+        for test in first:
+            why = failure_of(tree, test, 20 + 4 * times[test]) if built(tree, [test], jobs) else NOT_COMPILED
+            if why:
+                return why
+        if not built(tree, others, jobs):
+            return NOT_COMPILED
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            waiting = [pool.submit(failure_of, tree, test, 20 + 4 * times[test]) for test in others]
+            for done in concurrent.futures.as_completed(waiting):
+                if done.result():
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    return done.result()
+        return ""
     finally:
         path.write_text(original)
 

@@ -1,0 +1,168 @@
+#include "core/search/intra_costs.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/search/through_layouts.h"
+
+namespace unity {
+namespace {
+
+double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
+
+}  // namespace
+
+std::int64_t IntraCosts::collective(CollectiveKind kind, int group, int stride, const Resources& devices,
+                                    double bytes) const {
+  if (group < 2 || bytes < 1) return 0;
+  auto whole = static_cast<std::int64_t>(bytes);
+  const std::tuple key{kind, group, stride, devices, whole};
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = collectives_.find(key); known != collectives_.end()) return known->second;
+  }
+  std::int64_t time = slowest_collective(kind, group, stride, devices, Bytes{whole});
+  std::lock_guard lock(mutex_);
+  return collectives_.emplace(key, time).first->second;
+}
+
+std::int64_t IntraCosts::slowest_collective(CollectiveKind kind, int group, int stride, const Resources& devices,
+                                            Bytes bytes) const {
+  const CostModel& cost = in_.evaluator.cost();
+  const Topology& topology = cost.topology();
+  std::vector<std::vector<DeviceId>> groups;
+  for (int block = 0; block + group * stride <= devices.count; block += group * stride)
+    for (int offset = 0; offset < stride; ++offset) {
+      groups.emplace_back();
+      for (int i = 0; i < group; ++i) groups.back().emplace_back(devices.first + block + offset + i * stride);
+    }
+  // The outermost level that a group crosses, and its place in the levels outside of that: 0 nodes, 1 sockets of a
+  // node.
+  std::map<std::pair<int, int>, int> sharing;
+  auto crossed = [&](const std::vector<DeviceId>& g) {
+    int level = topology.distance_level(g.front(), g.back());
+    return std::pair(level, level == 0 ? 0 : g.front().value / std::max(1, in_.devices / topology.nodes));
+  };
+  int innermost = static_cast<int>(topology.levels.size()) - 1;
+  for (const auto& g : groups) ++sharing[crossed(g)];
+  std::int64_t slowest = 0;
+  for (const auto& g : groups) {
+    int at_once = crossed(g).first < innermost ? sharing.at(crossed(g)) : 1;
+    slowest = std::max(slowest, at_once * cost.collective_time(kind, g, bytes).count);
+  }
+  return slowest;
+}
+
+// From the layout in which a value is made to that in which it is read, within a stage; forth and back.
+double IntraCosts::move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
+                             const Resources& devices) const {
+  double bytes = bytes_of(from) / micro_batches, shard = bytes / from.shards();
+  int summands = from.partials / std::max(1, to.partials), copies = to.copies / std::max(1, from.copies);
+  bool refined = to.shards() > from.shards(), same = true;
+  for (std::size_t d = 0; d < from.dims.size(); ++d) same = same && from.dims[d].degree == to.dims[d].degree;
+  std::int64_t time = 0;
+  if (summands > 1 && same) {
+    time = collective(copies > 1 ? CollectiveKind::all_reduce : CollectiveKind::reduce, summands, 1, devices, shard);
+  } else if (summands > 1) {
+    time =
+        collective(refined ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, summands, 1, devices, shard);
+  } else if (same && copies > 1) {
+    time = collective(CollectiveKind::broadcast, copies, 1, devices, shard);
+  } else if (!same && copies > 1) {
+    time = collective(CollectiveKind::all_gather, devices.count, 1, devices, bytes);
+  } else if (!same && !refined) {
+    time = collective(CollectiveKind::all_to_all, devices.count, 1, devices, bytes);
+  } else if (!same) {
+    time = collective(CollectiveKind::broadcast, devices.count, 1, devices, shard);
+  }
+  return 2 * static_cast<double>(time);
+}
+
+const IntraCosts::Sums& IntraCosts::sums(const IntraPlan& plan, int micro_batches, const Resources& devices) const {
+  const std::tuple key{plan, micro_batches, devices};
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = sums_.find(key); known != sums_.end()) return known->second;
+  }
+  Sums sums = sums_of(plan, micro_batches, devices);
+  std::lock_guard lock(mutex_);
+  return sums_.emplace(key, std::move(sums)).first->second;
+}
+
+IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) const {
+  Sums sums;
+  const Pcg &model = plans_.model(), &pcg = plans_.model(plan);
+  const std::vector<NodeId>& nodes = plans_.operators(plan);
+  const CostModel& cost = in_.evaluator.cost();
+  auto task_time = [&](double flops, double bytes) {
+    Task task;
+    task.flops = flops, task.bytes = bytes;
+    return static_cast<double>(cost.task_time(task, nullptr, DeviceId(0)).count);
+  };
+  // Of gradients in buckets (buckets.h), each takes its share of a bucket's time.
+  const auto bucket = static_cast<double>(in_.options.schedule.bucket.count);
+  auto summed = [&](double shard, int copies) {
+    double whole = std::max(shard, bucket);
+    return shard / whole *
+           static_cast<double>(
+               collective(CollectiveKind::all_reduce, copies, std::max(1, devices.count / copies), devices, whole));
+  };
+  int states = in_.options.optimizer.states();
+  std::set<NodeId> stored;
+  for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight, &sums.again,
+                                 &sums.kept, &sums.compute, &sums.work, &sums.forward})
+    v->assign(1, 0);
+  std::set<std::pair<ValueRef, int>> brought;  // values, by the degree of what they are read in
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    const Node& n = pcg[nodes[k]];
+    const AxisTable& table = *n.table;
+    Sharding sharding = node_sharding(pcg, nodes[k]);
+    if (auto axis = plans_.batch_axis(k)) sharding.micro[static_cast<std::size_t>(*axis)] = micro_batches;
+    TaskGrid grid = task_grid(table, sharding);
+    std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0,
+           kept = 0;
+    for (const OperandAxes& in : table.inputs)
+      if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
+    for (const OperandAxes& out : table.outputs)
+      made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
+    time += task_time(work, read + made), compute += task_time(work, made);
+    // What is not a product may have a gradient that takes no time: that of a sum is what comes in.
+    const bool product =
+        table.inputs.size() >= 2 &&
+        std::any_of(table.axes.begin(), table.axes.end(), [](const Axis& a) { return a.role == AxisRole::reduction; });
+    double again = plans_.in_block(k) ? task_time(work, read + made) : 0;
+    for (std::size_t j = 0; j < n.inputs.size(); ++j) {
+      ValueRef source = source_of(pcg, n.inputs[j]);
+      const Node& producer = pcg[source.node];
+      const ParallelShape& shape = pcg.shape(n.inputs[j]);
+      NodeId in_model = model[plans_.operators()[k]].inputs[j].node;
+      if (plans_.needs_gradient(in_model) && !table.inputs[j].shape_only)
+        time += task_time(work, read + made), compute += product && j < 2 ? task_time(work, 0) : 0;
+      if (producer.is_compute()) {
+        double move = move_time(pcg.shape(source), shape, micro_batches, devices);
+        time += move;
+        if (move > 0 && brought.emplace(source, shape.shards()).second)
+          kept += bytes_of(shape) / shape.shards() / micro_batches;
+      }
+      if (!producer.is_leaf() || !producer.op->stored()) continue;
+      double shard = bytes_of(shape) / shape.shards();
+      if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
+      if (!stored.insert(source.node).second) continue;
+      sync += summed(shard, shape.copies);
+      update += task_time(0, (3 + 2 * states) * shard);
+      persistent += (2 + states) * shard;
+    }
+    auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
+    push(sums.work, compute * task_count(grid)), push(sums.forward, task_time(work, made));
+    push(sums.compute, compute), push(sums.time, time), push(sums.sync, sync), push(sums.update, update),
+        push(sums.persistent, persistent);
+    const bool needed = plans_.needs_gradient(plans_.operators()[k]);
+    push(sums.in_flight, needed ? made : 0);
+    push(sums.again, needed ? again : 0);
+    push(sums.kept, needed ? kept + (plans_.in_block(k) && !plans_.leaves_block(k) ? 0 : made) : 0);
+  }
+  return sums;
+}
+
+}  // namespace unity

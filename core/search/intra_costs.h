@@ -1,0 +1,53 @@
+// What operators take that are split so (intra_stage.h): sums over them, of one micro-batch, of tasks of the forward
+// and of the backward pass on an idle device, and of collectives where layouts differ, forth and back. Once an
+// iteration: gradients of replicas are summed, weights updated. What ranks complete plans is their simulation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "core/search/intra_stage.h"
+#include "core/search/stage_dp.h"
+#include "core/search/strategy.h"
+
+namespace unity {
+
+// Thread-safe; each answer is computed once.
+class IntraCosts {
+ public:
+  // Both have to live as long. Gradients are joined as the options' schedule says.
+  IntraCosts(const StrategyInput& input, const IntraPlans& plans) : in_(input), plans_(plans) {}
+
+  // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
+  // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
+  // `in_flight`. `compute` is the least that tasks of the forward and the backward pass take: of
+  // operands it may be that few elements are read; `work` is that of all devices together, `forward`
+  // that of the forward pass.
+  struct Sums {
+    std::vector<double> time, compute, work, forward, sync, update, persistent, in_flight, again, kept;
+  };
+  // Of a plan that `IntraPlans::of_width` gave before.
+  const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices) const;
+
+  // Picoseconds of collectives that all devices do at once, in groups of devices that lie `stride` apart, each with so
+  // many bytes: of the slowest, where those that leave a node share its links, and so on inside.
+  std::int64_t collective(CollectiveKind kind, int group, int stride, const Resources& devices, double bytes) const;
+
+ private:
+  std::int64_t slowest_collective(CollectiveKind kind, int group, int stride, const Resources& devices,
+                                  Bytes bytes) const;
+  Sums sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) const;
+  double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
+                   const Resources& devices) const;
+
+  const StrategyInput& in_;
+  const IntraPlans& plans_;
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
+  mutable std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;
+};
+
+}  // namespace unity
