@@ -162,10 +162,8 @@ Result<Program> Lowering::run() {
     use_row_updates(program_);
     if (!options_.scheduled) return std::move(program_);
     Schedule schedule = options_.schedule;
-    bool piece = std::any_of(pcg_.nodes().begin(), pcg_.nodes().end(),
-                             [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
     // What a schedule names may be in another piece.
-    if (piece) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
+    if (is_piece(pcg_)) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
     UNITY_TRY_VOID(schedule_tasks(program_, schedule));
   }
   return std::move(program_);
@@ -493,6 +491,11 @@ void Lowering::collect_outputs() {
     std::erase_if(out.buffers, [](BufferId b) { return !b.valid(); });
     program_.outputs.push_back(std::move(out));
   }
+}
+
+bool is_piece(const Pcg& pcg) {
+  return std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
+                     [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
 }
 
 Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,

@@ -22,6 +22,10 @@ struct LowerOptions {
   bool scheduled = true;  // false: of training, schedule_tasks() is still to be called (schedule.h)
 };
 
+// Whether the graph is a piece of a model, as the search cuts it: values come from others (`boundary`), or go to them
+// (`deliver`).
+bool is_piece(const Pcg& pcg);
+
 // Error when a mapping does not fit, or an operator on the gradient's way is not differentiable, or
 // the schedule does not apply.
 Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,

@@ -257,8 +257,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     std::lock_guard lock(scores_mutex_);
     if (auto known = scores_.find(key); known != scores_.end()) return known->second;
   }
-  bool piece = std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
-                           [](const Node& n) { return n.op->name() == "boundary" || n.op->name() == "deliver"; });
+  const bool piece = is_piece(pcg);
   Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&]() -> Result<Program> {
     if (!keep || piece || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
     LowerOptions unscheduled = options;
