@@ -78,6 +78,21 @@ TEST_CASE("of independent branches, about half of the work runs on each half of 
   CHECK(on == std::map<int, int>{{0, 3}, {2, 3}});
 }
 
+TEST_CASE("of all mappings, those that only name devices otherwise are one where all devices are at one distance") {
+  Builder b("branches");
+  ValueRef x = b.input("x", {8, 8}), y = b.input("y", {8, 8});
+  ValueRef l = b.apply("matmul", {}, {x, b.weight("w1", {8, 8})});
+  ValueRef r = b.apply("matmul", {}, {y, b.weight("w2", {8, 8})});
+  Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {l, r})});
+  auto mappings_on = [&](const Topology& topology) {
+    StubCostModel cost(topology);
+    return MappingSearch(cost).all(g, 1000).value().size();
+  };
+  // Three operators of one task each, in the first or in the second half of the machine.
+  CHECK(mappings_on(uniform_topology(4)) == 4);
+  CHECK(mappings_on(load_topology("summit", {2, 2})) == 2 * 2 * 2);
+}
+
 TEST_CASE("a grid larger than the machine is refused by name") {
   Builder b("g");
   ValueRef x = partition(b, 0, 8, b.input("x", {32, 16}));
