@@ -96,6 +96,9 @@ TEST_CASE("Monte Carlo starts from data parallelism and repeats with its seed") 
   CHECK(a.search.candidates <= 60);
   options.budget = 1;
   CHECK(planned(kBert, 4, options).search.candidates == 1);
+  // Where four devices can not share the batch, from one device.
+  Plan alone = planned({"mlp", {{"batch", 3}, {"layers", 2}, {"hidden", 64}}}, 4, options);
+  CHECK(alone.derivation.empty());
 }
 
 TEST_CASE("one search after the other rewrites first, and without regard to what can be split") {

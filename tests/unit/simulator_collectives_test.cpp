@@ -318,6 +318,13 @@ TEST_CASE("a topology without a library takes rings, chains and direct exchanges
       cache.choose(CollectiveKind::all_gather, ids({0, 1, 2, 3}), {1000}, {.algorithm = CollectiveAlgorithm::tree});
   CHECK(gather->shape->algorithm == CollectiveAlgorithm::ring);
   CHECK(gather->reason == ChoiceReason::only);
+  // Neither can rings exchange what differs from pair to pair.
+  ProgramBuilder b(4);
+  b.all_to_all({0, 1, 2, 3}, 1000);
+  auto exchange = cache.choose(b.program.communications[0], {.algorithm = CollectiveAlgorithm::ring});
+  CHECK(exchange->shape->algorithm == CollectiveAlgorithm::direct);
+  CHECK(exchange->alternatives.size() == 1);
+  CHECK(exchange->reason == ChoiceReason::only);
   CHECK_THROWS_WITH(check_options({.protocol = "LL"}, t), Catch::Contains("'LL'"));
 }
 
