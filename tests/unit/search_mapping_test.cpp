@@ -93,6 +93,9 @@ TEST_CASE("of all mappings, those that only name devices otherwise are one where
   Topology one_is_far = uniform_topology(4);
   one_is_far.links[0].latency = one_is_far.links[0].latency + Picoseconds{1};
   CHECK(mappings_on(one_is_far) == 2 * 2 * 2);
+  StubCostModel cost(one_is_far);
+  CHECK(MappingSearch(cost).all(g, 8).ok());
+  CHECK_FALSE(MappingSearch(cost).all(g, 7).ok());
 }
 
 TEST_CASE("a grid larger than the machine is refused by name") {
