@@ -13,7 +13,7 @@
 namespace unity {
 
 // Of the tasks of a Program, which the pool holds in their order. A bucket is closed when it has at least `bytes` of
-// gradients (the last one of a group may have fewer). 0: nothing is joined. Whether there is anything to join.
+// gradients (the last one of a group may have fewer). 0: nothing is joined, and the pool stays as it is: false.
 bool join_gradients(Program& program, std::vector<PooledTask>& pool, Bytes bytes);
 
 }  // namespace unity

@@ -15,7 +15,7 @@
 
 namespace unity {
 
-// Thread-safe; each answer is computed once.
+// Thread-safe; answers are kept.
 class IntraCosts {
  public:
   // Both have to live as long. Gradients are joined as the options' schedule says.

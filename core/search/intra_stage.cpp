@@ -10,7 +10,6 @@
 #include "core/search/data_parallel.h"
 #include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
-#include "core/search/through_layouts.h"
 
 namespace unity {
 namespace {
@@ -21,8 +20,6 @@ std::vector<NodeId> compute_nodes(const Pcg& pcg) {
     if (pcg.nodes()[i].is_compute()) nodes.emplace_back(static_cast<std::int64_t>(i));
   return nodes;
 }
-
-double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
 
 // Members of an axis class that have room are split along it as well: of the batch's, or of the first class of
 // positions that can be.
@@ -75,7 +72,8 @@ IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
   }
   crossing_.assign(operators_.size() + 1, 0);
   for (const auto& [value, last] : last_use)
-    for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k) crossing_[k] += bytes_of(model_.shape(value));
+    for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k)
+      crossing_[k] += static_cast<double>(model_.shape(value).shape().bytes());
 }
 
 Result<State> IntraPlans::split_columns(const Columns& columns) const {

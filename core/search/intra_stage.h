@@ -1,10 +1,6 @@
-// What a stage of a pipeline can do inside (Alpa's intra-operator pass), and what that costs. Candidates are shardings
-// of the whole model by data parallelism and by columns, then rows; every operator of a stage follows one of them, and
-// where two operators next to each other follow different ones, data are laid out anew.
-//
-// Costs are sums over operators, of one micro-batch: tasks of the forward and of the backward pass on an idle device,
-// collectives where layouts differ, forth and back. Once an iteration: gradients of replicas are summed, weights
-// updated. What ranks complete plans is their simulation.
+// What a stage of a pipeline can do inside (Alpa's intra-operator pass). Candidates are shardings of the whole model by
+// data parallelism and by columns, then rows; every operator of a stage follows one of them, and where two operators
+// next to each other follow different ones, data are laid out anew. What that takes, intra_costs.h says.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +40,7 @@ class IntraPlans {
   // Those that apply on so many devices.
   const std::vector<IntraPlan>& of_width(int width);
   // Finds them for all of these widths, which takes most of the time that this class takes; of these, all but sharded()
-  // may be asked by several threads at once then. A search that is stopped finds none.
+  // may be asked by several threads at once then. A search that is stopped finds no more.
   void prepare(const std::vector<int>& widths);
   // The model split so; null where that does not apply. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);

@@ -95,7 +95,6 @@ class JointSearch {
   void trade_memory();
   void join_gradients();
   void hide();
-  bool has_pipelines() const;
   Result<Outcome> pipelines();
   void progress(const std::string& stage, double fraction) const;
 
@@ -104,7 +103,7 @@ class JointSearch {
   Picoseconds known_;
   std::vector<Rule> rules_;
   PartChain chain_;
-  std::optional<IntraPlans> stages_;  // of pipelines
+  std::optional<IntraPlans> stages_;  // of pipelines, if there are to be any
   std::set<Hash> assembled_;
   std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
   std::set<Hash> hidden_of_;       // graphs whose communications were hidden
@@ -431,14 +430,6 @@ void JointSearch::parts() {
   whole_plans(plans);
 }
 
-// Of interleaved ones the stages are all alike, which search_stages() does not know. Those of the model as it is come
-// once, for all rewritings.
-bool JointSearch::has_pipelines() const {
-  bool all = in_.options.algebra && !serial_;
-  return in_.options.parallelism.empty() && (all || rewritten_) &&
-         in_.options.schedule.order != PipelineOrder::interleaved;
-}
-
 // Pipelines: their micro-batches are beyond what parts of the graph are searched for.
 Result<Outcome> JointSearch::pipelines() {
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
@@ -451,7 +442,6 @@ Result<Outcome> JointSearch::pipelines() {
   options.incumbent = known_;
   if (best_.ok() && fits(best_->candidate.score) && (known_.count == 0 || best_->candidate.score.iteration < known_))
     options.incumbent = best_->candidate.score.iteration;
-  if (!stages_) stages_.emplace(in_.model, in_);
   return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options, *stages_);
 }
 
@@ -474,6 +464,9 @@ Result<Outcome> JointSearch::run() {
   if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
+  bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
+  // Of interleaved ones the stages are all alike, which search_stages() does not know.
+  if (with_pipelines && in_.options.schedule.order != PipelineOrder::interleaved) stages_.emplace(in_.model, in_);
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);
@@ -493,16 +486,15 @@ Result<Outcome> JointSearch::run() {
   }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
-  if (too_large && has_pipelines()) compare(pipelines());
+  if (too_large && stages_) compare(pipelines());
   std::string why;
-  auto rewrite = [&] { chain_.parts().size() == 1 ? whole_graph() : parts(); };
-  if (has_pipelines() && !stages_) {
-    stages_.emplace(in_.model, in_);
-    parallel_for(2, in_.evaluator.threads(),
-                 [&](std::size_t i) { i == 0 ? rewrite() : prepare_stages(*stages_, in_); });
-  } else {
-    rewrite();
-  }
+  // What stages of pipelines can do inside needs nothing of what rewritings find; where these may leave nothing of the
+  // budget, it may not be asked for.
+  const bool ahead = stages_ && in_.options.budget - budget_of_parts() >= kPipelineBudget;
+  parallel_for(ahead ? 2 : 1, in_.evaluator.threads(), [&](std::size_t i) {
+    if (i == 1) return prepare_stages(*stages_, in_);
+    chain_.parts().size() == 1 ? whole_graph() : parts();
+  });
   if (chain_.parts().size() == 1) {
     if (best_.ok()) why = best_->stopped_because;
   } else {
@@ -515,9 +507,9 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
   if (!serial_) hide(), join_gradients(), map_plainly();
-  if ((all || has_pipelines()) && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
+  if (with_pipelines && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
-    if (!too_large && has_pipelines()) compare(pipelines());
+    if (!too_large && stages_) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (all && compute_operators(in_.model) <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};

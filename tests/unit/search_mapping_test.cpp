@@ -29,6 +29,15 @@ Pcg chain(int layers) {
   return std::move(b).finish({b.apply("mean_squared_error", {}, {x, y})});
 }
 
+// Two products of n x n matrices, which wait for nothing of one another.
+Pcg branches(int n) {
+  Builder b("branches");
+  ValueRef x = b.input("x", {n, n}), y = b.input("y", {n, n});
+  ValueRef l = b.apply("matmul", {}, {x, b.weight("w1", {n, n})});
+  ValueRef r = b.apply("matmul", {}, {y, b.weight("w2", {n, n})});
+  return std::move(b).finish({b.apply("mean_squared_error", {}, {l, r})});
+}
+
 }  // namespace
 
 TEST_CASE("a producer and its consumer with the same grid get the same devices") {
@@ -45,11 +54,7 @@ TEST_CASE("a producer and its consumer with the same grid get the same devices")
 
 TEST_CASE("independent serial branches run on different halves of the machine when compute dominates") {
   // Two matmuls of 2 * 256 * 256 * 256 flops each (times 3 with the backward pass): 100 us apart, 50 us side by side.
-  Builder b("branches");
-  ValueRef x = b.input("x", {256, 256}), y = b.input("y", {256, 256});
-  ValueRef l = b.apply("matmul", {}, {x, b.weight("w1", {256, 256})});
-  ValueRef r = b.apply("matmul", {}, {y, b.weight("w2", {256, 256})});
-  Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {l, r})});
+  Pcg g = branches(256);
   StubCostModel cost(uniform_topology(2));
   MappingResult result = MappingSearch(cost).run(g).value();
   CHECK(result.mappings[find(g, "matmul", 0).index()].start != result.mappings[find(g, "matmul", 1).index()].start);
@@ -79,11 +84,7 @@ TEST_CASE("of independent branches, about half of the work runs on each half of 
 }
 
 TEST_CASE("of all mappings, those that only name devices otherwise are one where all devices are at one distance") {
-  Builder b("branches");
-  ValueRef x = b.input("x", {8, 8}), y = b.input("y", {8, 8});
-  ValueRef l = b.apply("matmul", {}, {x, b.weight("w1", {8, 8})});
-  ValueRef r = b.apply("matmul", {}, {y, b.weight("w2", {8, 8})});
-  Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {l, r})});
+  Pcg g = branches(8);
   auto mappings_on = [&](const Topology& topology) {
     StubCostModel cost(topology);
     return MappingSearch(cost).all(g, 1000).value().size();
