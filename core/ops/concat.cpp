@@ -99,10 +99,15 @@ axiom concat_of_split
 axiom concat_of_split_in_three
   let (y1, y2, y3) = split(a, s, x, groups=g)
   concat(a, y1, y2, y3, groups=g) = x
+axiom concat_of_split_in_four
+  let (y1, y2, y3, y4) = split(a, s, x, groups=g)
+  concat(a, y1, y2, y3, y4, groups=g) = x
 axiom concat_associative
   concat(a, concat(a, x, y), z) = concat(a, x, concat(a, y, z))
 axiom concat_of_three
   concat(a, x, y, z) = concat(a, concat(a, x, y), z)
+axiom concat_of_four
+  concat(a, x, y, z, u) = concat(a, concat(a, x, y, z), u)
 )";
 }
 UNITY_DEFINE_OPERATOR(concat, Concat)

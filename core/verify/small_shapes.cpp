@@ -39,6 +39,7 @@ std::vector<AttributeValue> domain(const Operator& op, std::size_t attribute, co
   for (std::int64_t n : dims) {
     if (n > 1) add(Dims{1, n - 1}), add(Dims{n - 1, 1});
     if (n > 2) add(Dims{1, 1, n - 2});
+    if (n > 3) add(Dims{1, 1, 1, n - 3});
     if (n == 4) add(Dims{2, 2});
   }
   for (std::int64_t d : numbers) add(Dims{d});
@@ -125,7 +126,7 @@ class Search {
   bool is_typed_with_equal_sizes() {
     bool found = false;
     Visit note = [&](const auto&, const auto&) { return found = true, false; };
-    for (std::int64_t size : {2, 1, 3}) {
+    for (std::int64_t size : {2, 1, 3, 4}) {
       Search equal = *this;
       equal.visit_ = &note;
       equal.many_ = false;

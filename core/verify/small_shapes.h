@@ -1,6 +1,6 @@
 // All small instances of an axiom: every shape with dimensions of at most four elements (fewer where there are too many
 // dimensions), and attributes from small domains, at which its left side is well-typed and its conditions hold. Ranks
-// are those at which it is well-typed with equal sizes, all 1, all 2 or all 3.
+// are those at which it is well-typed with equal sizes, all 1, 2, 3 or 4.
 #pragma once
 
 #include <functional>
