@@ -1,6 +1,6 @@
-"""Does the simulator put plans in the order in which they run? Plans of small models on four logical CPU devices, predicted and measured.
+"""Does the simulator put plans in the order in which they run? Plans of small models on logical CPU devices, predicted and measured.
 
-python3 compare.py --unity build/release/bin/unity -o out/rank-correlation [--models mlp,bert] [--rounds 3] [--steps 41] [--quantile 0.5]
+python3 compare.py --unity build/release/bin/unity -o out/rank-correlation [--models mlp,bert] [--devices 4] [--rounds 3] [--steps 41] [--quantile 0.5]
 
 Makes plans (strategies, searches of parts of the space, chance), leaves out those that are predicted exactly alike, profiles this machine for their tasks,
 measures all plans of a model in turns, --rounds times, and prints Spearman's rank correlation by model. What is in OUT already is kept: plans, the
@@ -29,7 +29,7 @@ MODELS = {
 }
 BASELINES = ["data-parallel", "expert", "deepspeed-zero", "flexflow", "algebra-then-parallel", "megatron-grid", "pipeline"]
 KINDS = ["data", "model,reduction", "data,model", "data,model,reduction,head"]
-DEVICES, LEAST = "4", 10
+LEAST = 10
 
 
 def variants(randoms):
@@ -52,14 +52,14 @@ def checked(command):
     return result.stdout
 
 
-def plans_of(unity, model, folder, randoms):
+def plans_of(unity, model, devices, folder, randoms):
     """Plan files by name, without those predicted exactly as an earlier one; and why others are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     seen, plans, missing = {}, {}, {}
     for name, options in variants(randoms):
         file = folder / (name.replace(" ", "-").replace(",", "-") + ".json")
         if not file.exists():
-            result = run([unity, "search", *MODELS[model], "--topology", "laptop", "--devices", DEVICES, *options, "-o", file])
+            result = run([unity, "search", *MODELS[model], "--topology", "laptop", "--devices", devices, *options, "-o", file])
             if result.returncode != 0:
                 missing[name] = result.stderr.strip().replace("unity: error: ", "")
                 continue
@@ -126,6 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--unity", required=True)
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--devices", type=int, default=4, help="logical devices, a core or a part of one each")
     parser.add_argument("--random", type=int, default=8, help="plans by chance, of each model")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=41)
@@ -140,7 +141,7 @@ def main():
             sys.exit(f"--models: found '{model}', expected some of {', '.join(MODELS)}")
     plans = {}
     for model in models:
-        plans[model], missing = plans_of(arguments.unity, model, arguments.output / "plans" / model, arguments.random)
+        plans[model], missing = plans_of(arguments.unity, model, arguments.devices, arguments.output / "plans" / model, arguments.random)
         print(f"{model}: {len(plans[model])} plans", file=sys.stderr)
         for name, why in missing.items():
             print(f"  without {name}: {why}", file=sys.stderr)

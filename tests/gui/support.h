@@ -22,12 +22,13 @@ struct GuiRun {
   std::string out, err;
 };
 
-// unity-gui with these arguments; what it printed.
+// unity-gui with these arguments, without a display; what it printed.
 inline GuiRun run_gui(const std::string& arguments) {
   static int number = 0;
   std::string stem =
       (std::filesystem::temp_directory_path() / fmt::format("unity-gui-test-{}-{}", getpid(), number++)).string();
-  std::string command = fmt::format("{}/bin/unity-gui {} >{}.out 2>{}.err", UNITY_BINARY_DIR, arguments, stem, stem);
+  std::string command = fmt::format("env -u DISPLAY -u WAYLAND_DISPLAY {}/bin/unity-gui {} >{}.out 2>{}.err",
+                                    UNITY_BINARY_DIR, arguments, stem, stem);
   int status = std::system(command.c_str());
   GuiRun run{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(stem + ".out"), read_file(stem + ".err")};
   std::filesystem::remove(stem + ".out");

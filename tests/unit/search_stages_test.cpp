@@ -7,12 +7,14 @@
 #include "core/plan/lower.h"
 #include "core/plan/repeat.h"
 #include "core/rewrite/library.h"
+#include "core/search/gradient_buckets.h"
 #include "core/search/intra_stage.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/search.h"
 #include "core/search/stage_dp.h"
 #include "core/search/stage_estimate.h"
 #include "core/search/stage_moves.h"
+#include "core/search/stage_search.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 #include "simulator/analysis/steady_state.h"
@@ -281,6 +283,19 @@ TEST_CASE("pipelines with stages of their own are faster than even ones") {
     even.stages = stages;
     CHECK(own.prediction.iteration < find_plan(spec, model, cost, even).value().prediction.iteration);
   }
+}
+
+TEST_CASE("the best pipeline is also tried with its gradients joined, or on their own, where they were joined") {
+  SimulatedCostModel cost(load_topology("summit", {2, 8}));
+  Pcg serial = build_model({"bert-large", {{"layers", 2}, {"batch", 48}}});
+  Evaluator evaluator(cost, {}, {}, {});
+  SearchOptions options;
+  options.schedule.bucket = kUsualBucket;
+  Outcome found =
+      search_stages({serial, evaluator, options, 8}, {.plans = 4, .several = true, .buckets = true}).value();
+  CHECK(found.candidate.schedule.bucket.count == 0);
+  Candidate joined = evaluator.evaluate_bucket(found.candidate, kUsualBucket).value();
+  CHECK(found.candidate.score.iteration < joined.score.iteration);
 }
 
 TEST_CASE("what a step of the schedule does to plans is the least that it did to any") {
