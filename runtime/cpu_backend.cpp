@@ -53,7 +53,7 @@ class CpuBackend final : public Backend {
     }
     lanes_.emplace(program, precision_, processes,
                    Lanes::Work{[this](TaskId task, const StepInfo& info) { run(task, info); },
-                               [this](BufferId buffer) { return host_memory(buffer); }});
+                               [this](BufferId buffer) { return host_memory(buffer); }, threads_});
   }
 
   std::vector<Span> step(const StepInfo& info) override { return lanes_->step(info); }

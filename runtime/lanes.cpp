@@ -9,10 +9,12 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "runtime/comm/collectives.h"
 #include "runtime/comm/shared_collective.h"
-#include "runtime/comm/wait.h"
+#include "runtime/cpu/threads.h"
+#include "runtime/ready_queue.h"
 
 namespace unity {
 namespace {
@@ -20,32 +22,29 @@ namespace {
 // Tags of one communication's messages.
 constexpr int kTagBits = 12;
 
-// In place of the number of lanes that a task waits for, once the step is given up: far below anything else.
-constexpr int kGivenUp = -1'000'000;
+constexpr std::uint32_t kNoLane = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
 struct Lanes::Implementation {
-  // The tasks of one stream of one device, run by one thread.
   struct Lane {
     DeviceId device;
     Stream stream = Stream::compute;
-    std::vector<TaskId> tasks;
-    std::vector<std::size_t> participant;  // of communications: which one this device is
-    std::vector<Span> spans;
-
-    void add_span(TaskId task, std::int64_t start, std::int64_t end) {
-      spans.push_back({task, device, static_cast<std::uint8_t>(stream), {start}, {end}});
-    }
+    std::size_t queue = 0;
   };
 
-  // A communication among devices of this process: the first lane that sees that all it needs is there starts it.
+  // A communication among devices of this process: all help that are ready to.
   struct Shared {
     std::optional<SharedCollective> collective;
-    std::vector<TaskId> after;                          // what its participants communicate before
-    std::atomic<std::int64_t> begun{kNever}, ended{0};  // for traces
+    std::atomic<std::int64_t> begun{kNever};  // for traces
   };
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  struct alignas(64) Worker {
+    ReadyQueue& queue;
+    std::vector<ReadyTask> fresh;  // for its own queue, by what it has just done
+    std::vector<Span> spans;
+  };
 
   Implementation(const Program& p, Precision f, Processes& g, Work w)
       : program(p),
@@ -57,42 +56,59 @@ struct Lanes::Implementation {
                                          TaskId task(tag >> kTagBits);
                                          return fmt::format("task {} ({})", task, program.task_name(task));
                                        })),
-        done(p.tasks.size()),
+        local(p.tasks.size()),
+        followers(p.tasks.size()),
+        missing_at_first(p.tasks.size()),
+        missing(p.tasks.size()),
+        running_at_first(p.tasks.size()),
+        running(p.tasks.size()),
         shared(p.communications.size()) {
-    build();
+    find_lanes();
+    order_tasks();
     share_collectives();
-    threads.reserve(lanes.size());
-    for (Lane& lane : lanes) threads.emplace_back([this, &lane] { serve(lane); });
+    make_workers();
   }
 
   ~Implementation() {
-    {
-      std::lock_guard lock(mutex);
-      quit = true;
-    }
-    changed.notify_all();
+    for (ReadyQueue& queue : queues) queue.close();
     for (std::thread& t : threads) t.join();
   }
 
-  void build() {
-    std::map<std::pair<int, Stream>, std::size_t> index;
-    waits.resize(program.tasks.size());
+  // The tasks on each of this process's devices' lanes.
+  void find_lanes() {
+    std::map<std::pair<int, Stream>, std::uint32_t> index;
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       TaskId id(static_cast<std::int64_t>(t));
-      bool communicates = program.tasks[t].kind == TaskKind::communicate;
+      const Task& task = program.tasks[t];
       std::vector<DeviceId> devices = program.devices_of(id);
       for (std::size_t i = 0; i < devices.size(); ++i) {
         if (!processes.has(devices[i], program.devices)) continue;
-        auto [it, inserted] = index.try_emplace({devices[i].value, program.tasks[t].stream}, lanes.size());
-        if (inserted) lanes.push_back({devices[i], program.tasks[t].stream, {}, {}, {}});
-        lanes[it->second].tasks.push_back(id);
-        lanes[it->second].participant.push_back(i);
-        ++waits[t];
+        auto [it, inserted] =
+            index.try_emplace({devices[i].value, task.stream}, static_cast<std::uint32_t>(lanes.size()));
+        if (inserted) lanes.push_back({devices[i], task.stream});
+        local[t].push_back({id, it->second, static_cast<std::uint32_t>(i), task.kind == TaskKind::communicate});
       }
       // What another process does, this one learns by messages alone.
-      for (TaskId d : program.dependencies_of(program.tasks[t]))
-        UNITY_CHECK(communicates || waits[t] == 0 || waits[d.index()] > 0,
+      for (TaskId d : program.dependencies_of(task))
+        UNITY_CHECK(task.kind == TaskKind::communicate || local[t].empty() || !local[d.index()].empty(),
                     "task {} ({}) depends on task {} of another process", id, program.task_name(id), d);
+    }
+  }
+
+  // A task follows what it depends on and what its lanes do before it.
+  void order_tasks() {
+    std::vector<TaskId> last(lanes.size());
+    for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+      if (local[t].empty()) continue;
+      TaskId id(static_cast<std::int64_t>(t));
+      auto follow = [&](TaskId before) {
+        if (!before.valid() || local[before.index()].empty()) return;
+        followers[before.index()].push_back(id);
+        ++missing_at_first[t];
+      };
+      for (TaskId d : program.dependencies_of(program.tasks[t])) follow(d);
+      for (const ReadyTask& r : local[t]) follow(std::exchange(last[r.lane], id));
+      running_at_first[t] = static_cast<int>(local[t].size());
     }
   }
 
@@ -108,12 +124,20 @@ struct Lanes::Implementation {
         for (const Participant& p : communication.part(part)) buffers[part].push_back(buffers_of(p));
       shared[c].collective.emplace(communication, std::move(buffers), held_type(communication.dtype, precision));
     }
-    for (const Lane& lane : lanes)
-      for (std::size_t i = 0; i < lane.tasks.size(); ++i)
-        if (Shared* s = shared_of(lane.tasks[i])) {
-          waits[lane.tasks[i].index()] = 1;
-          if (i > 0) s->after.push_back(lane.tasks[i - 1]);
-        }
+    for (std::size_t t = 0; t < program.tasks.size(); ++t)
+      if (shared_of(TaskId(static_cast<std::int64_t>(t)))) running_at_first[t] = 1;  // until the last part is done
+  }
+
+  // What waits for messages keeps its thread, so all lanes have one then.
+  void make_workers() {
+    const auto cores = static_cast<std::size_t>(cpu::available_cores());
+    const bool share = processes.size() == 1 && work.threads == 1 && lanes.size() > cores;
+    queues = std::vector<ReadyQueue>(share ? 1 : lanes.size());
+    for (std::size_t l = 0; l < lanes.size() && !share; ++l) lanes[l].queue = l;
+    helpers = share ? cores : lanes.size();
+    workers.reserve(helpers);
+    for (std::size_t w = 0; w < helpers; ++w) workers.push_back({queues[share ? 0 : w], {}, {}});
+    for (Worker& w : workers) threads.emplace_back([this, &w] { serve(w); });
   }
 
   Shared* shared_of(TaskId id) {
@@ -128,23 +152,16 @@ struct Lanes::Implementation {
            1000;
   }
 
-  // A lane's thread: waits for a step, runs its tasks, reports.
-  void serve(Lane& lane) {
-    std::int64_t served = 0;
-    while (true) {
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return quit || started > served; });
-        if (quit) return;
-        served = started;
-      }
-      lane.spans.clear();
-      for (std::size_t i = 0; i < lane.tasks.size() && !failed.load(); ++i)
-        if (!run(lane, i)) break;
-      {
-        std::lock_guard lock(mutex);
-        if (++finished == lanes.size()) changed.notify_all();
-      }
+  // A worker's thread. Once a step has failed, what is ready is given up.
+  void serve(Worker& worker) {
+    std::uint32_t lane = kNoLane;
+    while (std::optional<ReadyTask> ready = worker.queue.take(worker.fresh, lane)) {
+      lane = ready->lane;
+      if (!failed.load()) run(*ready, worker);
+      if (open.fetch_sub(1) > 1) continue;
+      std::lock_guard lock(mutex);
+      ended = true;
+      changed.notify_all();
     }
   }
 
@@ -163,88 +180,97 @@ struct Lanes::Implementation {
                    static_cast<std::int64_t>(id.value) << kTagBits);
   }
 
-  void take_part(Lane& lane, TaskId id, Shared& s) {
-    for (TaskId before : s.after) wait_for(before);
+  void add_span(Worker& worker, const ReadyTask& ready, std::int64_t start, std::int64_t end) {
+    const Lane& lane = lanes[ready.lane];
+    worker.spans.push_back({ready.task, lane.device, static_cast<std::uint8_t>(lane.stream), {start}, {end}});
+  }
+
+  // Of a communication among devices of this process; whoever does its last part ends it for all.
+  void help(const ReadyTask& ready, Shared& s, Worker& worker) {
     if (info.trace) {
       std::int64_t start = now(), first = s.begun.load();
       while (start < first && !s.begun.compare_exchange_weak(first, start)) {
       }
     }
-    if (s.collective->help()) {
-      if (info.trace) s.ended = now();
-      if (done[id.index()].fetch_sub(1) == 1) done[id.index()].notify_all();
-    } else {
-      wait_for(id);
-    }
-    if (info.trace) lane.add_span(id, s.begun, s.ended);
+    if (!s.collective->help()) return;
+    if (info.trace)
+      for (const ReadyTask& r : local[ready.task.index()]) add_span(worker, r, s.begun, now());
+    end(ready.task, worker);
   }
 
-  bool run(Lane& lane, std::size_t i) {
-    TaskId id = lane.tasks[i];
-    const Task& task = program.tasks[id.index()];
+  void run(const ReadyTask& ready, Worker& worker) {
+    TaskId id = ready.task;
     try {
-      for (TaskId d : program.dependencies_of(task)) wait_for(d);
-      if (Shared* s = shared_of(id)) {
-        take_part(lane, id, *s);
-        return true;
-      }
+      if (Shared* s = shared_of(id)) return help(ready, *s, worker);
       std::int64_t start = info.trace ? now() : 0;
-      if (task.kind == TaskKind::communicate)
-        communicate(id, lane.participant[i]);
+      if (ready.communicates)
+        communicate(id, ready.participant);
       else
         work.run(id, info);
-      if (info.trace) lane.add_span(id, start, now());
-      if (done[id.index()].fetch_sub(1) == 1) done[id.index()].notify_all();
-      return true;
+      if (info.trace) add_span(worker, ready, start, now());
+      end(id, worker);
     } catch (const Cancelled&) {
       fail(processes.failure());
     } catch (const std::exception& e) {
-      fail(fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lane.device, e.what()));
+      fail(fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lanes[ready.lane].device, e.what()));
     }
-    return false;
+  }
+
+  // On one of its lanes.
+  void end(TaskId id, Worker& worker) {
+    if (running[id.index()].fetch_sub(1) > 1) return;
+    for (TaskId f : followers[id.index()])
+      if (missing[f.index()].fetch_sub(1) == 1) start(f, &worker);
+  }
+
+  // Whose dependencies are done.
+  void start(TaskId id, Worker* worker) {
+    std::size_t lanes_of = local[id.index()].size();
+    if (shared_of(id)) lanes_of = std::min(lanes_of, helpers);
+    open.fetch_add(static_cast<std::int64_t>(lanes_of));
+    for (std::size_t i = 0; i < lanes_of; ++i) {
+      const ReadyTask& ready = local[id.index()][i];
+      ReadyQueue& queue = queues[lanes[ready.lane].queue];
+      if (worker && &worker->queue == &queue)
+        worker->fresh.push_back(ready);
+      else
+        queue.add(ready);
+    }
   }
 
   // The first failure counts; all that wait give up.
   void fail(const std::string& why) {
     {
-      std::lock_guard lock(failure_mutex);
-      if (why.empty() && !failed.load()) return;
+      std::lock_guard lock(mutex);
       if (!failed.exchange(true)) failure = why;
     }
     communicator->cancel();
-    for (std::atomic<int>& d : done) {
-      if (d.exchange(kGivenUp) != 0) d.notify_all();
-    }
-  }
-
-  void wait_for(TaskId id) {
-    if (await(done[id.index()], [](int left) { return left <= 0; }) < 0) throw Cancelled();
   }
 
   std::vector<Span> step(const StepInfo& i) {
     info = i;
-    failed = false;
+    failed = false, ended = false;
     epoch = std::chrono::steady_clock::now();
-    for (std::size_t t = 0; t < done.size(); ++t) done[t].store(waits[t]);
+    for (std::size_t t = 0; t < missing.size(); ++t) missing[t] = missing_at_first[t], running[t] = running_at_first[t];
     for (Shared& s : shared)
       if (s.collective) s.collective->reset(), s.begun = kNever;
-    {
-      std::lock_guard lock(mutex);
-      finished = 0;
-      ++started;
-    }
-    changed.notify_all();
-    {
+    for (Worker& w : workers) w.spans.clear();
+    open = 1;  // this thread, until all that can start has started
+    for (std::size_t t = 0; t < missing.size(); ++t)
+      if (missing_at_first[t] == 0) start(TaskId(static_cast<std::int64_t>(t)), nullptr);
+    if (open.fetch_sub(1) > 1) {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return finished == lanes.size(); });
+      changed.wait(lock, [&] { return ended; });
     }
     if (failed.load()) {
       if (std::string other = processes.failure(); !other.empty()) throw ProcessFailure(other);
       communicator->reset();
       throw std::runtime_error(failure);
     }
+    UNITY_CHECK(std::all_of(missing.begin(), missing.end(), [](const auto& m) { return m.load() == 0; }),
+                "tasks wait for one another");
     std::vector<Span> spans;
-    for (const Lane& lane : lanes) spans.insert(spans.end(), lane.spans.begin(), lane.spans.end());
+    for (const Worker& w : workers) spans.insert(spans.end(), w.spans.begin(), w.spans.end());
     return spans;
   }
 
@@ -254,20 +280,26 @@ struct Lanes::Implementation {
   Work work;
   std::unique_ptr<Communicator> communicator;
   std::vector<Lane> lanes;
-  std::vector<int> waits;              // by task: how many lanes run it
-  std::vector<std::atomic<int>> done;  // by task: lanes that have not run it yet in this step
-  std::vector<Shared> shared;          // by communication
-
-  std::mutex mutex;
-  std::condition_variable changed;  // a step starts or ends
-  std::int64_t started = 0;
-  std::size_t finished = 0;
-  bool quit = false;
-  std::mutex failure_mutex;
-  std::atomic<bool> failed{false};
-  std::string failure;
+  // By task:
+  std::vector<std::vector<ReadyTask>> local;   // what its lanes here do of it
+  std::vector<std::vector<TaskId>> followers;  // that wait for it, some of them twice
+  std::vector<int> missing_at_first;           // of how many it is a follower
+  std::vector<std::atomic<int>> missing;       // which are not done yet in this step
+  std::vector<int> running_at_first;           // lanes that have to run it
+  std::vector<std::atomic<int>> running;       // and have not yet in this step
+  std::vector<Shared> shared;                  // by communication
+  std::vector<ReadyQueue> queues;
+  std::size_t helpers = 0;  // threads that may help with a communication
+  std::vector<Worker> workers;
   StepInfo info;
   std::chrono::steady_clock::time_point epoch;
+
+  std::atomic<std::int64_t> open{0};  // tasks that are ready or run
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;  // the step has
+  std::atomic<bool> failed{false};
+  std::string failure;
   std::vector<std::thread> threads;
 };
 

@@ -13,6 +13,7 @@ Simulation::Simulation(const PreparedProgram& prepared, const Topology& topology
       waits_for_(prepared.graph.waits_for()),
       collectives_(prepared.capacities, prepared.choices.size(), options.collectives, options.steps),
       shared_(topology_, program_.communications.size()),
+      units_(topology_),
       memory_(prepared.buffers, program_.tasks.size(), static_cast<std::size_t>(program_.devices), options.trace),
       running_(topology_.device_count() + program_.communications.size()),
       flow_tasks_(prepared.choices.size()) {
@@ -21,7 +22,7 @@ Simulation::Simulation(const PreparedProgram& prepared, const Topology& topology
 }
 
 std::size_t Simulation::bytes() const {
-  return queue_.bytes() + collectives_.bytes() + shared_.bytes() + memory_.bytes() +
+  return queue_.bytes() + collectives_.bytes() + shared_.bytes() + units_.bytes() + memory_.bytes() +
          held_bytes(waits_for_, running_, flow_tasks_, choices_, ready_, starting_, starts_);
 }
 
@@ -34,7 +35,7 @@ SimulationResult Simulation::run(SimulationObserver* observer) {
     do {
       start_ready();
       while (!queue_.empty() && queue_.next_time() == now_) handle(queue_.pop());
-    } while (!ready_.empty());
+    } while (!ready_.empty() || units_.may_take());
     for (FlowIndex f : collectives_.settle(now_))
       queue_.push(collectives_.end(f), {EventKind::drained, f, 0, collectives_.version(f)});
     for (std::uint32_t user : shared_.settle(now_))
@@ -52,20 +53,42 @@ SimulationResult Simulation::run(SimulationObserver* observer) {
 void Simulation::start_ready() {
   std::sort(ready_.begin(), ready_.end());
   starting_.swap(ready_);
-  for (std::uint32_t task : starting_) start(task);
+  for (std::uint32_t id : starting_) {
+    const Task& task = program_.tasks[id];
+    if (needs_unit(task))
+      units_.add(physical_of(task), {id, task.device, task.stream, helpers(task)});
+    else
+      start(id, 1);
+  }
   starting_.clear();
+  while (auto taken = units_.next()) start(taken->task, taken->slower);
 }
 
-void Simulation::start(std::uint32_t id) {
+// Of those that tasks wait for.
+bool Simulation::needs_unit(const Task& task) const {
+  if (!units_.queues(physical_of(task))) return false;
+  if (task.kind == TaskKind::communicate) return !prepared_.choices[static_cast<std::size_t>(task.op)];
+  return task.stream == Stream::compute;
+}
+
+// Each participant of a communication helps, but with a single copy.
+std::uint32_t Simulation::helpers(const Task& task) const {
+  if (task.kind != TaskKind::communicate) return 1;
+  const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
+  return c.kind == CollectiveKind::send ? 1 : static_cast<std::uint32_t>(c.participants.size());
+}
+
+// `slower`: than its time alone.
+void Simulation::start(std::uint32_t id, double slower) {
   const Task& task = program_.tasks[id];
   if (options_.trace) starts_[id] = now_;
   if (observer_) observer_->started(id, now_);
   memory_.start(id);
   const TaskTimes::Time& time = prepared_.times[id];
   ++(time.measured ? profiled_ : estimated_);
-  if (task.kind == TaskKind::communicate) return start_communication(id);
+  if (task.kind == TaskKind::communicate) return start_communication(id, slower);
   if (prepared_.flows[id] != PreparedProgram::kNoFlow) return start_flow(id);
-  if (task.stream == Stream::compute && shared_.shared(task.device)) {
+  if (task.stream == Stream::compute && shared_.shared(task.device) && !units_.queues(physical_of(task))) {
     // A measured time is that of all threads of the device, an estimate that of one.
     Picoseconds work = time.alone;
     if (time.measured) work = {std::llround(static_cast<double>(work.count) * shared_.share(task.device))};
@@ -75,12 +98,17 @@ void Simulation::start(std::uint32_t id) {
   }
 }
 
-void Simulation::start_communication(std::uint32_t id) {
+void Simulation::start_communication(std::uint32_t id, double slower) {
   auto index = static_cast<std::size_t>(program_.tasks[id].op);
   const auto& choice = prepared_.choices[index];
   if (!choice) {
-    std::size_t physical = topology_.device(program_.tasks[id].device).physical;
-    running_[shared_.start_communication(index, physical, prepared_.times[id].alone, now_)] = id;
+    std::size_t physical = physical_of(program_.tasks[id]);
+    Picoseconds alone = prepared_.times[id].alone;
+    if (units_.queues(physical)) {
+      Picoseconds takes{std::llround(static_cast<double>(alone.count) * slower)};
+      return queue_.push(now_ + takes, {EventKind::end, id, 0, 0});
+    }
+    running_[shared_.start_communication(index, physical, alone, now_)] = id;
     return;
   }
   shared_.communicates(program_.communications[index], true);
@@ -131,6 +159,7 @@ void Simulation::end(std::uint32_t id) {
   last_end_ = now_;
   if (observer_) observer_->ended(id, now_);
   memory_.finish(id);
+  if (needs_unit(task)) units_.finish(physical_of(task), id, task.device, task.stream);
   if (task.kind == TaskKind::communicate && prepared_.choices[static_cast<std::size_t>(task.op)])
     shared_.communicates(program_.communications[static_cast<std::size_t>(task.op)], false);
   if (options_.trace) {
@@ -208,6 +237,7 @@ Simulation::State Simulation::state() const {
   }
   state.network = collectives_.network().state(flows, now_);
   state.shared = shared_.state(users, now_);
+  state.units = units_.state();
   return state;
 }
 
@@ -249,6 +279,7 @@ void Simulation::resume(const State& state, Picoseconds now) {
   }
   collectives_.resume_flows(state.network, std::move(owners), now_);
   shared_.resume(state.shared, users, now_);
+  units_.resume(state.units);
   FlowIndex flow = 0;
   auto user = users.begin();
   for (const State::Pending& p : state.pending) {

@@ -8,6 +8,7 @@
 
 #include "simulator/collectives/running.h"
 #include "simulator/devices/shared_compute.h"
+#include "simulator/devices/unit_queue.h"
 #include "simulator/engine/event_queue.h"
 #include "simulator/memory_tracker.h"
 #include "simulator/prepared.h"
@@ -57,6 +58,7 @@ class Simulation {
     std::vector<Collective> collectives;
     Network::State network;       // flows: `drained` of `pending`
     SharedCompute::State shared;  // users: `shared_end` of `pending`
+    UnitQueue::State units;
     bool operator==(const State&) const = default;
   };
   // Not with SimulationOptions::steps.
@@ -76,8 +78,11 @@ class Simulation {
   };
 
   void start_ready();
-  void start(std::uint32_t id);
-  void start_communication(std::uint32_t id);
+  void start(std::uint32_t id, double slower);
+  bool needs_unit(const Task& task) const;
+  std::uint32_t helpers(const Task& task) const;
+  std::size_t physical_of(const Task& task) const { return topology_.device(task.device).physical; }
+  void start_communication(std::uint32_t id, double slower);
   void start_flow(std::uint32_t id);
   void proceed(std::optional<std::uint32_t> ended);
   void handle(const Event& event);
@@ -95,6 +100,7 @@ class Simulation {
   EventQueue<Event> queue_;
   RunningCollectives collectives_;
   SharedCompute shared_;
+  UnitQueue units_;
   MemoryTracker memory_;
   std::vector<std::uint32_t> running_;     // by user of shared compute: its task
   std::vector<std::uint32_t> flow_tasks_;  // by place in PreparedProgram::choices

@@ -49,8 +49,8 @@ struct DeviceSpec {
   std::shared_ptr<const DeviceProfile> profile;    // measured times (profile.h); null: none
 };
 
-// Compute as a shared resource: logical devices on one physical device slow one another. k busy devices on `units`
-// units of compute each run at the rate min(1, units / k).
+// Compute as a shared resource: logical devices on one physical device wait for its units of compute, or slow one
+// another (simulator/devices/unit_queue.h, shared_compute.h).
 struct PhysicalDevice {
   double units = 1;
 };

@@ -1,6 +1,6 @@
 // Logical devices that share a physical one of several units of compute (cores). Each may use its fair share of them,
 // max(1, units / devices), as the runtime's devices do; k busy tasks run at the rate min(share, units / k) each, where
-// 1 is the speed of one unit.
+// 1 is the speed of one unit. Logical devices of cores with a share of one wait for cores instead (unit_queue.h).
 //
 // Communications between logical devices of one physical device are work of its cores, too: of one thread. Where their
 // times are measured, they take part in the sharing: with T threads busy in all, each runs at the rate

@@ -124,7 +124,12 @@ class Resimulator final : public SimulationObserver {
   bool translate(Simulation::State& state) const {
     auto to_after = [&](std::uint32_t& task) { return (task = alignment_.to_after()[task]) != kNone; };
     return std::all_of(state.pending.begin(), state.pending.end(), [&](auto& p) { return to_after(p.task); }) &&
-           std::all_of(state.collectives.begin(), state.collectives.end(), [&](auto& c) { return to_after(c.task); });
+           std::all_of(state.collectives.begin(), state.collectives.end(), [&](auto& c) { return to_after(c.task); }) &&
+           std::all_of(state.units.waiting.begin(), state.units.waiting.end(),
+                       [&](auto& waiting) {
+                         return std::all_of(waiting.begin(), waiting.end(), [&](auto& w) { return to_after(w.task); });
+                       }) &&
+           std::all_of(state.units.held.begin(), state.units.held.end(), [&](auto& h) { return to_after(h.task); });
   }
 
   bool jump(Simulation& simulation, std::size_t from) {

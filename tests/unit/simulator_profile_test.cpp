@@ -25,6 +25,7 @@ DeviceProfile profile_of(const ProfileSection& section, std::int64_t cache = 1'0
 Topology on_two_cores(int devices, const DeviceProfile& profile) {
   MachineBuilder m(devices);
   m.topology.physical_devices = {{2}};
+  for (DeviceSpec& spec : m.topology.specs) spec.kind = "cpu";
   for (Device& d : m.topology.devices) d.physical = 0;
   for (int d = 1; d < devices; ++d) m.link(m.device(0), m.device(d), 1);
   Topology t = m.finish();
@@ -97,7 +98,7 @@ TEST_CASE("updates follow the curve of their optimizer") {
   CHECK(microseconds(simulate(b.program, t).iteration) == Approx(5));
 }
 
-TEST_CASE("a measured collective takes its time, and shares the cores with tasks that run beside it") {
+TEST_CASE("a measured collective takes its time, with the cores that are free when it starts") {
   ProgramBuilder b(2);
   b.communicate(CollectiveKind::all_reduce, {0, 1}, 1000);
   ProfileSection s;
@@ -107,12 +108,20 @@ TEST_CASE("a measured collective takes its time, and shares the cores with tasks
   SimulationResult alone = simulate(b.program, t);
   CHECK(microseconds(alone.iteration) == Approx(6));
   CHECK(alone.profiled_tasks == 1);
-  // Three threads on two cores until the tasks have ended, at 3 / (2/3) = 4.5; by then 3 of the collective's 6 are
-  // done.
-  for (int device : {0, 1}) b.compute(device, 1, {}, {b.buffer(device, 10)});
-  b.program.boxes.clear();
-  SimulationResult both = simulate(b.program, t);
-  CHECK(microseconds(both.iteration) == Approx(7.5));
+  // Both cores help with it, then with the tasks.
+  ProgramBuilder more = b;
+  for (int device : {0, 1}) more.compute(device, 1, {}, {more.buffer(device, 10)});
+  more.program.boxes.clear();
+  CHECK(microseconds(simulate(more.program, t).iteration) == Approx(9));
+  // Ready when one of the cores has a task: the other takes twice as long for it.
+  ProgramBuilder late(2);
+  TaskId before = late.compute(0, 1, {}, {late.buffer(0, 10)});
+  late.compute(1, 20);
+  late.communicate(CollectiveKind::all_reduce, {0, 1}, 1000, {before});
+  late.program.boxes.clear();
+  SimulationResult beside = simulate(late.program, t);
+  CHECK(microseconds(beside.trace.spans.back().start) == Approx(3));
+  CHECK(microseconds(beside.trace.spans.back().end) == Approx(15));
 }
 
 TEST_CASE("the profile's handover stands in place of the device's") {

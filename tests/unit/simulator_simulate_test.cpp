@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -20,8 +21,9 @@ double microseconds(Picoseconds t) { return static_cast<double>(t.count) * 1e-6;
 Topology pair() { return all_pairs(2, 1); }
 
 // Four logical devices on one physical device with two units of compute.
-Topology four_on_two() {
+Topology four_on_two(const std::string& kind = "gpu") {
   MachineBuilder m(4);
+  for (DeviceSpec& spec : m.topology.specs) spec.kind = kind;
   m.topology.physical_devices = {{2}};
   for (Device& d : m.topology.devices) d.physical = 0;
   for (int d = 1; d < 4; ++d) m.link(m.device(0), m.device(d), 1);
@@ -99,6 +101,32 @@ TEST_CASE("shared compute is dealt out anew when tasks start and end") {
   SimulationResult r = simulate(b.program, four_on_two());
   CHECK(microseconds(r.iteration) == 7);
   CHECK(microseconds(r.trace.spans[3].end) == 4);
+}
+
+TEST_CASE("of three tasks on two cores one waits for a core") {
+  ProgramBuilder b(4);
+  for (int d = 0; d < 3; ++d) b.compute(d, 6);
+  SimulationResult r = simulate(b.program, four_on_two("cpu"));
+  CHECK(microseconds(r.iteration) == 12);
+  CHECK(microseconds(r.trace.spans[2].start) == 6);
+}
+
+TEST_CASE("a free core goes on with the stream that it has served, else takes what has waited longest") {
+  ProgramBuilder b(4);
+  b.compute(0, 4);
+  b.compute(1, 3);
+  TaskId oldest = b.compute(2, 5);
+  b.compute(3, 2);
+  TaskId next = b.compute(1, 2);  // ready when the first of device 1 ends, after the others
+  SimulationResult r = simulate(b.program, four_on_two("cpu"));
+  auto start = [&](TaskId t) {
+    auto span = std::find_if(r.trace.spans.begin(), r.trace.spans.end(), [&](const Span& s) { return s.task == t; });
+    return microseconds(span->start);
+  };
+  CHECK(start(next) == 3);
+  CHECK(start(oldest) == 4);
+  CHECK(start(TaskId(3)) == 5);
+  CHECK(microseconds(r.iteration) == 9);
 }
 
 TEST_CASE("one or two busy devices on two units do not slow one another") {
