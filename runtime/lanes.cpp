@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -21,6 +22,10 @@ namespace {
 
 // Tags of one communication's messages.
 constexpr int kTagBits = 12;
+
+// For how long a thread that finds nothing to do keeps its core. To wake one up that has let it go takes as long as
+// some dozen small tasks: within a step, threads that have a core each had better stay awake.
+constexpr std::chrono::microseconds kOwnCore{1000}, kSharedCore{50};
 
 constexpr std::uint32_t kNoLane = std::numeric_limits<std::uint32_t>::max();
 
@@ -132,7 +137,7 @@ struct Lanes::Implementation {
   void make_workers() {
     const auto cores = static_cast<std::size_t>(cpu::available_cores());
     const bool share = processes.size() == 1 && work.threads == 1 && lanes.size() > cores;
-    queues = std::vector<ReadyQueue>(share ? 1 : lanes.size());
+    for (std::size_t q = 0; q < (share ? 1 : lanes.size()); ++q) queues.emplace_back(share ? kOwnCore : kSharedCore);
     for (std::size_t l = 0; l < lanes.size() && !share; ++l) lanes[l].queue = l;
     helpers = share ? cores : lanes.size();
     workers.reserve(helpers);
@@ -288,7 +293,7 @@ struct Lanes::Implementation {
   std::vector<int> running_at_first;           // lanes that have to run it
   std::vector<std::atomic<int>> running;       // and have not yet in this step
   std::vector<Shared> shared;                  // by communication
-  std::vector<ReadyQueue> queues;
+  std::deque<ReadyQueue> queues;
   std::size_t helpers = 0;  // threads that may help with a communication
   std::vector<Worker> workers;
   StepInfo info;

@@ -23,7 +23,7 @@ std::optional<ReadyTask> ReadyQueue::take(std::vector<ReadyTask>& fresh, std::ui
   fresh.clear();
   if (tasks_.empty() && !closed_) {
     lock.unlock();
-    wait_briefly([&] { return some_.load(); });
+    wait_briefly([&] { return some_.load(); }, patience_);
     lock.lock();
     ++sleeping_;
     changed_.wait(lock, [&] { return closed_ || !tasks_.empty(); });

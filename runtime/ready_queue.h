@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -22,6 +23,9 @@ struct ReadyTask {
 
 class ReadyQueue {
  public:
+  // `patience`: for how long who finds nothing keeps its core before it sleeps.
+  explicit ReadyQueue(std::chrono::microseconds patience) : patience_(patience) {}
+
   void add(ReadyTask task);
   // Adds what `fresh` holds, which is empty then, and takes one: a communication, else of `lane`, else the one that has
   // waited longest. In one step, so that nobody wakes up for what the caller takes itself. Waits while there is none;
@@ -30,6 +34,7 @@ class ReadyQueue {
   void close();
 
  private:
+  std::chrono::microseconds patience_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ReadyTask> tasks_;  // in the order in which they became ready: no more than there are lanes, or about

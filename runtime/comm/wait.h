@@ -7,11 +7,11 @@
 
 namespace unity {
 
-// Looks for up to 50 us, yielding the core in between, and says whether the condition came true. Waking a sleeper costs
+// Looks for a while, yielding the core in between, and says whether the condition came true. Waking a sleeper costs
 // more than most small tasks and messages take; on a busy machine one yield uses the time up, and the caller sleeps.
 template <class Condition>
-bool wait_briefly(Condition&& condition) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+bool wait_briefly(Condition&& condition, std::chrono::microseconds longest = std::chrono::microseconds(50)) {
+  auto until = std::chrono::steady_clock::now() + longest;
   do {
     if (condition()) return true;
     std::this_thread::yield();

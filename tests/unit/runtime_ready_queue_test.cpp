@@ -13,7 +13,7 @@ ReadyTask compute(int task, std::uint32_t lane) { return {TaskId(task), lane, 0,
 ReadyTask communication(int task, std::uint32_t lane) { return {TaskId(task), lane, 0, true}; }
 
 TEST_CASE("Of what is ready communications come first, then what the lane goes on with, then the oldest") {
-  ReadyQueue queue;
+  ReadyQueue queue(std::chrono::microseconds(50));
   queue.add(compute(1, 0));
   queue.add(compute(2, 7));
   std::vector<ReadyTask> fresh = {compute(3, 5), communication(4, 1), communication(5, 2)};
@@ -24,7 +24,7 @@ TEST_CASE("Of what is ready communications come first, then what the lane goes o
 }
 
 TEST_CASE("Who waits for something to do gets what is added, and nothing once the queue is closed") {
-  ReadyQueue queue;
+  ReadyQueue queue(std::chrono::microseconds(50));
   constexpr int kTasks = 2000, kThreads = 3;
   std::mutex mutex;
   std::vector<int> taken;
@@ -52,7 +52,7 @@ TEST_CASE("Who waits for something to do gets what is added, and nothing once th
 }
 
 TEST_CASE("A closed queue gives what it has, then nothing") {
-  ReadyQueue queue;
+  ReadyQueue queue(std::chrono::microseconds(50));
   queue.add(compute(1, 0));
   queue.close();
   std::vector<ReadyTask> fresh;
