@@ -20,11 +20,11 @@ double microseconds(Picoseconds t) { return static_cast<double>(t.count) * 1e-6;
 // Two devices, 1 GB/s: 1000 f32 elements take 4 us.
 Topology pair() { return all_pairs(2, 1); }
 
-// Four logical devices on one physical device with two units of compute.
-Topology four_on_two(const std::string& kind = "gpu") {
+// Four logical devices on one physical device with some units of compute.
+Topology four_on(double units, const std::string& kind = "gpu") {
   MachineBuilder m(4);
   for (DeviceSpec& spec : m.topology.specs) spec.kind = kind;
-  m.topology.physical_devices = {{2}};
+  m.topology.physical_devices = {{units}};
   for (Device& d : m.topology.devices) d.physical = 0;
   for (int d = 1; d < 4; ++d) m.link(m.device(0), m.device(d), 1);
   return m.finish();
@@ -88,7 +88,7 @@ TEST_CASE("communications that share a link slow one another") {
 TEST_CASE("three busy devices on two units of compute run at two thirds of their speed") {
   ProgramBuilder b(4);
   for (int d = 0; d < 3; ++d) b.compute(d, 6);
-  CHECK(microseconds(simulate(b.program, four_on_two()).iteration) == 9);
+  CHECK(microseconds(simulate(b.program, four_on(2)).iteration) == 9);
 }
 
 TEST_CASE("shared compute is dealt out anew when tasks start and end") {
@@ -98,7 +98,7 @@ TEST_CASE("shared compute is dealt out anew when tasks start and end") {
   b.compute(2, 4);
   b.compute(3, 2);
   // from 4 on three at rate 2/3 with 2 left each: 3 more
-  SimulationResult r = simulate(b.program, four_on_two());
+  SimulationResult r = simulate(b.program, four_on(2));
   CHECK(microseconds(r.iteration) == 7);
   CHECK(microseconds(r.trace.spans[3].end) == 4);
 }
@@ -106,7 +106,7 @@ TEST_CASE("shared compute is dealt out anew when tasks start and end") {
 TEST_CASE("of three tasks on two cores one waits for a core") {
   ProgramBuilder b(4);
   for (int d = 0; d < 3; ++d) b.compute(d, 6);
-  SimulationResult r = simulate(b.program, four_on_two("cpu"));
+  SimulationResult r = simulate(b.program, four_on(2, "cpu"));
   CHECK(microseconds(r.iteration) == 12);
   CHECK(microseconds(r.trace.spans[2].start) == 6);
 }
@@ -118,7 +118,7 @@ TEST_CASE("a free core goes on with the stream that it has served, else takes wh
   TaskId oldest = b.compute(2, 5);
   b.compute(3, 2);
   TaskId next = b.compute(1, 2);  // ready when the first of device 1 ends, after the others
-  SimulationResult r = simulate(b.program, four_on_two("cpu"));
+  SimulationResult r = simulate(b.program, four_on(2, "cpu"));
   auto start = [&](TaskId t) {
     auto span = std::find_if(r.trace.spans.begin(), r.trace.spans.end(), [&](const Span& s) { return s.task == t; });
     return microseconds(span->start);
@@ -129,11 +129,22 @@ TEST_CASE("a free core goes on with the stream that it has served, else takes wh
   CHECK(microseconds(r.iteration) == 9);
 }
 
+TEST_CASE("devices wait for whole cores, where there are not two for each") {
+  ProgramBuilder b(4);
+  for (int d = 0; d < 4; ++d) b.compute(d, 6);
+  auto time = [&](double units) { return microseconds(simulate(b.program, four_on(units, "cpu")).iteration); };
+  CHECK(time(1) == 24);
+  CHECK(time(1.5) == 16);  // divided evenly
+  CHECK(time(3) == 12);
+  CHECK(time(7) == 6);
+  CHECK(time(8) == 3);  // each on two of them
+}
+
 TEST_CASE("one or two busy devices on two units do not slow one another") {
   ProgramBuilder b(4);
   b.compute(0, 4);
   b.compute(1, 6);
-  CHECK(microseconds(simulate(b.program, four_on_two()).iteration) == 6);
+  CHECK(microseconds(simulate(b.program, four_on(2)).iteration) == 6);
 }
 
 TEST_CASE("the memory peak is the largest sum of the buffers in use") {
