@@ -5,6 +5,7 @@
 
 #include "core/machine/profile.h"
 #include "simulator/devices/shared_compute.h"
+#include "simulator/devices/unit_queue.h"
 #include "simulator/simulate.h"
 
 namespace unity {
@@ -118,7 +119,15 @@ Picoseconds free_communication(const PreparedProgram& prepared, const Topology& 
     bool communicates = task.kind == TaskKind::communicate;
     free.flows[t] = communicates ? static_cast<std::uint32_t>(task.op) : PreparedProgram::kNoFlow;
   }
-  return simulate_folded(free, topology, {.trace = false}).iteration;
+  // Where tasks wait for cores, some may come later because others wait less. With a core for each device none does.
+  Topology enough = topology;
+  UnitQueue queue(topology);
+  for (std::size_t p = 0; p < enough.physical_devices.size(); ++p)
+    if (queue.queues(p)) enough.physical_devices[p].units = 0;
+  for (const Device& d : enough.devices)
+    if (queue.queues(d.physical)) ++enough.physical_devices[d.physical].units;
+  Picoseconds iteration = simulate_folded(free, enough, {.trace = false}).iteration;
+  return std::max(iteration, busiest_device(prepared, topology));
 }
 
 Picoseconds longest_chain(const PreparedProgram& prepared, const Topology& topology) {

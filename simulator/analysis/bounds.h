@@ -14,7 +14,8 @@
 //                       copies between devices and hosts included
 //   free communication  T of the simulation with communications that take no time (an infinitely fast network without
 //                       latency): dependencies, streams and imbalance alone. Copies between devices and hosts take
-//                       what they take alone on the idle machine
+//                       what they take alone on the idle machine. Where devices wait for cores (unit_queue.h): with
+//                       a core for each, or the busiest device, which knows how many there are
 //   longest chain       T >= the longest path through the dependencies, with t of tasks and the predicted time of
 //                       communications on the idle machine, each task on a device of its own: no overlap helps there
 //

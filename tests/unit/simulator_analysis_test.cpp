@@ -75,6 +75,27 @@ TEST_CASE("devices that share units of compute are bound by these together") {
   CHECK(microseconds(scenario.simulate(false).iteration) == 9);
 }
 
+TEST_CASE(
+    "communications that take no time are a bound also where devices wait for cores, and some longer because of it") {
+  MachineBuilder m(3);  // the first two share a core
+  for (DeviceSpec& spec : m.topology.specs) spec.kind = "cpu";
+  m.topology.physical_devices = {{1}, {1}};
+  for (std::size_t d = 0; d < 3; ++d) m.topology.devices[d].physical = d / 2;
+  m.link(m.device(1), m.device(2), 1), m.link(m.device(0), m.device(1), 1);
+  ProgramBuilder b(3);
+  TaskId first = b.compute(2, 1);
+  TaskId sent = b.communicate(CollectiveKind::send, {2, 1}, 250, {first});  // 1 to 2
+  TaskId second = b.compute(2, 0.5);
+  b.compute(1, 10, {sent});                     // ready at 2, or at 1: then the core does this first
+  TaskId critical = b.compute(0, 1, {second});  // ready at 1.5
+  b.compute(2, 10, {critical});
+  Scenario scenario(b.program, m.finish());
+  CHECK(microseconds(scenario.simulate(false).iteration) == 12.5);
+  LowerBounds bounds = lower_bounds(scenario.prepared(), scenario.topology());
+  CHECK(microseconds(bounds.free_communication) == 12.5);
+  CHECK(microseconds(bounds.busiest_device) == 11.5);
+}
+
 TEST_CASE("a device that may use several units of compute is bound by what it takes with all of them") {
   MachineBuilder m(2);
   m.topology.physical_devices = {{4}};
@@ -106,7 +127,7 @@ TEST_CASE("what is cut from a trace has its spans where they lie, and no empty o
 TEST_CASE("no plan is faster than its bounds") {
   for (const char* machine : {"summit", "dgx-a100", "laptop"}) {
     Topology topology = load_topology(machine, {.nodes = machine == std::string("laptop") ? 1 : 2, .devices = 4});
-    for (const char* strategy : {"data-parallel", "expert", "unity"}) {
+    for (const char* strategy : {"data-parallel", "expert", "unity", "pipeline", "random"}) {
       INFO(strategy << " on " << machine);
       Program program = planned("bert-tiny", 48, strategy, topology);
       Scenario scenario(program, topology);
