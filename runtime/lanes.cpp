@@ -14,6 +14,7 @@
 
 #include "runtime/comm/collectives.h"
 #include "runtime/comm/shared_collective.h"
+#include "runtime/comm/wait.h"
 #include "runtime/cpu/threads.h"
 #include "runtime/ready_queue.h"
 
@@ -23,9 +24,9 @@ namespace {
 // Tags of one communication's messages.
 constexpr int kTagBits = 12;
 
-// For how long a thread that finds nothing to do keeps its core. To wake one up that has let it go takes as long as
-// some dozen small tasks: within a step, threads that have a core each had better stay awake.
-constexpr std::chrono::microseconds kOwnCore{1000}, kSharedCore{50};
+// For how long a thread that has a core of its own stays awake when it finds nothing to do. To wake it up takes as long
+// as some dozen small tasks.
+constexpr std::chrono::microseconds kOwnCore{1000};
 
 constexpr std::uint32_t kNoLane = std::numeric_limits<std::uint32_t>::max();
 
@@ -100,7 +101,8 @@ struct Lanes::Implementation {
     }
   }
 
-  // A task follows what it depends on and what its lanes do before it.
+  // A task follows what it depends on and what its lanes do before it: a communication with another process, too,
+  // starts once all of this process's participants are ready.
   void order_tasks() {
     std::vector<TaskId> last(lanes.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
@@ -137,7 +139,7 @@ struct Lanes::Implementation {
   void make_workers() {
     const auto cores = static_cast<std::size_t>(cpu::available_cores());
     const bool share = processes.size() == 1 && work.threads == 1 && lanes.size() > cores;
-    for (std::size_t q = 0; q < (share ? 1 : lanes.size()); ++q) queues.emplace_back(share ? kOwnCore : kSharedCore);
+    for (std::size_t q = 0; q < (share ? 1 : lanes.size()); ++q) queues.emplace_back(share ? kOwnCore : kBriefly);
     for (std::size_t l = 0; l < lanes.size() && !share; ++l) lanes[l].queue = l;
     helpers = share ? cores : lanes.size();
     workers.reserve(helpers);

@@ -175,10 +175,14 @@ int Topology::distance_level(DeviceId a, DeviceId b) const {
   return level;
 }
 
+int PhysicalDevice::fair_share(int logical) const {
+  return static_cast<int>(std::max(1.0, std::floor(units / std::max(logical, 1))));
+}
+
 int Topology::threads(DeviceId id) const {
   std::size_t physical = device(id).physical;
   auto sharers = std::count_if(devices.begin(), devices.end(), [&](const Device& d) { return d.physical == physical; });
-  return static_cast<int>(std::max(1.0, std::floor(physical_devices[physical].units / static_cast<double>(sharers))));
+  return physical_devices[physical].fair_share(static_cast<int>(sharers));
 }
 
 Topology Topology::first_devices(int n) const {

@@ -53,6 +53,8 @@ struct DeviceSpec {
 // another (simulator/devices/unit_queue.h, shared_compute.h).
 struct PhysicalDevice {
   double units = 1;
+  // Of each of so many logical devices, as many threads as the runtime gives it.
+  int fair_share(int logical) const;
 };
 
 struct Device {

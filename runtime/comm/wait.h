@@ -7,10 +7,13 @@
 
 namespace unity {
 
+// For how long it is worth to look before one sleeps, where others may want the core.
+constexpr std::chrono::microseconds kBriefly{50};
+
 // Looks for a while, yielding the core in between, and says whether the condition came true. Waking a sleeper costs
 // more than most small tasks and messages take; on a busy machine one yield uses the time up, and the caller sleeps.
 template <class Condition>
-bool wait_briefly(Condition&& condition, std::chrono::microseconds longest = std::chrono::microseconds(50)) {
+bool wait_briefly(Condition&& condition, std::chrono::microseconds longest = kBriefly) {
   auto until = std::chrono::steady_clock::now() + longest;
   do {
     if (condition()) return true;

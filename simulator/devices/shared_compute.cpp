@@ -22,7 +22,7 @@ SharedCompute::SharedCompute(const Topology& topology, std::size_t communication
   for (std::size_t p = 0; p < physicals_.size(); ++p) {
     physicals_[p].units = topology.physical_devices[p].units;
     int logical = physicals_[p].logical;
-    physicals_[p].share = std::max(1.0, std::floor(physicals_[p].units / std::max(logical, 1)));
+    physicals_[p].share = topology.physical_devices[p].fair_share(logical);
     shared_[p] =
         logical > physicals_[p].units || physicals_[p].share > 1 || (logical > 1 && profiled[p]) || interferes[p];
   }

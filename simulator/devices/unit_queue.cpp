@@ -8,7 +8,7 @@
 namespace unity {
 
 UnitQueue::UnitQueue(const Topology& topology) : physicals_(topology.physical_devices.size()) {
-  std::vector<double> logical(physicals_.size());
+  std::vector<int> logical(physicals_.size());
   std::vector<bool> interrupts(physicals_.size());
   for (const Device& d : topology.devices) {
     ++logical[d.physical];
@@ -16,8 +16,9 @@ UnitQueue::UnitQueue(const Topology& topology) : physicals_(topology.physical_de
     if (spec.kind != "cpu" || spec.interference > 0) interrupts[d.physical] = true;
   }
   for (std::size_t p = 0; p < physicals_.size(); ++p) {
-    double units = topology.physical_devices[p].units;
-    if (logical[p] < 2 || interrupts[p] || units >= 2 * logical[p] || units != std::floor(units)) continue;
+    const PhysicalDevice& physical = topology.physical_devices[p];
+    const double units = physical.units;
+    if (logical[p] < 2 || interrupts[p] || physical.fair_share(logical[p]) > 1 || units != std::floor(units)) continue;
     physicals_[p].units = static_cast<std::size_t>(units);
     physicals_[p].free.resize(physicals_[p].units);
   }

@@ -1,7 +1,9 @@
-// Tasks that wait for a unit of compute (a core), where logical devices of one thread each share the units of a
-// physical one, as the runtime's do (runtime/lanes.h): each unit runs one task at a time, to its end, then takes a
-// communication, else the next of the stream that it has just served, else what has waited longest. Physical devices
-// that are shared otherwise are the matter of shared_compute.h.
+// Tasks that wait for a unit of compute, where logical devices of one thread each share the cores of a machine, as
+// those of the CPU runtime do (runtime/lanes.h): each core runs one task at a time, to its end, then takes a
+// communication, else the next of the stream that it has just served, else what has waited longest. Of a
+// communication's participants as many help as there are free cores when it starts, and keep them to its end; its
+// measured time is that with all that can help. Physical devices that are shared otherwise are the matter of
+// shared_compute.h.
 #pragma once
 
 #include <cstdint>

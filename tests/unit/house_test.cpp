@@ -25,7 +25,6 @@ const std::vector<std::string> kRooms = {"core", "simulator", "runtime", "gui", 
 // Longer than 600 lines, and why.
 const std::map<std::string, std::string> kLong = {
     {"core/rewrite/instance_sampler.cpp", "shapes and attributes are drawn in turns, over the same state"},
-    {"runtime/cuda/backend.cpp", "one class, whose members CUDA's streams, events and graphs are"},
 };
 
 struct Include {

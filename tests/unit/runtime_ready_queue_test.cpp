@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/comm/wait.h"
 #include "runtime/ready_queue.h"
 
 namespace unity {
@@ -12,8 +13,8 @@ namespace {
 ReadyTask compute(int task, std::uint32_t lane) { return {TaskId(task), lane, 0, false}; }
 ReadyTask communication(int task, std::uint32_t lane) { return {TaskId(task), lane, 0, true}; }
 
-TEST_CASE("Of what is ready communications come first, then what the lane goes on with, then the oldest") {
-  ReadyQueue queue(std::chrono::microseconds(50));
+TEST_CASE("of what is ready communications come first, then what the lane goes on with, then the oldest") {
+  ReadyQueue queue(kBriefly);
   queue.add(compute(1, 0));
   queue.add(compute(2, 7));
   std::vector<ReadyTask> fresh = {compute(3, 5), communication(4, 1), communication(5, 2)};
@@ -23,8 +24,8 @@ TEST_CASE("Of what is ready communications come first, then what the lane goes o
   CHECK(order == std::vector<int>{4, 5, 3, 1, 2});
 }
 
-TEST_CASE("Who waits for something to do gets what is added, and nothing once the queue is closed") {
-  ReadyQueue queue(std::chrono::microseconds(50));
+TEST_CASE("who waits for something to do gets what is added, and nothing once the queue is closed") {
+  ReadyQueue queue(kBriefly);
   constexpr int kTasks = 2000, kThreads = 3;
   std::mutex mutex;
   std::vector<int> taken;
@@ -51,8 +52,8 @@ TEST_CASE("Who waits for something to do gets what is added, and nothing once th
   for (int i = 0; i < kTasks; ++i) CHECK(taken[static_cast<std::size_t>(i)] == i);
 }
 
-TEST_CASE("A closed queue gives what it has, then nothing") {
-  ReadyQueue queue(std::chrono::microseconds(50));
+TEST_CASE("a closed queue gives what it has, then nothing") {
+  ReadyQueue queue(kBriefly);
   queue.add(compute(1, 0));
   queue.close();
   std::vector<ReadyTask> fresh;

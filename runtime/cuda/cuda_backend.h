@@ -1,0 +1,158 @@
+// The CUDA backend. Every logical device has a compute and a communication stream on its GPU; tasks are enqueued in the
+// Program's order, and events make a stream wait for what another one does. The first iteration is enqueued task by
+// task; the second is captured as a CUDA graph, which later ones launch.
+//
+// prepare.cpp: where devices are, their memory, and what each task enqueues; backend.cpp: iterations, values read and
+// written.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/plan/memory_plan.h"
+#include "runtime/backend.h"
+#include "runtime/cuda/collective.h"
+#include "runtime/cuda/devices.h"
+#include "runtime/cuda/library/library.h"
+#include "runtime/cuda/optimizers.h"
+#include "runtime/cuda/resources.h"
+#include "runtime/held_types.h"
+
+namespace unity::cuda {
+
+// A stream with what its tasks share: they run one after another.
+struct Lane {
+  StreamHandle stream;
+  Memory scratch;
+  std::int64_t scratch_bytes = 0;  // what its tasks need
+};
+
+struct LogicalDevice {
+  int gpu = 0;
+  Memory arena;
+  std::int64_t beyond_arena = 0;  // bytes of rounded weights and scratch
+  std::array<Lane, 2> lanes;      // compute, communication
+  std::unique_ptr<Libraries> libraries;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
+      : program_(program),
+        processes_(processes),
+        precision_(options.precision),
+        types_(held_types(program, options.precision)),
+        eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
+        careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
+    if (std::any_of(program.buffers.begin(), program.buffers.end(), [](const Buffer& b) { return b.on_host; }))
+      throw_input_error(
+          "backend cuda: the plan's schedule moves activations or optimizer states to the host, which this backend "
+          "does not do; expected "
+          "--offload none (--remat saves memory, too)");
+    place();
+    allocate(options);
+    collectives_.emplace(program, placements_, processes);
+    prepare();
+  }
+
+  ~CudaBackend() override {
+    for (auto& [d, device] : devices_) cudaSetDevice(device.gpu), cudaDeviceSynchronize();
+  }
+
+  std::vector<Span> step(const StepInfo& info) override;
+  void read(BufferId buffer, void* to) override;
+  void write(BufferId buffer, const void* from) override;
+  std::vector<Bytes> memory() const override {
+    std::vector<Bytes> bytes = plan_.arenas;
+    for (const auto& [d, device] : devices_) bytes[static_cast<std::size_t>(d)].count += device.beyond_arena;
+    return bytes;
+  }
+
+ private:
+  // One task of this process's devices, ready to be enqueued.
+  struct Work {
+    TaskId task;
+    std::int64_t device = 0;  // whose stream it is on
+    int lane = 0;
+    std::vector<std::size_t> after;  // works on other streams that it waits for
+    bool awaited = false;            // by a work on another stream
+    std::function<void()> enqueue;
+    std::optional<ParameterShard> shard;  // of an update
+    std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
+  };
+
+  void place();
+  void allocate(const BackendOptions& options);
+  // InputError with what would fit, where there is too little.
+  Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what) const;
+  void prepare();
+  void prepare_compute(Work& work, const Task& task);
+  void prepare_update(Work& work, const Task& task);
+  std::function<void()> update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
+                                  const StepValues* values);
+  void join_updates();
+  void prepare_communication(std::size_t index, TaskId id);
+  void enqueue(bool timed);
+  void capture();
+  void set_step_values(const StepInfo& info);
+  void wait();
+
+  DType held(BufferId b) const { return types_[static_cast<std::size_t>(program_.buffer(b).tensor)]; }
+  bool here(DeviceId d) const { return devices_.contains(d.value); }
+  void* data(BufferId b) {
+    std::int64_t offset = plan_.offsets[b.index()];
+    return offset < 0 ? nullptr : devices_.at(program_.buffer(b).device.value).arena.at(offset);
+  }
+  // In bf16: what compute tasks read in place of a weight of two or more dimensions.
+  BFloat16* shadow(BufferId b) {
+    auto found = shadows_.find(b);
+    return found == shadows_.end() ? nullptr : static_cast<BFloat16*>(found->second.data());
+  }
+  Operand operand(BufferId b, bool as_read_by_compute) {
+    const Buffer& buffer = program_.buffer(b);
+    Operand o{data(b), held(b), buffer.box.extent, buffer.box.offset, program_.tensor_of(b).dims};
+    if (BFloat16* half = as_read_by_compute ? shadow(b) : nullptr) o.data = half, o.dtype = DType::bf16;
+    return o;
+  }
+  Lane& lane_of(const Work& w) { return devices_.at(w.device).lanes[static_cast<std::size_t>(w.lane)]; }
+  std::string describe(TaskId id) const;
+
+  const Program& program_;
+  Processes& processes_;
+  Precision precision_;
+  std::vector<DType> types_;  // by tensor
+  bool eager_, careful_;
+  std::vector<Placement> placements_;              // by device of the program
+  std::map<std::int64_t, LogicalDevice> devices_;  // of this process
+  MemoryPlan plan_;
+  // Of a GPU: what was free at first, and how many devices of the program share it.
+  struct Room {
+    std::int64_t bytes = 0;
+    int devices = 0;
+  };
+  std::map<int, Room> rooms_;
+  std::map<BufferId, Memory> shadows_;
+  std::optional<Collectives> collectives_;
+  std::map<int, Memory> step_values_;  // by GPU
+  std::vector<Memory> shard_lists_;
+  std::uint64_t seed_ = 0;
+  std::vector<Work> works_;
+  std::vector<EventHandle> events_;  // by work that is awaited
+  EventHandle begin_;
+  std::vector<EventHandle> ends_;                  // by lane
+  std::vector<std::array<EventHandle, 2>> times_;  // by work: start and end, when traced
+  EventHandle origin_;
+  GraphHandle graph_;
+  bool capturing_ = false;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace unity::cuda

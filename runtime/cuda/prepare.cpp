@@ -1,0 +1,336 @@
+// Where the CUDA backend's devices are, their memory, and what each task enqueues.
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/text.h"
+#include "core/plan/row_updates.h"
+#include "runtime/cuda/blocks.h"
+#include "runtime/cuda/call.h"
+#include "runtime/cuda/cuda_backend.h"
+
+namespace unity::cuda {
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+
+Math math_of(Precision precision) {
+  return precision == Precision::tf32 ? Math::tf32 : precision == Precision::bf16 ? Math::bf16 : Math::f32;
+}
+
+}  // namespace
+
+std::string CudaBackend::describe(TaskId id) const {
+  const Task& task = program_.tasks[id.index()];
+  std::string shapes;
+  for (BufferId b : program_.operands_of(task))
+    shapes += fmt::format("{}{}[{}]", shapes.empty() ? "" : ", ", to_string(held(b)),
+                          fmt::join(program_.buffer(b).box.extent, ", "));
+  return fmt::format("task {} ({}) on device {} of {}", id, program_.task_name(id), task.device, shapes);
+}
+
+// Which GPU each device of the program is on, those of other processes too.
+void CudaBackend::place() {
+  std::vector<Gpu> gpus = find_gpus();
+  struct Place {
+    std::int32_t device = 0, gpu = 0;
+    Hash identity = 0;
+  };
+  std::vector<Place> mine;
+  int count = processes_.count(program_.devices);
+  for (int d = 0; d < program_.devices; ++d) {
+    if (!processes_.has(DeviceId(d), program_.devices)) continue;
+    int i = gpu_of(static_cast<int>(mine.size()), count, processes_.local_rank(), processes_.local_size(),
+                   static_cast<int>(gpus.size()));
+    int ordinal = gpus[static_cast<std::size_t>(i)].ordinal;
+    cudaDeviceProp p;
+    UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, ordinal));
+    mine.push_back({d, ordinal, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes))});
+    devices_[d].gpu = ordinal;
+  }
+  placements_.resize(static_cast<std::size_t>(program_.devices));
+  auto all = processes_.all_gather(std::as_bytes(std::span(mine)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (std::size_t i = 0; i < all[rank].size() / sizeof(Place); ++i) {
+      Place p;
+      std::memcpy(&p, all[rank].data() + i * sizeof p, sizeof p);
+      placements_[static_cast<std::size_t>(p.device)] = {static_cast<int>(rank), p.gpu, p.identity};
+    }
+}
+
+void CudaBackend::allocate(const BackendOptions& options) {
+  std::vector<Bytes> bytes;
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    BufferId id(static_cast<std::int64_t>(b));
+    bytes.push_back({program_.buffers[b].box.elements() * size_of(held(id))});
+  }
+  plan_ = plan_memory(program_, bytes, {.alignment = kAlignment, .share = options.share_memory});
+  for (const auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    std::size_t free = 0, total = 0;
+    UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    Room& room = rooms_[device.gpu];
+    room.bytes = static_cast<std::int64_t>(free), ++room.devices;
+  }
+  for (auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    device.arena = reserve(d, plan_.arenas[static_cast<std::size_t>(d)].count, "the plan's buffers");
+    for (Lane& lane : device.lanes) lane.stream = make_stream();
+    device.libraries = std::make_unique<Libraries>(LibraryOptions{.math = math_of(precision_)});
+    if (!step_values_.contains(device.gpu)) step_values_[device.gpu] = Memory(sizeof(StepValues));
+  }
+  if (precision_ != Precision::bf16) return;
+  for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
+    BufferId id(static_cast<std::int64_t>(b));
+    const Buffer& buffer = program_.buffers[b];
+    if (!here(buffer.device) || buffer.category != BufferCategory::weight || held(id) != DType::f32) continue;
+    if (program_.tensor_of(id).dims.size() <= 1) continue;
+    OnGpu on(devices_.at(buffer.device.value).gpu);
+    std::int64_t bytes = buffer.box.elements() * size_of(DType::bf16);
+    shadows_[id] = reserve(buffer.device.value, bytes, "weights rounded to bf16");
+    devices_.at(buffer.device.value).beyond_arena += bytes;
+  }
+}
+
+Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string_view what) const {
+  try {
+    return Memory(bytes);
+  } catch (const OutOfDeviceMemory&) {
+    cudaGetLastError();  // or the next call would report it
+    const LogicalDevice& of = devices_.at(device);
+    std::size_t free = 0, total = 0;
+    UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    // What is left for the plan's buffers, when all the rest is as large as it is now.
+    const Room& room = rooms_.at(of.gpu);
+    std::int64_t rest = of.beyond_arena + (of.arena.data() ? bytes : 0),
+                 limit = room.bytes / room.devices / 10 * 9 - rest;
+    throw_input_error(
+        "device {} needs {} of memory for {}{}, but GPU {} has {} free of {}; {}", device, to_string(Bytes{bytes}),
+        what,
+        of.arena.data()
+            ? fmt::format(" beside {} of the plan's buffers", to_string(plan_.arenas[static_cast<std::size_t>(device)]))
+            : std::string(),
+        of.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}), to_string(Bytes{static_cast<std::int64_t>(total)}),
+        limit > 0 ? fmt::format("search with --memory-limit '{}' for a plan that fits", to_string(Bytes{limit}))
+                  : std::string("take a smaller batch, or more devices"));
+  }
+}
+
+void CudaBackend::prepare_compute(Work& work, const Task& task) {
+  const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
+  auto ids = program_.operands_of(task);
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    operands.push_back(operand(ids[i], i < op.inputs));
+    if (i < op.inputs && op.shape_only[i]) operands.back().data = nullptr;
+  }
+  std::span<const Operand> all(operands);
+  LogicalDevice& device = devices_.at(work.device);
+  Prepared prepared = device.libraries->prepare(*op.op, op.attributes, all.first(op.inputs), all.subspan(op.inputs));
+  LibraryKernel kernel = prepared.kernel;
+  if (!kernel) {
+    Kernel own = find_kernel(*op.op);
+    UNITY_CHECK(own, "the cuda backend has no kernel for {}", op.op->name());
+    kernel = own;
+  }
+  lane_of(work).scratch_bytes = std::max(lane_of(work).scratch_bytes, prepared.scratch);
+  work.enqueue = [this, kernel, operands = std::move(operands), &op, &lane = lane_of(work), gpu = device.gpu,
+                  device = work.device] {
+    std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
+      if (bytes > lane.scratch_bytes) {
+        UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
+        UNITY_CUDA_CHECK(cudaStreamSynchronize(lane.stream.get()));
+        lane.scratch = {};
+        lane.scratch = reserve(device, bytes, "scratch of " + std::string(op.op->name()));
+        lane.scratch_bytes = bytes;
+      }
+      return lane.scratch.data();
+    };
+    std::span<const Operand> view(operands);
+    kernel({op.attributes, view.first(op.inputs), view.subspan(op.inputs),
+            RandomKey(seed_).with(static_cast<std::uint64_t>(op.origin.value)),
+            static_cast<const StepValues*>(step_values_.at(gpu).data()), lane.stream.get(), scratch});
+  };
+}
+
+void CudaBackend::prepare_update(Work& work, const Task& task) {
+  auto ids = program_.operands_of(task);
+  Lane& lane = lane_of(work);
+  Stream stream = lane.stream.get();
+  auto* values = static_cast<const StepValues*>(step_values_.at(devices_.at(work.device).gpu).data());
+  if (is_row_update(task)) {
+    RowsStep step{operand(ids[0], false), operand(ids[1], true), operand(ids[2], true), shadow(ids[0]),
+                  program_.optimizer.learning_rate * row_update_factor(program_, task)};
+    lane.scratch_bytes = std::max(lane.scratch_bytes, sgd_rows_scratch(step));
+    work.enqueue = [=, &lane] { sgd_rows_step(stream, step, values, lane.scratch.data()); };
+    return;
+  }
+  ParameterShard shard;
+  shard.weight = data(ids[0]);
+  shard.gradient = data(ids[1]);
+  for (std::size_t s = 0; s + 2 < ids.size(); ++s) shard.states[s] = data(ids[s + 2]);
+  shard.rounded = shadow(ids[0]);
+  shard.elements = program_.buffer(ids[0]).box.elements();
+  shard.half_gradient = held(ids[1]) == DType::bf16;
+  work.shard = shard;
+  work.enqueue = update_of({shard}, held(ids[0]), stream, values);
+}
+
+// One launch for all these shards, which must be ready by then.
+std::function<void()> CudaBackend::update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
+                                             const StepValues* values) {
+  ShardList list;
+  list.chunks = number_chunks(shards);
+  list.count = static_cast<int>(shards.size());
+  auto bytes = static_cast<std::int64_t>(shards.size() * sizeof(ParameterShard));
+  shard_lists_.emplace_back(bytes);
+  UNITY_CUDA_CHECK(
+      cudaMemcpy(shard_lists_.back().data(), shards.data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice));
+  list.shards = static_cast<const ParameterShard*>(shard_lists_.back().data());
+  const OptimizerSpec& how = program_.optimizer;
+  if (how.name == "sgd") return [=, &how] { sgd_step(stream, list, how, values, type); };
+  return [=, &how] { adam_step(stream, list, how, values, type); };
+}
+
+// Updates that follow one another on a stream become one launch, where the others' ends are not waited for. Traced
+// steps keep them apart.
+void CudaBackend::join_updates() {
+  std::map<std::int64_t, std::vector<std::size_t>> runs;  // by device: works since the last of another kind
+  auto close = [&](std::int64_t device) {
+    std::vector<std::size_t>& run = runs[device];
+    if (run.size() > 1) {
+      std::vector<ParameterShard> shards;
+      for (std::size_t w : run) shards.push_back(*works_[w].shard), works_[w].joined = [] {};
+      const Work& last = works_[run.back()];
+      BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
+      works_[run.back()].joined =
+          update_of(std::move(shards), held(weight), lane_of(last).stream.get(),
+                    static_cast<const StepValues*>(step_values_.at(devices_.at(device).gpu).data()));
+    }
+    run.clear();
+  };
+  for (std::size_t w = 0; w < works_.size(); ++w) {
+    const Work& work = works_[w];
+    if (work.lane != 0) continue;
+    if (!work.shard) {
+      close(work.device);
+      continue;
+    }
+    runs[work.device].push_back(w);
+    if (work.awaited) close(work.device);
+  }
+  for (auto& [device, run] : runs) close(device);
+}
+
+// A work for each participant of this process; what is enqueued is the last one's.
+void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
+  const Communication& c = program_.communications[index];
+  std::vector<std::vector<LocalParticipant>> mine(c.part_count());
+  DType type = DType::f32;
+  for (const Participant& p : c.participants)
+    if (p.send.valid()) type = held(p.send);
+  for (std::size_t i = 0; i < c.participants.size(); ++i) {
+    DeviceId device = c.participants[i].device;
+    if (!here(device)) continue;
+    Lane& lane = devices_.at(device.value).lanes[1];
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+      const Participant& p = c.part(k)[i];
+      LocalParticipant local;
+      local.index = i;
+      if (p.send.valid()) local.send = data(p.send), local.send_box = program_.buffer(p.send).box;
+      if (p.receive.valid()) local.receive = data(p.receive), local.receive_box = program_.buffer(p.receive).box;
+      local.stream = lane.stream.get();
+      mine[k].push_back(local);
+    }
+    works_.push_back({id, device.value, 1, {}, collectives_->on_one_gpu(index), {}, {}, {}});
+    lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
+  }
+  if (mine[0].empty()) return;
+  works_.back().enqueue = [this, index, type, mine, &c]() mutable {
+    for (std::vector<LocalParticipant>& part : mine)
+      for (LocalParticipant& p : part)
+        p.scratch = devices_.at(c.participants[p.index].device.value).lanes[1].scratch.data();
+    collectives_->run(index, type, mine);
+  };
+}
+
+void CudaBackend::prepare() {
+  std::vector<std::vector<std::size_t>> works_of(program_.tasks.size());
+  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
+    const Task& task = program_.tasks[t];
+    TaskId id(static_cast<std::int64_t>(t));
+    if (task.kind == TaskKind::communicate) {
+      std::size_t first = works_.size();
+      prepare_communication(static_cast<std::size_t>(task.op), id);
+      for (std::size_t w = first; w < works_.size(); ++w) works_of[t].push_back(w);
+      continue;
+    }
+    if (!here(task.device)) continue;
+    OnGpu on(devices_.at(task.device.value).gpu);
+    Work work{id, task.device.value, 0, {}, false, {}, {}, {}};
+    auto ids = program_.operands_of(task);
+    Stream stream = lane_of(work).stream.get();
+    auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
+    switch (task.kind) {
+      case TaskKind::compute:
+        prepare_compute(work, task);
+        break;
+      case TaskKind::copy:
+        work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
+                        to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
+          copy_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
+        };
+        break;
+      case TaskKind::accumulate:
+        work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
+                        to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
+          accumulate_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
+        };
+        break;
+      case TaskKind::zero:
+        work.enqueue = [=, target = operand(ids[0], false)] {
+          zero_block(stream, target.data, target.elements(), target.dtype);
+        };
+        break;
+      case TaskKind::update:
+        prepare_update(work, task);
+        break;
+      case TaskKind::communicate:
+        break;
+    }
+    works_of[t].push_back(works_.size());
+    works_.push_back(std::move(work));
+  }
+  for (Work& work : works_)
+    for (TaskId d : program_.dependencies_of(program_.tasks[work.task.index()]))
+      for (std::size_t before : works_of[d.index()]) {
+        Work& other = works_[before];
+        if (other.device == work.device && other.lane == work.lane) continue;
+        work.after.push_back(before);
+        other.awaited = true;
+      }
+  join_updates();
+  events_.resize(works_.size());
+  for (auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    for (Lane& lane : device.lanes) {
+      if (lane.scratch_bytes == 0) continue;
+      lane.scratch = reserve(d, lane.scratch_bytes, "scratch of its tasks");
+      device.beyond_arena += lane.scratch_bytes;
+    }
+  }
+  for (std::size_t w = 0; w < works_.size(); ++w)
+    if (works_[w].awaited) {
+      OnGpu on(devices_.at(works_[w].device).gpu);
+      events_[w] = make_event(false);
+    }
+  LogicalDevice& first = devices_.begin()->second;
+  OnGpu on(first.gpu);
+  begin_ = make_event(false);
+  for (auto& [d, device] : devices_)
+    for (std::size_t l = 0; l < device.lanes.size(); ++l) {
+      OnGpu its(device.gpu);
+      ends_.push_back(make_event(false));
+    }
+}
+
+}  // namespace unity::cuda
