@@ -302,10 +302,15 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   }
   double tasks = about_tasks(pcg, mappings, options.blocks) / all;
   // Of zero-bubble orders twice as many, and no fewer: gradients of weights come up to so many passes later.
-  bool later = options.schedule.order == PipelineOrder::zero_bubble;
-  int some = (later ? 4 : 2) * static_cast<int>(stages.size());
-  if (!later && tasks * (some + kMicroBatchesMore) > most_tasks) some /= 2;
-  int more = some + kMicroBatchesMore;
+  // Of interleaved ones as many again as go through a part in a row, and the first stage begins with nearly twice those.
+  const Schedule& schedule = options.schedule;
+  const bool rounds = schedule.order == PipelineOrder::interleaved;
+  const bool later = rounds || schedule.order == PipelineOrder::zero_bubble;
+  const int in_row = static_cast<int>(stages.size()) * (rounds ? std::max(1, schedule.overlap) : 1);
+  const int step = rounds ? in_row : kMicroBatchesMore;
+  int some = (later ? 4 : 2) * in_row;
+  if (!later && tasks * (some + step) > most_tasks) some /= 2;
+  int more = some + step;
   if (more >= all || tasks * more > most_tasks) return fail("more than {:g} tasks", most_tasks);
   LowerOptions first = options;
   first.micro_batches = some;

@@ -465,8 +465,7 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
   bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
-  // Of interleaved ones the stages are all alike, which search_stages() does not know.
-  if (with_pipelines && in_.options.schedule.order != PipelineOrder::interleaved) stages_.emplace(in_.model, in_);
+  if (with_pipelines) stages_.emplace(in_.model, in_);
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);

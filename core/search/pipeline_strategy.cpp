@@ -73,7 +73,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
     }
   }
   if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);
-  if (o.stages > 0 || o.parts > 0 || interleaved) return best;
+  if (o.stages > 0 || o.parts > 0) return best;
   StageSearchOptions search{.layers = {12, 24},
                             .plans = 12,
                             .several = input.devices > 1,

@@ -37,6 +37,11 @@ void StageTotals::add(const IntraCosts::Sums& s, std::size_t begin, std::size_t 
   if (remat) time += s.again[end] - s.again[begin];
 }
 
+void StageTotals::add(const StageTotals& other) {
+  time += other.time, compute += other.compute, forward += other.forward, work += other.work;
+  sync += other.sync, update += other.update, persistent += other.persistent, in_flight += other.in_flight;
+}
+
 double StageTotals::once() const { return std::max(0.0, sync - kHidden * time) + update; }
 
 StageOption StageTotals::option(int micro_batches, bool behind) const {
@@ -87,16 +92,25 @@ std::int64_t StageEstimates::entry_time(std::size_t cut, const Resources& device
 }
 
 StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
-  Estimate result;
-  double sum = 0, slowest = 0, unawaited = 0, once = 0, least = 0;  // `unawaited`: in the slowest stage
+  // Of devices that stages share: all that they do, the first of its stages, which fills the pipeline, and when that may
+  // begin.
+  struct Group {
+    StageTotals totals = {};
+    double time = 0, first = 0, behind = 0;
+    double start = std::numeric_limits<double>::infinity();
+  };
+  const std::size_t count = groups_of(plan);
+  std::vector<Group> groups(count);
+  double sum = 0;
   std::vector<double> done(plan.plans.size(), 0);  // by operator: its first micro-batch, of what all before it wait for
   std::vector<double> filled(plan.ends.size(), 0);  // by stage: one micro-batch, forth and back, through all before it
   std::vector<std::size_t> stage_of(plan.plans.size());
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {
     std::size_t begin = s == 0 ? 0 : plan.ends[s - 1];
     const Resources& devices = plan.devices[s];
+    Group& group = groups[s % count];
     StageTotals totals;
-    double start = std::numeric_limits<double>::infinity(), arrives = 0;
+    double arrives = 0;
     totals.time = plan.plans[begin].tensor * border_time(plan.plans[begin], begin, devices, plan.micro_batches);
     for (std::size_t k = begin; k < plan.ends[s];) {
       std::size_t end = k;
@@ -110,23 +124,32 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
           done[k] = std::max(done[k], done[p]);
           if (stage_of[p] < s) arrives = std::max(arrives, filled[stage_of[p]]);
         }
-        start = std::min(start, done[k]);
+        group.start = std::min(group.start, done[k]);
         done[k] += sums.forward[k + 1] - sums.forward[k];
       }
     }
     double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
     double behind = totals.unawaited(plan.overlap > 0);
-    if (time > slowest) slowest = time, unawaited = behind;
-    once = std::max(once, totals.once());
+    group.totals.add(totals), group.time += time;
+    if (s < count) group.first = time, group.behind = behind;
     if (s > 0) time += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
-    sum += time - behind, filled[s] = arrives + time - behind;
+    filled[s] = arrives + time - behind;
+    if (s < count) sum += time - behind;
+  }
+  double once = 0, least = 0;
+  for (const Group& g : groups) {
+    once = std::max(once, g.totals.once());
     // Of several stages, all operators of one are on its first device, which has nothing to do before a micro-batch has
     // come to it. Of one stage, they are where the mapping search likes them, those of branches next to one another.
-    least = plan.ends.size() > 1 ? std::max(least, start + plan.micro_batches * totals.compute)
-                                 : plan.micro_batches * totals.work / in_.devices;
+    least = std::max(least, plan.ends.size() > 1 ? g.start + plan.micro_batches * g.totals.compute
+                                                 : plan.micro_batches * g.totals.work / in_.devices);
   }
-  double longest = *std::max_element(filled.begin(), filled.end());
-  result.time = static_cast<std::int64_t>(longest + (plan.micro_batches - 1) * slowest + unawaited + once);
+  const Group& slowest =
+      *std::max_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.time < b.time; });
+  double longest = *std::max_element(filled.begin(), filled.begin() + static_cast<std::ptrdiff_t>(count));
+  Estimate result;
+  result.time = static_cast<std::int64_t>(longest + plan.micro_batches * slowest.time - slowest.first + slowest.behind +
+                                          once);
   result.beside = static_cast<std::int64_t>(sum - longest);
   result.least = static_cast<std::int64_t>(least);
   return result;

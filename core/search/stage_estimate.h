@@ -16,6 +16,7 @@ struct StageTotals {
 
   // Operators begin .. end - 1.
   void add(const IntraCosts::Sums& sums, std::size_t begin, std::size_t end, bool remat);
+  void add(const StageTotals& other);  // of another stage on the same devices
   // Once an iteration: what of the sums of gradients is not hidden behind a micro-batch, and the updates.
   double once() const;
   // Gradients of weights, where they come behind what a stage sends: half of what the backward pass computes.

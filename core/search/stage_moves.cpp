@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array<std::optional<PipelineOrder>, 3> kOrders = {std::nullopt, PipelineOrder::one_f_one_b,
                                                                  PipelineOrder::zero_bubble};
+constexpr int kMostParts = 4;
 
 }  // namespace
 
@@ -16,7 +17,10 @@ int copies_of(const IntraPlan& plan) { return plan.rest == IntraPlan::Rest::copi
 
 std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, const StageMoves& free) {
   std::vector<StagedPlan> all;
+  const std::size_t groups = groups_of(plan);
+  const bool interleaved = is_interleaved(plan);
   auto add = [&](StagedPlan next) {
+    if (!goes_around(next)) return;
     for (const IntraPlan& p : next.plans)
       if (!intra.has_micro_batches(p, next.micro_batches) || copies_of(p) != copies_of(next.plans[0])) return;
     all.push_back(std::move(next));
@@ -45,6 +49,7 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
     }
   if (free.order) {
     for (std::optional<PipelineOrder> order : kOrders) {
+      if (interleaved) break;
       StagedPlan other = plan;
       other.order = order;
       if (other != plan) add(std::move(other));
@@ -53,16 +58,25 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
     again.remat = !plan.remat;
     if (intra.has_blocks()) add(std::move(again));
   }
+  if (free.parts) {
+    const int parts = static_cast<int>(plan.ends.size() / groups);
+    for (int other : {parts - 1, parts + 1}) {
+      if (other < 2 || other > kMostParts) continue;
+      if (auto next = in_parts(intra, plan, other)) add(std::move(*next));
+    }
+  }
   for (std::size_t s = 0; s < plan.ends.size(); ++s) {
     std::size_t begin = s == 0 ? 0 : plan.ends[s - 1], end = plan.ends[s];
-    // Another plan inside.
-    for (const IntraPlan& inside : intra.of_width(plan.devices[s].count)) {
-      StagedPlan next = plan;
-      set(next, begin, end, inside);
-      if (next != plan) add(std::move(next));
-    }
+    // Another plan inside: of all that the devices have.
+    if (s < groups)
+      for (const IntraPlan& inside : intra.of_width(plan.devices[s].count)) {
+        StagedPlan next = plan;
+        for (std::size_t part = s; part < plan.ends.size(); part += groups)
+          set(next, part == 0 ? 0 : plan.ends[part - 1], plan.ends[part], inside);
+        if (next != plan) add(std::move(next));
+      }
     // Two halves of it.
-    if (int half = plan.devices[s].count / 2; 2 * half == plan.devices[s].count) {
+    if (int half = plan.devices[s].count / 2; !interleaved && 2 * half == plan.devices[s].count) {
       for (std::size_t cut : free.layer_ends) {
         if (cut <= begin || cut >= end || 2 * (cut - begin) < end - begin) continue;
         for (const IntraPlan& inside : intra.of_width(half)) {
@@ -95,6 +109,7 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
         if (direction < 0) set(next, cut, end, plan.plans[end]);
         add(std::move(next));
       }
+    if (interleaved) continue;
     // One stage of two.
     int width = plan.devices[s].count + plan.devices[s + 1].count;
     for (const IntraPlan& inside : intra.of_width(width)) {

@@ -1,5 +1,5 @@
-// Steps between pipelines: a cut elsewhere, another plan inside a stage, two stages for one or one for two, other
-// micro-batches, another schedule.
+// Steps between pipelines: a cut elsewhere, another plan inside a stage, two stages for one or one for two, more or
+// fewer parts of the model on each group of devices, other micro-batches, another schedule.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ namespace unity {
 int copies_of(const IntraPlan& plan);
 
 // Where cuts may lie (one past the last operator of each layer), which numbers of micro-batches there are, in order,
-// and what of the schedule the options leave open.
+// and what of the schedule the options leave open: `parts`: whether stages may have several each.
 struct StageMoves {
   const std::vector<std::size_t>& layer_ends;
   const std::vector<int>& micro_batches;
-  bool order = false, overlap = false;
+  bool order = false, overlap = false, parts = false;
 };
 
 // What is one step from a plan.

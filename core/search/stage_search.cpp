@@ -29,6 +29,7 @@ constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on
 constexpr std::size_t kAlike = 2;                                          // proposals of one number of stages
 constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
+constexpr std::size_t kInParts = 4;      // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
 constexpr double kHopelessAloneOfMany = 2;
@@ -96,6 +97,7 @@ class StageSearch {
   double slower_by(double factor) const;
   void drop_hopeless(std::vector<StagedPlan>& plans);
   bool order_is_free() const;
+  bool parts_are_free() const;
   // On very many devices, to find what hides their communications takes too long.
   bool overlap_is_free() const {
     return options_.overlap && in_.options.overlap && in_.options.schedule.overlap == 0 &&
@@ -105,6 +107,8 @@ class StageSearch {
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
   std::vector<StagedPlan> best_proposals();
   std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
+  std::vector<StagedPlan> with_parts(std::vector<StagedPlan> plans) const;
+  void keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const;
   std::vector<std::vector<StagedPlan>> even_plans();
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
@@ -241,6 +245,10 @@ bool StageSearch::order_is_free() const {
   rest.bucket = {}, rest.overlap = 0;
   return rest == Schedule();
 }
+// Or say that stages have several parts.
+bool StageSearch::parts_are_free() const {
+  return order_is_free() || in_.options.schedule.order == PipelineOrder::interleaved;
+}
 
 // Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
 // activations again, then what stores weights in parts.
@@ -292,16 +300,40 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
 // The fastest of them in the order in which stages wait for one another least, which the estimates do not know; or,
 // where they do not fit, in the one that holds the fewest activations.
 std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
-  const double most = slower_by(kMayGain);
+  std::erase_if(plans, [&](const StagedPlan& p) { return p.order.has_value(); });
+  keep_fastest(plans, kAlternating);
+  for (StagedPlan& p : plans) p.order = unfit_.contains(p) ? PipelineOrder::one_f_one_b : PipelineOrder::zero_bubble;
+  return plans;
+}
+
+// The fastest of them with two parts on each group of devices: a shorter way to the last stage, for more that is sent.
+std::vector<StagedPlan> StageSearch::with_parts(std::vector<StagedPlan> plans) const {
+  keep_fastest(plans, kInParts);
+  std::vector<StagedPlan> found;
+  for (const StagedPlan& p : plans) {
+    std::optional<StagedPlan> parts = in_parts(plans_, p, 2);
+    if (!parts) continue;
+    auto can_be = [&](int m) {
+      parts->micro_batches = m;
+      return m >= p.micro_batches && goes_around(*parts) &&
+             std::all_of(parts->plans.begin(), parts->plans.end(),
+                         [&](const IntraPlan& inside) { return plans_.has_micro_batches(inside, m); });
+    };
+    if (std::any_of(micro_batches_.begin(), micro_batches_.end(), can_be)) found.push_back(std::move(*parts));
+  }
+  return found;
+}
+
+// Of pipelines that were simulated, and are not far slower than what is known.
+void StageSearch::keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const {
+  const double slowest = slower_by(kMayGain);
   std::erase_if(plans, [&](const StagedPlan& p) {
     auto time = simulated_.find(p);
-    return p.ends.size() == 1 || p.order || time == simulated_.end() || static_cast<double>(time->second) > most;
+    return p.ends.size() == 1 || time == simulated_.end() || static_cast<double>(time->second) > slowest;
   });
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
-  plans.resize(std::min(plans.size(), kAlternating));
-  for (StagedPlan& p : plans) p.order = unfit_.contains(p) ? PipelineOrder::one_f_one_b : PipelineOrder::zero_bubble;
-  return plans;
+  plans.resize(std::min(plans.size(), most));
 }
 
 // By number of stages.
@@ -453,7 +485,7 @@ void StageSearch::improve(int steps) {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const StageMoves freedom{layer_ends_, micro_batches_, order_is_free(), overlap_is_free()};
+  const StageMoves freedom{layer_ends_, micro_batches_, order_is_free(), overlap_is_free(), parts_are_free()};
   if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
@@ -494,7 +526,7 @@ void StageSearch::vary_best() {
   stored.stored_parts = true;
   std::vector<StagedPlan> plans = {stored};
   for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble}) {
-    if (!order_is_free() || stored.ends.size() == 1) continue;
+    if (!order_is_free() || stored.ends.size() == 1 || is_interleaved(stored)) continue;
     plans.push_back(std::get<2>(best_plan_));
     plans.back().order = order;
   }
@@ -553,7 +585,8 @@ Result<Outcome> StageSearch::run() {
     std::vector<StagedPlan> data = data_parallel_inside(plans_, proposals);
     simulate(data);
     proposals.insert(proposals.end(), std::make_move_iterator(data.begin()), std::make_move_iterator(data.end()));
-    if (order_is_free()) simulate(alternating(std::move(proposals)));
+    if (order_is_free()) simulate(alternating(proposals));
+    if (parts_are_free()) simulate(with_parts(std::move(proposals)));
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
   hide_communications();

@@ -1,5 +1,8 @@
 #include "core/search/staged_plan.h"
 
+#include <algorithm>
+#include <map>
+
 #include "core/rewrite/derive.h"
 #include "core/rewrite/relayout.h"
 #include "core/search/memory_tradeoffs.h"
@@ -55,6 +58,45 @@ std::vector<int> stages_of_nodes(const Pcg& pcg, const StagedPlan& plan) {
 
 }  // namespace
 
+std::size_t groups_of(const StagedPlan& plan) {
+  auto again = std::find(plan.devices.begin() + 1, plan.devices.end(), plan.devices[0]);
+  return static_cast<std::size_t>(again - plan.devices.begin());
+}
+
+bool goes_around(const StagedPlan& plan) {
+  const int at_once = std::max(1, plan.overlap), passes = (plan.micro_batches + at_once - 1) / at_once;
+  return !is_interleaved(plan) || passes % static_cast<int>(groups_of(plan)) == 0;
+}
+
+std::optional<StagedPlan> in_parts(const IntraPlans& plans, const StagedPlan& plan, int parts) {
+  const std::size_t groups = groups_of(plan), stages = groups * static_cast<std::size_t>(parts);
+  if (groups < 2 || stages > plans.operators().size()) return std::nullopt;
+  std::vector<double> flops(groups, 0);
+  std::vector<std::map<IntraPlan, double>> inside(groups);  // FLOPs that follow a plan
+  for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
+    for (; k < plan.ends[s]; ++k) {
+      flops[s % groups] += plans.flops_of(k, k + 1);
+      inside[s % groups][plan.plans[k]] += plans.flops_of(k, k + 1);
+    }
+  std::vector<double> shares;
+  for (std::size_t s = 0; s < stages; ++s) shares.push_back(flops[s % groups]);
+  std::vector<int> stage_of = balanced_stages(plans.model(), shares);
+  StagedPlan next = plan;
+  next.ends.assign(stages, 0);
+  next.devices.clear();
+  for (std::size_t s = 0; s < stages; ++s) next.devices.push_back(plan.devices[s % groups]);
+  for (std::size_t k = 0; k < plans.operators().size(); ++k) {
+    auto s = static_cast<std::size_t>(stage_of[plans.operators()[k].index()]);
+    next.ends[s] = k + 1;
+    const auto& choices = inside[s % groups];
+    next.plans[k] = std::max_element(choices.begin(), choices.end(), [](const auto& a, const auto& b) {
+                      return a.second < b.second;
+                    })->first;
+  }
+  next.order = parts > 1 ? std::optional(PipelineOrder::interleaved) : std::nullopt;
+  return next;
+}
+
 bool is_plain(const StagedPlan& plan) {
   for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
     for (std::size_t begin = k; k < plan.ends[s]; ++k)
@@ -78,8 +120,9 @@ std::string to_string(const StagedPlan& plan) {
     stages += fmt::format("{}{}", s > 0 ? "; " : "", fmt::join(inside, ", "));
     begin = plan.ends[s];
   }
-  return fmt::format("{} stage{} ({}){}, {} micro-batches{}{}{}", plan.ends.size(), plan.ends.size() == 1 ? "" : "s",
-                     stages, plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
+  const std::size_t groups = groups_of(plan), parts = plan.ends.size() / groups;
+  return fmt::format("{} stage{}{} ({}){}, {} micro-batches{}{}{}", groups, groups == 1 ? "" : "s",
+                     parts > 1 ? fmt::format(" with {} parts each", parts) : "", stages, plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
                      plan.order ? fmt::format(", {}", to_string(*plan.order)) : "",
                      plan.remat ? ", blocks computed again" : "",
                      plan.overlap > 1 ? fmt::format(", {} at once", plan.overlap) : "");

@@ -44,6 +44,18 @@ StagedPlan random_staged(IntraPlans& plans, int devices, std::mt19937_64& random
     plan.ends.push_back(end), plan.devices.push_back({device, width});
     begin = end, device += width;
   }
+  // Some go around the groups of devices twice or three times, in parts of any size.
+  if (auto parts = in_parts(plans, plan, 2 + static_cast<int>(below(random, 2))); parts && below(random, 3) == 0) {
+    parts->micro_batches *= static_cast<int>(groups_of(plan));
+    std::vector<IntraPlan> inside;
+    for (std::size_t s = 0; s < parts->ends.size(); ++s) inside.push_back(parts->plans[parts->ends[s] - 1]);
+    for (std::size_t s = 0, k = 0; s < parts->ends.size(); ++s) {
+      if (s + 1 < parts->ends.size() && below(random, 2) == 0)
+        parts->ends[s] = k + 1 + below(random, parts->ends[s + 1] - k - 1);
+      for (; k < parts->ends[s]; ++k) parts->plans[k] = inside[s];
+    }
+    plan = std::move(*parts);
+  }
   return plan;
 }
 
@@ -52,7 +64,7 @@ StagedPlan random_staged(IntraPlans& plans, int devices, std::mt19937_64& random
 TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
   std::mt19937_64 random(seed_of_run());
   INFO("UNITY_TEST_SEED=" << seed_of_run());
-  int run_so_far = 0, several_widths = 0;
+  int run_so_far = 0, several_widths = 0, in_parts = 0;
   for (const ModelSpec& spec : {ModelSpec{"mlp-tiny", {{"batch", 24}}}, ModelSpec{"bert-tiny", {{"batch", 24}}},
                                 ModelSpec{std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}}}) {
     Pcg serial = build_model(spec);
@@ -79,12 +91,14 @@ TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
       REQUIRE(distance(run(program, inputs, Precision::f64), exact, scale) <= 1e-12);
       REQUIRE(distance(run(program, inputs, Precision::f32), rounded, scale) <= 1e-5);
       ++run_so_far;
+      in_parts += is_interleaved(plan);
       several_widths += std::any_of(plan.devices.begin(), plan.devices.end(),
                                     [&](const Resources& r) { return r.count != plan.devices[0].count; });
     }
   }
   CHECK(run_so_far >= 30);
   CHECK(several_widths >= 8);
+  CHECK(in_parts >= 4);
 }
 
 // What a search does not simulate since its bound is too long must not have been the best: it asks for a bound that is

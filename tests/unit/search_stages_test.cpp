@@ -298,6 +298,87 @@ TEST_CASE("the best pipeline is also tried with its gradients joined, or on thei
   CHECK(found.candidate.score.iteration < joined.score.iteration);
 }
 
+TEST_CASE("a pipeline of two stages goes around its devices twice, in quarters of the model") {
+  Pcg model = build_model({"mlp", {{"batch", 1536}}});
+  SimulatedCostModel cost(load_topology("summit", {1, {}}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  StrategyInput input{model, evaluator, {}, 6};
+  IntraPlans plans(model, input);
+  const IntraPlan data{3, 1, {}}, columns{1, 3, {}};
+  REQUIRE(plans.of_width(3).size() > 1);
+  const std::size_t n = plans.operators().size();
+  StagedPlan two{.micro_batches = 4, .ends = {n / 2, n}, .devices = {{0, 3}, {3, 3}}};
+  two.plans.assign(n, data);
+  std::fill(two.plans.begin() + static_cast<std::ptrdiff_t>(n / 2), two.plans.end(), columns);
+  StagedPlan four = in_parts(plans, two, 2).value();
+  CHECK(groups_of(four) == 2);
+  CHECK(is_interleaved(four));
+  CHECK_FALSE(is_interleaved(two));
+  CHECK(four.devices == std::vector<Resources>{{0, 3}, {3, 3}, {0, 3}, {3, 3}});
+  CHECK(four.order == PipelineOrder::interleaved);
+  CHECK(to_string(four) ==
+        "2 stages with 2 parts each (data 3; tensor 3; data 3; tensor 3), 4 micro-batches, interleaved");
+  // All layers of this model are alike, so quarters have as many FLOPs each.
+  for (std::size_t s = 0; s < 4; ++s) {
+    std::size_t begin = s == 0 ? 0 : four.ends[s - 1];
+    CHECK(plans.flops_of(begin, four.ends[s]) == Approx(plans.flops_of(0, n) / 4).epsilon(0.1));
+    CHECK(four.plans[begin] == (s % 2 == 0 ? data : columns));
+  }
+  CHECK(goes_around(four));
+  four.micro_batches = 3;  // not as many rounds of two
+  CHECK_FALSE(goes_around(four));
+  CHECK_FALSE(in_parts(plans, two, 1000));
+  // Back to one part each, the same cut.
+  CHECK(in_parts(plans, in_parts(plans, two, 3).value(), 1) == two);
+
+  // With t for each quarter, forth and back, and nothing else: m micro-batches of two stages take 2 t (m + 1), in
+  // quarters 2 t m + t; both update weights, which takes a fifth of t more.
+  StageEstimates estimates(input, plans);
+  std::fill(two.plans.begin(), two.plans.end(), data);
+  double whole = static_cast<double>(estimates.of(two).time);
+  double parts = static_cast<double>(estimates.of(in_parts(plans, two, 2).value()).time);
+  CHECK(parts / whole == Approx(9.0 / 10).epsilon(0.025));
+}
+
+TEST_CASE("steps from a plan in parts keep its devices, and go around in whole rounds") {
+  Pcg model = build_model({"mlp", {{"batch", 1536}}});
+  SimulatedCostModel cost(load_topology("summit", {1, {}}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  StrategyInput input{model, evaluator, {}, 6};
+  IntraPlans plans(model, input);
+  const std::size_t n = plans.operators().size();
+  StagedPlan two{.micro_batches = 4, .ends = {n / 2, n}, .devices = {{0, 3}, {3, 3}}};
+  REQUIRE(plans.of_width(3).size() > 1);
+  two.plans.assign(n, IntraPlan{3, 1, {}});
+  std::vector<std::size_t> ends;
+  for (std::size_t k = 1; k <= n; ++k) ends.push_back(k);
+  const std::vector<int> micro_batches = {1, 2, 3, 4, 6, 8};
+  auto steps_in = [&](const StagedPlan& plan, bool parts) {
+    return neighbours(plans, plan, {ends, micro_batches, true, true, parts});
+  };
+  StagedPlan four = in_parts(plans, two, 2).value();
+  std::vector<StagedPlan> from_two = steps_in(two, true), from_four = steps_in(four, true);
+  CHECK(std::count(from_two.begin(), from_two.end(), four) == 1);
+  std::vector<StagedPlan> closed = steps_in(two, false);
+  CHECK(std::none_of(closed.begin(), closed.end(), is_interleaved));
+  int cuts = 0, insides = 0, more = 0;
+  for (const StagedPlan& p : from_four) {
+    CHECK(is_interleaved(p));
+    CHECK(goes_around(p));
+    CHECK(p.order == PipelineOrder::interleaved);
+    CHECK(std::vector(p.devices.begin(), p.devices.begin() + 2) == two.devices);
+    for (std::size_t k = 0, s = 0; k < n; ++k) {
+      while (k >= p.ends[s]) ++s;
+      CHECK(p.plans[k].width() == 3);
+    }
+    more += p.ends.size() == 6, insides += p.plans != four.plans && p.ends == four.ends;
+    cuts += p.ends.size() == 4 && p.ends != four.ends;
+  }
+  CHECK(more == 1);
+  CHECK(cuts == 3 * 4);  // each of three cuts, by one or two operators either way
+  CHECK(insides >= 2);
+}
+
 TEST_CASE("what a step of the schedule does to plans is the least that it did to any") {
   const StagedPlan plan{.micro_batches = 4, .ends = {2, 4}, .devices = {{0, 2}, {2, 2}}, .plans = {4, {2, 1, {}}}};
   auto with = [](StagedPlan p, auto&& change) {
