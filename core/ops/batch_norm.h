@@ -30,6 +30,7 @@ class Moments final : public Operator {
 class MomentsGradient final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view accumulating(const Attributes&) const override { return "moments_gradient_accumulate"; }
   Arity arity() const override { return {3, 3}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;

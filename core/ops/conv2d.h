@@ -28,6 +28,7 @@ class Conv2d final : public Operator {
 class Conv2dInputGradient final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view accumulating(const Attributes&) const override { return "conv2d_input_gradient_accumulate"; }
   Arity arity() const override { return {3, 3}; }
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
@@ -38,6 +39,7 @@ class Conv2dInputGradient final : public Operator {
 class Conv2dWeightGradient final : public Operator {
  public:
   using Operator::Operator;
+  std::string_view accumulating(const Attributes&) const override { return "conv2d_weight_gradient_accumulate"; }
   Arity arity() const override { return {3, 3}; }
   std::vector<AttributeSpec> attributes() const override;
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;

@@ -80,6 +80,11 @@ std::vector<Example> Matmul::examples() const {
           {attributes("none", 0), {{{2, 4, 6}, DType::f32}, {{6, 4}, DType::f32}}}};
 }
 
+// Through ReLU, what is added would have to come behind it.
+std::string_view Matmul::accumulating(const Attributes& attributes) const {
+  return text_attribute(attributes, 0) == "none" ? "matmul_accumulate" : "";
+}
+
 std::string_view Matmul::axioms() const {
   return R"(
 axiom matmul_activation
@@ -94,55 +99,40 @@ axiom transpose_of_matmul
 }
 UNITY_DEFINE_OPERATOR(matmul, Matmul)
 
-namespace {
-
-Result<AxisTable> axes_of_weight_gradient(std::string_view name, std::span<const Shape> in, AxisRole rows) {
+Result<AxisTable> MatmulWeightGradient::axes(const Attributes&, std::span<const Shape> in) const {
   const Dims& x = in[0].dims;
   const Dims& dy = in[1].dims;
   if (x.empty() || x.size() != dy.size() || !std::equal(x.begin(), x.end() - 1, dy.begin()))
-    return fail("{}: found x {} and dy {}, expected the same rows", name, to_string(in[0]), to_string(in[1]));
+    return fail("{}: found x {} and dy {}, expected the same rows", name(), to_string(in[0]), to_string(in[1]));
   AxisTable t;
   OperandAxes xa;
   t.axes = {{"k", x.back(), AxisRole::parallel}, {"n", dy.back(), AxisRole::parallel}};
   for (std::size_t i = 0; i + 1 < x.size(); ++i) {
     xa.dims.push_back({{static_cast<int>(t.axes.size())}, std::nullopt, 0});
-    t.axes.push_back({i + 2 == x.size() ? "m" : fmt::format("b{}", i), x[i], rows});
+    t.axes.push_back({i + 2 == x.size() ? "m" : fmt::format("b{}", i), x[i], AxisRole::reduction});
   }
   OperandAxes ya = xa;
   xa.dims.push_back({{0}, std::nullopt, 0});
   ya.dims.push_back({{1}, std::nullopt, 0});
+  xa.linear = ya.linear = true;
+  t.linearity = Linearity::multilinear;
   t.inputs = {xa, ya};
   t.outputs = {walks(0, 1)};
   t.flops_per_point = 2;
   return t;
 }
 
-// dw += x^T dy
-template <class T>
-void add_weight_gradient(const OpCall& call, T* dw) {
-  const T* x = call.inputs[0].as<T>();
-  const T* dy = call.inputs[1].as<T>();
-  std::int64_t k = call.outputs[0].extent[0], n = call.outputs[0].extent[1];
-  std::int64_t rows = k ? call.inputs[0].elements() / k : 0;
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t l = 0; l < k; ++l)
-      for (std::int64_t j = 0; j < n; ++j) dw[l * n + j] += x[i * k + l] * dy[i * n + j];
-}
-
-}  // namespace
-
-Result<AxisTable> MatmulWeightGradient::axes(const Attributes&, std::span<const Shape> in) const {
-  AxisTable t = UNITY_TRY(axes_of_weight_gradient(name(), in, AxisRole::reduction));
-  t.inputs[0].linear = t.inputs[1].linear = true;
-  t.linearity = Linearity::multilinear;
-  return t;
-}
-
 void MatmulWeightGradient::reference(const OpCall& call) const {
   dispatch_reference(call, [&]<class T>() {
+    const T* x = call.inputs[0].as<T>();
+    const T* dy = call.inputs[1].as<T>();
     T* dw = call.outputs[0].as<T>();
-    std::fill_n(dw, call.outputs[0].elements(), T(0));
-    add_weight_gradient(call, dw);
+    std::int64_t k = call.outputs[0].extent[0], n = call.outputs[0].extent[1];
+    std::int64_t rows = k ? call.inputs[0].elements() / k : 0;
+    std::fill_n(dw, k * n, T(0));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t l = 0; l < k; ++l)
+        for (std::int64_t j = 0; j < n; ++j) dw[l * n + j] += x[i * k + l] * dy[i * n + j];
   });
 }
 
@@ -150,28 +140,5 @@ std::vector<Example> MatmulWeightGradient::examples() const {
   return {{{}, {{{4, 6}, DType::f32}, {{4, 8}, DType::f32}}}, {{}, {{{2, 4, 6}, DType::f32}, {{2, 4, 8}, DType::f32}}}};
 }
 UNITY_DEFINE_OPERATOR(matmul_weight_gradient, MatmulWeightGradient)
-
-Result<AxisTable> MatmulWeightGradientAccumulate::axes(const Attributes&, std::span<const Shape> in) const {
-  AxisTable t = UNITY_TRY(axes_of_weight_gradient(name(), in, AxisRole::whole));
-  if (Dims dw = {in[0].dims.back(), in[1].dims.back()}; in[2].dims != dw)
-    return fail("{}: found a sum {}, expected dimensions {}", name(), to_string(in[2]), fmt::join(dw, ", "));
-  t.inputs.push_back(walks(0, 1));
-  return t;
-}
-
-void MatmulWeightGradientAccumulate::reference(const OpCall& call) const {
-  dispatch_reference(call, [&]<class T>() {
-    const T* sum = call.inputs[2].as<T>();
-    T* dw = call.outputs[0].as<T>();
-    if (dw != sum) std::copy_n(sum, call.outputs[0].elements(), dw);
-    add_weight_gradient(call, dw);
-  });
-}
-
-std::vector<Example> MatmulWeightGradientAccumulate::examples() const {
-  return {{{}, {{{4, 6}, DType::f32}, {{4, 8}, DType::f32}, {{6, 8}, DType::f32}}},
-          {{}, {{{2, 4, 6}, DType::f32}, {{2, 4, 8}, DType::f32}, {{6, 8}, DType::f32}}}};
-}
-UNITY_DEFINE_OPERATOR(matmul_weight_gradient_accumulate, MatmulWeightGradientAccumulate)
 
 }  // namespace unity

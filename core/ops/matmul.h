@@ -13,6 +13,7 @@ class Matmul final : public Operator {
  public:
   using Operator::Operator;
   std::string_view axioms() const override;
+  std::string_view accumulating(const Attributes& attributes) const override;
   std::vector<AttributeSpec> attributes() const override;
   Arity arity() const override { return {2, 2}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
@@ -25,19 +26,8 @@ class Matmul final : public Operator {
 class MatmulWeightGradient final : public Operator {
  public:
   using Operator::Operator;
-  std::string_view accumulating() const override { return "matmul_weight_gradient_accumulate"; }
+  std::string_view accumulating(const Attributes&) const override { return "matmul_weight_gradient_accumulate"; }
   Arity arity() const override { return {2, 2}; }
-  Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
-  void reference(const OpCall& call) const override;
-  std::vector<Example> examples() const override;
-};
-
-// matmul_weight_gradient_accumulate(x, dy, sum):  dw[k, n] = sum[k, n] + sum over all rows of x[.., k] dy[.., n]
-//   In Programs, where `sum` and dw are one buffer (BLAS: beta = 1). Rows must not be split: each part would add `sum`.
-class MatmulWeightGradientAccumulate final : public Operator {
- public:
-  using Operator::Operator;
-  Arity arity() const override { return {3, 3}; }
   Result<AxisTable> axes(const Attributes& attributes, std::span<const Shape> inputs) const override;
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;

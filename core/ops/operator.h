@@ -165,8 +165,10 @@ class Operator {
   }
 
   // The operator that adds this one's result to what its last operand holds, and may write it in that operand's place,
-  // at the cost of reading it; empty: none. Programs add up gradients of micro-batches so (core/plan/accumulation.h).
-  virtual std::string_view accumulating() const { return {}; }
+  // at the cost of reading it; empty: none. Programs add up gradients so (core/plan/accumulation.h).
+  virtual std::string_view accumulating(const Attributes& /*attributes*/) const { return {}; }
+  // Of that operator, the one whose result it adds (accumulating.h); null: it is none.
+  virtual const Operator* accumulates() const { return nullptr; }
 
   // op(x, y) = op(y, x): a pattern matches both orders of the operands.
   virtual bool commutative() const { return false; }

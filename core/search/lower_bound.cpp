@@ -148,7 +148,7 @@ class Bound {
       : model_(model),
         devices_(static_cast<int>(cost.topology().device_count())),
         best_(cost),
-        work_(necessary_work(model, options.optimizer, options.rules)) {}
+        work_(necessary_work(model, options.optimizer, options.rules, devices_)) {}
 
   Picoseconds run() {
     Path path = longest_path();

@@ -92,9 +92,10 @@ const Algebra& library_algebra() {
 
 class Finder {
  public:
-  Finder(const Pcg& model, const OptimizerSpec& optimizer, const std::vector<Rule>& users_rules)
+  Finder(const Pcg& model, const OptimizerSpec& optimizer, const std::vector<Rule>& users_rules, int devices)
       : model_(model),
         optimizer_(optimizer),
+        one_device_(devices == 1),
         algebra_(library_algebra()),
         users_(kinds_in_sources(users_rules)),
         needs_(needs_gradient(model)),
@@ -105,6 +106,7 @@ class Finder {
     find_live();
     find_reached();
     find_products();
+    find_sums();
     find_uneven();
     std::vector<WorkItem> items;
     for (std::size_t i = 0; i < model_.size(); ++i) {
@@ -463,6 +465,7 @@ class Finder {
     if (name == "batch_norm") return normalization(id);
     if (name == "embedding" || name == "embedding_bag") return {{lookup(id)}};
     if (name == "relu" && stays(n)) return {{as_it_is(id, false)}};
+    if (sums_[i]) return {{as_it_is(id, false)}};
     return {};
   }
 
@@ -533,9 +536,33 @@ class Finder {
     const Node& from = model_[relu.inputs[0].node];
     if (kept(from)) return true;
     return from.op->name() == "add" && std::any_of(from.inputs.begin(), from.inputs.end(), [&](ValueRef v) {
-             const Node& n = model_[v.node];
-             return kept(n) || n.op->name() == "relu" || n.op->name() == "batch_norm";
+             return is_no_product(v) || model_[v.node].op->name() == "batch_norm";
            });
+  }
+  // Nor does a rule make it one.
+  bool is_no_product(ValueRef v) const { return kept(model_[v.node]) || model_[v.node].op->name() == "relu"; }
+
+  // What is added to no product is not joined with one, as no rule makes products out of nothing; nor is it there
+  // before: equal sums count once.
+  void find_sums() {
+    sums_.assign(model_.size(), false);
+    if (!one_device_ || users_.contains("add") || users_.contains("relu")) return;
+    std::set<std::set<Hash>> seen;
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      const Node& n = node(i);
+      if (n.op->name() != "add" || !live_[i] || n.inputs.size() != 2) continue;
+      const Shape y = n.outputs[0].shape();
+      bool whole = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueRef v) { return model_.shape(v).shape() == y; });
+      bool opaque = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueRef v) {
+        return is_no_product(v) || model_[v.node].op->name() == "batch_norm";
+      });
+      bool apart = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueRef v) { return is_no_product(v); });
+      bool observed = std::any_of(uses_[i].begin(), uses_[i].end(), [&](const Pcg::Use& u) {
+        return live_[u.user.index()] && observes(u.user, static_cast<std::size_t>(u.operand));
+      });
+      std::set<Hash> operands = {value(n.inputs[0]), value(n.inputs[1])};
+      sums_[i] = whole && opaque && apart && observed && operands.size() == 2 && seen.insert(operands).second;
+    }
   }
 
   std::vector<std::vector<WorkUnit>> update(NodeId id) const {
@@ -552,12 +579,14 @@ class Finder {
 
   const Pcg& model_;
   const OptimizerSpec& optimizer_;
+  const bool one_device_;
   const Algebra& algebra_;
   const Names users_;  // kinds of operators in sources of the user's rules
   const std::vector<bool> needs_;
   const std::vector<std::vector<Pcg::Use>> uses_;
   std::vector<Hash> values_;  // by node
   std::vector<bool> live_, reached_;
+  std::vector<bool> sums_;  // by node: it is an addition that counts
   std::vector<std::vector<std::int64_t>> uneven_;  // by node: sizes of its axes whose parts may differ
   std::vector<Product> products_;
   std::map<std::size_t, std::size_t> product_of_;  // by node
@@ -572,8 +601,8 @@ class Finder {
 }  // namespace
 
 std::vector<WorkItem> necessary_work(const Pcg& model, const OptimizerSpec& optimizer,
-                                     const std::vector<Rule>& users_rules) {
-  return Finder(model, optimizer, users_rules).run();
+                                     const std::vector<Rule>& users_rules, int devices) {
+  return Finder(model, optimizer, users_rules, devices).run();
 }
 
 }  // namespace unity

@@ -15,11 +15,13 @@
 //   attention       its two products, in the same way
 //   batch_norm      as it is, or folded into a second convolution beside the one whose moments are taken
 //   relu            of a sum with a result that is no product: it can not become a product's activation
+//   add             on one device: of an operand that is no product to another of its shape, for an operator that reads
+//                   the sum whole. On several a collective may do it, of summands on different devices
 //   lookups         of rows in tables, and the update of those rows
 //   updates         of the other weights: weight, gradient and states once
 //
-// Their gradients count where the loss depends on them. Nothing else does: sums, activations that rules can fuse,
-// re-layouts, everything that is communicated. A kind in the source of one of the user's rules counts nothing, nor does
+// Their gradients count where the loss depends on them. Nothing else does: other sums (those of gradients are done by
+// what computes these, accumulation.h), activations that rules can fuse, re-layouts, everything that is communicated. A kind in the source of one of the user's rules counts nothing, nor does
 // what lies behind it.
 //
 // Which kinds of operators rules change in number, and see products through, is read off the library, but for the rules
@@ -62,6 +64,6 @@ struct WorkItem {
 
 // By node of an unparallelised model, at most one item each.
 std::vector<WorkItem> necessary_work(const Pcg& model, const OptimizerSpec& optimizer,
-                                     const std::vector<Rule>& users_rules);
+                                     const std::vector<Rule>& users_rules, int devices);
 
 }  // namespace unity

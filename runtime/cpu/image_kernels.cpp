@@ -1,5 +1,7 @@
 // Convolution and pooling: a block of a logical tensor becomes a geometry for runtime/cpu/dnn.h, whose pads are those
 // of the block: zero at inner borders, where the halo is part of the block.
+#include <memory>
+
 #include "core/ops/conv2d.h"
 #include "core/ops/pooling.h"
 #include "runtime/cpu/dnn.h"
@@ -53,18 +55,51 @@ void conv2d_kernel(const OpCall& call) {
   });
 }
 
-void conv2d_input_gradient_kernel(const OpCall& call) {
-  ConvGeometry g = geometry(call, call.outputs[0], call.inputs[0], call.inputs[1]);
-  dispatch(call, [&]<class T>() {
-    conv_input_gradient(g, call.inputs[1].as<T>(), call.inputs[0].as<T>(), call.outputs[0].as<T>());
+namespace {
+
+template <class T>
+void input_gradient(const OpCall& call, T* dx) {
+  conv_input_gradient(geometry(call, call.outputs[0], call.inputs[0], call.inputs[1]), call.inputs[1].as<T>(),
+                      call.inputs[0].as<T>(), dx);
+}
+
+template <class T>
+void weight_gradient(const OpCall& call, T* dw) {
+  conv_weight_gradient(geometry(call, call.inputs[0], call.outputs[0], call.inputs[1]), call.inputs[0].as<T>(),
+                       call.inputs[1].as<T>(), dw);
+}
+
+// oneDNN's gradients overwrite: where the sum is in the place of the result they go to a block of their own.
+template <class T, class Gradient>
+void add_to_sum(const OpCall& call, Gradient&& gradient) {
+  const std::int64_t n = call.outputs[0].elements();
+  const T* sum = call.inputs.back().as<T>();
+  T* result = call.outputs[0].as<T>();
+  std::unique_ptr<T[]> own;
+  if (result == sum) own.reset(new T[static_cast<std::size_t>(n)]);
+  T* added = own ? own.get() : result;
+  gradient(added);
+  parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) result[i] = sum[i] + added[i];
   });
 }
 
+}  // namespace
+
+void conv2d_input_gradient_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { input_gradient(call, call.outputs[0].as<T>()); });
+}
+
+void conv2d_input_gradient_accumulate_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { add_to_sum<T>(call, [&](T* dx) { input_gradient(call, dx); }); });
+}
+
 void conv2d_weight_gradient_kernel(const OpCall& call) {
-  ConvGeometry g = geometry(call, call.inputs[0], call.outputs[0], call.inputs[1]);
-  dispatch(call, [&]<class T>() {
-    conv_weight_gradient(g, call.inputs[0].as<T>(), call.inputs[1].as<T>(), call.outputs[0].as<T>());
-  });
+  dispatch(call, [&]<class T>() { weight_gradient(call, call.outputs[0].as<T>()); });
+}
+
+void conv2d_weight_gradient_accumulate_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { add_to_sum<T>(call, [&](T* dw) { weight_gradient(call, dw); }); });
 }
 
 void max_pool2d_kernel(const OpCall& call) {

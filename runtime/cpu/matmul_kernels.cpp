@@ -5,19 +5,23 @@
 
 namespace unity::cpu {
 
-void matmul_kernel(const OpCall& call) {
-  bool relu = text_attribute(call.attributes, 0) == "relu", transposed = int_attribute(call.attributes, 1) != 0;
-  std::int64_t k = call.inputs[0].extent.back(), n = call.outputs[0].extent.back();
-  std::int64_t rows = call.inputs[0].elements() / k;
-  dispatch(call, [&]<class T>() {
-    T* y = call.outputs[0].as<T>();
-    gemm(false, transposed, rows, n, k, call.inputs[0].as<T>(), k, call.inputs[1].as<T>(), transposed ? k : n, T(0), y,
-         n);
-    if (relu) relu_in_place(y, rows * n);
-  });
+namespace {
+
+// What an operator adds its result to, in the place of that result.
+template <class T>
+void begin_with_sum(const OpCall& call) {
+  const T* sum = call.inputs.back().as<T>();
+  if (T* result = call.outputs[0].as<T>(); result != sum) std::copy_n(sum, call.outputs[0].elements(), result);
 }
 
-namespace {
+// y = x w + beta y
+template <class T>
+void product(const OpCall& call, T beta) {
+  bool transposed = int_attribute(call.attributes, 1) != 0;
+  std::int64_t k = call.inputs[0].extent.back(), n = call.outputs[0].extent.back();
+  gemm(false, transposed, call.inputs[0].elements() / k, n, k, call.inputs[0].as<T>(), k, call.inputs[1].as<T>(),
+       transposed ? k : n, beta, call.outputs[0].as<T>(), n);
+}
 
 // dw = x^T dy + beta dw
 template <class T>
@@ -29,16 +33,24 @@ void weight_gradient(const OpCall& call, T beta) {
 
 }  // namespace
 
+void matmul_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() {
+    product(call, T(0));
+    if (text_attribute(call.attributes, 0) == "relu")
+      relu_in_place(call.outputs[0].as<T>(), call.outputs[0].elements());
+  });
+}
+
+void matmul_accumulate_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { begin_with_sum<T>(call), product(call, T(1)); });
+}
+
 void matmul_weight_gradient_kernel(const OpCall& call) {
   dispatch(call, [&]<class T>() { weight_gradient(call, T(0)); });
 }
 
 void matmul_weight_gradient_accumulate_kernel(const OpCall& call) {
-  dispatch(call, [&]<class T>() {
-    const T* sum = call.inputs[2].as<T>();
-    if (T* dw = call.outputs[0].as<T>(); dw != sum) std::copy_n(sum, call.outputs[0].elements(), dw);
-    weight_gradient(call, T(1));
-  });
+  dispatch(call, [&]<class T>() { begin_with_sum<T>(call), weight_gradient(call, T(1)); });
 }
 
 void batch_matmul_kernel(const OpCall& call) {

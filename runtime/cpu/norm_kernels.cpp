@@ -68,19 +68,34 @@ void moments_kernel(const OpCall& call) {
   });
 }
 
-void moments_gradient_kernel(const OpCall& call) {
+namespace {
+
+// `sum`: what is added, which may be where the result is; null: nothing.
+template <class T>
+void moments_gradient(const OpCall& call, const T* sum) {
   const Operand& x = call.inputs[0];
   ChannelLoops l = channel_loops(x.extent);
   double count = static_cast<double>(element_count(x.global) / x.global[1]);
-  dispatch(call, [&]<class T>() {
-    const T* v = x.as<T>();
-    T* dx = call.outputs[0].as<T>();
-    for_each_channel(l, [&](std::int64_t c) {
-      T a = static_cast<T>(static_cast<double>(call.inputs[1].as<T>()[c]) / count);
-      T b = static_cast<T>(2 * static_cast<double>(call.inputs[2].as<T>()[c]) / count);
+  const T* v = x.as<T>();
+  T* dx = call.outputs[0].as<T>();
+  for_each_channel(l, [&](std::int64_t c) {
+    T a = static_cast<T>(static_cast<double>(call.inputs[1].as<T>()[c]) / count);
+    T b = static_cast<T>(2 * static_cast<double>(call.inputs[2].as<T>()[c]) / count);
+    if (sum)
+      for_each_in_channel<T>(l, c, [=](std::int64_t i) { dx[i] = sum[i] + (a + b * v[i]); });
+    else
       for_each_in_channel<T>(l, c, [=](std::int64_t i) { dx[i] = a + b * v[i]; });
-    });
   });
+}
+
+}  // namespace
+
+void moments_gradient_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { moments_gradient<T>(call, nullptr); });
+}
+
+void moments_gradient_accumulate_kernel(const OpCall& call) {
+  dispatch(call, [&]<class T>() { moments_gradient(call, call.inputs[3].as<T>()); });
 }
 
 void combine_moments_kernel(const OpCall& call) {

@@ -8,13 +8,10 @@
 namespace unity {
 namespace {
 
-// Of the sum to which a task adds its result in place (core/plan/accumulation.h).
+// Of the sum to which a task adds its result (core/plan/accumulation.h).
 double added_bytes(const Program& program, const Task& task) {
-  if (task.kind != TaskKind::compute) return 0;
-  auto operands = program.operands_of(task);
-  const std::uint32_t inputs = program.ops[static_cast<std::size_t>(task.op)].inputs;
-  if (inputs == 0 || operands.size() != inputs + 1 || operands[inputs - 1] != operands.back()) return 0;
-  return static_cast<double>(program.bytes_of(operands.back()).count);
+  if (task.kind != TaskKind::compute || !program.ops[static_cast<std::size_t>(task.op)].op->accumulates()) return 0;
+  return static_cast<double>(program.bytes_of(program.operands_of(task).back()).count);
 }
 
 DType result_type(const Program& program, const Task& task) {

@@ -49,7 +49,7 @@ double product_flops(const Pcg& pcg) {
 
 double necessary_flops(const Pcg& pcg) {
   double sum = 0;
-  for (const WorkItem& item : necessary_work(pcg, {}, {})) {
+  for (const WorkItem& item : necessary_work(pcg, {}, {}, 2)) {
     double least = std::numeric_limits<double>::infinity();
     for (const auto& units : item.alternatives) {
       double here = 0;
@@ -197,12 +197,42 @@ TEST_CASE("a product may be joined with all that others it may be joined with ma
   }
   Pcg pcg = std::move(b).finish({b.apply("reduce_mean", {Dims{0, 1}}, {*sum})});
   int products = 0;
-  for (const WorkItem& item : necessary_work(pcg, {}, {})) {
+  for (const WorkItem& item : necessary_work(pcg, {}, {}, 2)) {
     if (pcg[item.node].op->name() != "matmul") continue;
     CHECK(item.alternatives.at(0).at(0).joined == 4);
     ++products;
   }
   CHECK(products == 4);
+}
+
+TEST_CASE("on one device what is added to no product is added by an operator of its own") {
+  Builder b("sums");
+  ValueRef x = b.input("x", {8, 4}), y = b.input("y", {8, 4}), w = b.weight("w", {4, 4});
+  auto gelu = [&](ValueRef v) { return b.apply("gelu", {}, {v}); };
+  auto add = [&](ValueRef l, ValueRef r) { return b.apply("add", {}, {l, r}); };
+  ValueRef counts = add(gelu(x), gelu(y));
+  ValueRef again = add(gelu(y), gelu(x));                                   // equal
+  ValueRef of_product = add(gelu(x), b.apply("matmul", {}, {y, w}));        // may be a product of joined operands
+  ValueRef of_row = add(gelu(x), gelu(b.input("row", {4})));                // no sum of two of that size
+  ValueRef passed = b.apply("matmul", {}, {add(gelu(x), b.apply("relu", {}, {y})), w});  // or a sum of products
+  std::optional<ValueRef> all;
+  for (ValueRef v : {counts, again, of_product, of_row, passed}) {
+    ValueRef mean = b.apply("reduce_mean", {Dims{0, 1}}, {gelu(v)});
+    all = all ? b.apply("mul", {}, {*all, mean}) : mean;
+  }
+  Pcg pcg = std::move(b).finish({*all});
+  auto sums = [&](int devices) {
+    std::vector<NodeId> found;
+    for (const WorkItem& item : necessary_work(pcg, {}, {}, devices))
+      if (pcg[item.node].op->name() == "add") {
+        CHECK(item.alternatives.at(0).at(0).steps.at(0).bytes == 3 * 8 * 4 * 4);
+        CHECK(item.alternatives.at(0).at(0).steps.size() == 1);
+        found.push_back(item.node);
+      }
+    return found;
+  };
+  CHECK(sums(1) == std::vector<NodeId>{counts.node});
+  CHECK(sums(2).empty());
 }
 
 TEST_CASE("exhaustive search says which graph it is at, of how many") {

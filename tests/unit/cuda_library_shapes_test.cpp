@@ -75,12 +75,15 @@ void convolution(const Operator& op, const OpCall& call) {
     CHECK((s.x[d + 2] + s.pre[d] + s.post[d] - range) / s.stride[d] + 1 == s.y[d + 2]);
   }
   const Operand& result = call.outputs[0];
-  std::fill_n(result.as<double>(), result.elements(), 0.0);
+  if (op.accumulates())
+    std::copy_n(call.inputs.back().as<double>(), result.elements(), result.as<double>());
+  else
+    std::fill_n(result.as<double>(), result.elements(), 0.0);
   double *xs = x.as<double>(), *ws = w.as<double>(), *ys = y.as<double>();
   correlate(s, [&](std::int64_t i, std::int64_t k, std::int64_t o) {
     if (at.y == 2)
       ys[o] += xs[i] * ws[k];
-    else if (at.x == 3)
+    else if (at.x > 2)
       xs[i] += ys[o] * ws[k];
     else
       ws[k] += ys[o] * xs[i];
@@ -144,12 +147,14 @@ Operand whole(const Dims& dims) { return block(dims, Dims(dims.size(), 0), dims)
 }  // namespace
 
 TEST_CASE("cuBLAS computes row-major products of every block as the reference does") {
-  for (const char* name : {"matmul", "matmul_weight_gradient", "matmul_weight_gradient_accumulate", "batch_matmul"})
+  for (const char* name : {"matmul", "matmul_accumulate", "matmul_weight_gradient", "matmul_weight_gradient_accumulate",
+                           "batch_matmul"})
     check_shardings(name, gemm);
 }
 
 TEST_CASE("cuDNN computes the convolution of every block as the reference does") {
-  for (const char* name : {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"})
+  for (const char* name : {"conv2d", "conv2d_input_gradient", "conv2d_input_gradient_accumulate",
+                           "conv2d_weight_gradient", "conv2d_weight_gradient_accumulate"})
     check_shardings(name, convolution);
 }
 

@@ -59,13 +59,14 @@ TEST_CASE("cuDNN has a deterministic engine for every kind of convolution, block
   for (auto& [name, shape] : shapes)
     for (const char* op : {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"})
       for (DType type : {DType::f32, DType::bf16, DType::f64})
-        for (bool exact : {false, true}) {
-          if (type != DType::f32 && exact) continue;
-          INFO(name << " " << op << " in " << to_string(type) << (exact ? " exactly" : ""));
-          Result<GraphPlan> found = plan(conv_graph(op, shape.value(), type), exact);
-          if (!found) FAIL(found.error().message);
-          CHECK(found->workspace() <= std::int64_t{1} << 30);
-        }
+        for (bool exact : {false, true})
+          for (bool add : {false, true}) {
+            if (type != DType::f32 && exact) continue;
+            INFO(name << " " << op << " in " << to_string(type) << (exact ? " exactly" : "") << (add ? " adding" : ""));
+            Result<GraphPlan> found = plan(conv_graph(op, shape.value(), type, add), exact);
+            if (!found) FAIL(found.error().message);
+            CHECK(found->workspace() <= std::int64_t{1} << 30);
+          }
 }
 
 TEST_CASE("cuDNN knows the graphs of attention and its gradient") {

@@ -102,11 +102,14 @@ void moments_of(const Call& c) {
 }
 UNITY_CUDA_KERNEL(moments)
 
+// `sum`: what is added, which may be where the result is; null: nothing.
 template <class R>
-void moments_gradient_of(const Call& c) {
+void moments_gradient(const Call& c, const Operand* sum) {
   using V = typename R::Value;
   auto x = reals<R>(c.inputs[0]), dmean = reals<R>(c.inputs[1]), dsquare = reals<R>(c.inputs[2]),
        dx = reals<R>(c.outputs[0]);
+  const bool add = sum != nullptr;
+  auto addend = reals<R>(add ? *sum : c.outputs[0]);
   auto over_count = static_cast<V>(1 / elements_per_channel(c.inputs[0]));
   ChannelLoops l = channel_loops(c.inputs[0].extent);
   for_each_in_rows(
@@ -115,12 +118,26 @@ void moments_gradient_of(const Call& c) {
         std::int64_t channel = r % l.channels;
         return Two<V>{dmean.load(channel) * over_count, 2 * dsquare.load(channel) * over_count};
       },
-      UNITY_LAMBDA(const Two<V>&, std::int64_t r, std::int64_t j) { return x.load(r * l.inner + j); },
-      UNITY_LAMBDA(const Two<V>& d, std::int64_t r, std::int64_t j, V v) {
-        dx.store(r * l.inner + j, d.first + d.second * v);
+      UNITY_LAMBDA(const Two<V>&, std::int64_t r, std::int64_t j) {
+        std::int64_t at = r * l.inner + j;
+        return Two<V>{x.load(at), add ? addend.load(at) : V(0)};
+      },
+      UNITY_LAMBDA(const Two<V>& d, std::int64_t r, std::int64_t j, Two<V> v) {
+        dx.store(r * l.inner + j, v.second + (d.first + d.second * v.first));
       });
 }
+
+template <class R>
+void moments_gradient_of(const Call& c) {
+  moments_gradient<R>(c, nullptr);
+}
 UNITY_CUDA_KERNEL(moments_gradient)
+
+template <class R>
+void moments_gradient_accumulate_of(const Call& c) {
+  moments_gradient<R>(c, &c.inputs[3]);
+}
+UNITY_CUDA_KERNEL(moments_gradient_accumulate)
 
 template <class R>
 void combine_moments_of(const Call& c) {

@@ -76,17 +76,20 @@ void conv2d_of(const Call& c) {
 }
 UNITY_CUDA_KERNEL(conv2d)
 
+// `sum`: what is added, which may be where the result is; null: nothing.
 template <class R>
-void conv2d_input_gradient_of(const Call& c) {
+void conv_input_gradient(const Call& c, const Operand* sum) {
   using V = typename R::Value;
   auto w = reals<R>(c.inputs[0]), dy = reals<R>(c.inputs[1]), dx = reals<R>(c.outputs[0]);
+  const bool add = sum != nullptr;
+  auto addend = reals<R>(add ? *sum : c.outputs[0]);
   Convolution g = convolution_of(c.attributes, c.outputs[0], c.inputs[0], c.inputs[1]);
   for_each(
       c.stream, c.outputs[0].elements(), UNITY_LAMBDA(std::int64_t to) {
         const WindowLoop &rows = g.image.rows, &columns = g.image.columns;
         Pixel at = pixel_at(to, rows.size, columns.size);
         std::int64_t channel = at.plane % g.x_channels;
-        V sum = 0;
+        V total = add ? addend.load(to) : V(0);
         for (std::int64_t o = 0; o < g.y_channels; ++o) {
           std::int64_t filter = g.filter(o), i = channel - g.first_input(filter);
           if (filter < 0 || filter >= g.co || i < 0 || i >= g.ci) continue;  // another group's
@@ -98,20 +101,33 @@ void conv2d_input_gradient_of(const Call& c) {
             for (int b = 0; b < columns.kernel; ++b) {
               int column = columns.window(at.column, b);
               if (column >= 0)
-                sum += dy.load(plane + row * columns.windows + column) * w.load(kernel + a * columns.kernel + b);
+                total += dy.load(plane + row * columns.windows + column) * w.load(kernel + a * columns.kernel + b);
             }
           }
         }
-        dx.store(to, sum);
+        dx.store(to, total);
       });
+}
+
+template <class R>
+void conv2d_input_gradient_of(const Call& c) {
+  conv_input_gradient<R>(c, nullptr);
 }
 UNITY_CUDA_KERNEL(conv2d_input_gradient)
 
+template <class R>
+void conv2d_input_gradient_accumulate_of(const Call& c) {
+  conv_input_gradient<R>(c, &c.inputs[3]);
+}
+UNITY_CUDA_KERNEL(conv2d_input_gradient_accumulate)
+
 // One group of threads to an element of the result: a sum over all windows.
 template <class R>
-void conv2d_weight_gradient_of(const Call& c) {
+void conv_weight_gradient(const Call& c, const Operand* sum) {
   using V = typename R::Value;
   auto x = reals<R>(c.inputs[0]), dy = reals<R>(c.inputs[1]), dw = reals<R>(c.outputs[0]);
+  const bool add = sum != nullptr;
+  auto addend = reals<R>(add ? *sum : c.outputs[0]);
   Convolution g = convolution_of(c.attributes, c.inputs[0], c.outputs[0], c.inputs[1]);
   std::int64_t windows = g.n * g.y_plane;
   for_each_group(
@@ -120,18 +136,29 @@ void conv2d_weight_gradient_of(const Call& c) {
         Pixel at = pixel_at(k, rows.kernel, columns.kernel);
         std::int64_t filter = at.plane / g.ci, o = filter + g.o_first - g.y_first;
         std::int64_t channel = g.first_input(filter) + at.plane % g.ci;
-        V sum = 0;
+        V total = 0;
         for (std::int64_t t = group.rank(); t < windows && o >= 0 && o < g.y_channels; t += group.size()) {
           Pixel to = pixel_at(t, rows.windows, columns.windows);  // its plane is the sample
           int row = rows.position(to.row, at.row), column = columns.position(to.column, at.column);
           if (!rows.inside(row) || !columns.inside(column)) continue;
           V slope = dy.load((to.plane * g.y_channels + o) * g.y_plane + t % g.y_plane);
-          sum += slope * x.load((to.plane * g.x_channels + channel) * g.x_plane + row * columns.size + column);
+          total += slope * x.load((to.plane * g.x_channels + channel) * g.x_plane + row * columns.size + column);
         }
-        sum = group.sum(sum);
-        if (group.rank() == 0) dw.store(k, sum);
+        total = group.sum(total);
+        if (group.rank() == 0) dw.store(k, add ? addend.load(k) + total : total);
       });
 }
+
+template <class R>
+void conv2d_weight_gradient_of(const Call& c) {
+  conv_weight_gradient<R>(c, nullptr);
+}
 UNITY_CUDA_KERNEL(conv2d_weight_gradient)
+
+template <class R>
+void conv2d_weight_gradient_accumulate_of(const Call& c) {
+  conv_weight_gradient<R>(c, &c.inputs[3]);
+}
+UNITY_CUDA_KERNEL(conv2d_weight_gradient_accumulate)
 
 }  // namespace unity::cuda

@@ -74,13 +74,23 @@ Matrices<R> matrices(const Operand& o, std::int64_t batch, std::int64_t columns,
 }  // namespace
 
 template <class R>
-void matmul_of(const Call& c) {
+void matmul_with(const Call& c, const Operand* sum) {
   bool relu = text_attribute(c.attributes, 0) == "relu", transposed = int_attribute(c.attributes, 1) != 0;
   std::int64_t k = c.inputs[0].extent.back(), n = c.outputs[0].extent.back();
   multiply<R>(c, {1, rows_of(c.inputs[0]), n, k}, matrices<R>(c.inputs[0], 0, k, false),
-              matrices<R>(c.inputs[1], 0, transposed ? k : n, transposed), relu);
+              matrices<R>(c.inputs[1], 0, transposed ? k : n, transposed), relu, sum);
+}
+template <class R>
+void matmul_of(const Call& c) {
+  matmul_with<R>(c, nullptr);
 }
 UNITY_CUDA_KERNEL(matmul)
+
+template <class R>
+void matmul_accumulate_of(const Call& c) {
+  matmul_with<R>(c, &c.inputs[2]);
+}
+UNITY_CUDA_KERNEL(matmul_accumulate)
 
 template <class R>
 void weight_gradient(const Call& c, const Operand* sum) {

@@ -39,7 +39,7 @@ std::int64_t alignment(std::int64_t first, DType type) {
 
 }  // namespace
 
-std::vector<Descriptor> conv_graph(std::string_view op, const ConvShape& s, DType type) {
+std::vector<Descriptor> conv_graph(std::string_view op, const ConvShape& s, DType type, bool add) {
   const Names& names = op == "conv2d" ? kForward : op == "conv2d_input_gradient" ? kInputGradient : kWeightGradient;
   auto tensor = [&](std::int64_t id, const auto& sizes, const auto& strides, std::int64_t first) {
     return describe(
@@ -61,9 +61,9 @@ std::vector<Descriptor> conv_graph(std::string_view op, const ConvShape& s, DTyp
   Descriptor operation(names.operation);
   operation.set(names.convolution, convolution).set(names.x, x).set(names.w, w).set(names.y, y);
   if (doubles)
-    operation.set(names.alpha, 1.0).set(names.beta, 0.0);
+    operation.set(names.alpha, 1.0).set(names.beta, add ? 1.0 : 0.0);
   else
-    operation.set(names.alpha, 1.0F).set(names.beta, 0.0F);
+    operation.set(names.alpha, 1.0F).set(names.beta, add ? 1.0F : 0.0F);
   return {operation.finalize()};
 }
 

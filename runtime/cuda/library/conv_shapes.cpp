@@ -76,6 +76,8 @@ std::string to_string(const ConvShape& s) {
 ConvOperands conv_operands(std::string_view op) {
   if (op == "conv2d") return {0, 1, 2};
   if (op == "conv2d_input_gradient") return {3, 0, 1};
+  if (op == "conv2d_input_gradient_accumulate") return {4, 0, 1};
+  if (op == "conv2d_weight_gradient_accumulate") return {0, 4, 1};
   UNITY_CHECK(op == "conv2d_weight_gradient", "{} is no convolution", op);
   return {0, 3, 1};
 }

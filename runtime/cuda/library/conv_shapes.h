@@ -40,7 +40,7 @@ std::string to_string(const ConvShape& shape);
 struct ConvOperands {
   std::size_t x, w, y;
 };
-// Of conv2d, conv2d_input_gradient and conv2d_weight_gradient.
+// Of conv2d, conv2d_input_gradient and conv2d_weight_gradient, and the forms of these that add to a sum.
 ConvOperands conv_operands(std::string_view op);
 // Operand i of a call: its inputs, then its results.
 inline const Operand& operand(std::span<const Operand> inputs, std::span<const Operand> outputs, std::size_t i) {

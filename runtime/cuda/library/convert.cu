@@ -9,6 +9,13 @@ void convert(Stream stream, const void* from, DType from_type, void* to, DType t
       stream, n, UNITY_LAMBDA(std::int64_t i) { y.store(i, x.load(i)); });
 }
 
+void add(Stream stream, const void* sum, const void* x, DType x_type, void* to, DType type, std::int64_t n) {
+  FloatOrBFloat16 before{const_cast<void*>(sum), type == DType::bf16}, added{const_cast<void*>(x), x_type == DType::bf16},
+      after{to, type == DType::bf16};
+  for_each(
+      stream, n, UNITY_LAMBDA(std::int64_t i) { after.store(i, before.load(i) + added.load(i)); });
+}
+
 void relu_in_place(Stream stream, void* x, DType type, std::int64_t n) {
   if (type == DType::f64) {
     auto* y = static_cast<double*>(x);

@@ -8,6 +8,8 @@ namespace unity::cuda {
 
 // to[i] = from[i], rounded to nearest where `to_type` is the shorter; both f32 or bf16.
 void convert(Stream stream, const void* from, DType from_type, void* to, DType to_type, std::int64_t n);
+// to[i] = sum[i] + x[i]; sum and to of one type; all f32 or bf16.
+void add(Stream stream, const void* sum, const void* x, DType x_type, void* to, DType type, std::int64_t n);
 // x[i] = max(0, x[i]); f32, f64 or bf16.
 void relu_in_place(Stream stream, void* x, DType type, std::int64_t n);
 

@@ -24,10 +24,11 @@ Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, 
   for (std::span<const Operand> operands : {in, out})
     for (const Operand& o : operands)
       if (o.elements() == 0) return fail("{}: an operand has no elements", op);
-  if (op == "matmul") {
+  if (op == "matmul" || op == "matmul_accumulate") {
     std::int64_t k = in[0].extent.back();
     g = row_major(in[0].elements() / k, out[0].extent.back(), k, false, int_attribute(attributes, 1) != 0);
     g.relu = text_attribute(attributes, 0) == "relu";
+    g.add = op != "matmul";
   } else if (op == "matmul_weight_gradient" || op == "matmul_weight_gradient_accumulate") {
     std::int64_t k = out[0].extent[0];
     g = row_major(k, out[0].extent[1], in[0].elements() / k, true, false);

@@ -31,7 +31,7 @@ struct GemmShape {
   std::int64_t columns_b() const { return transpose_b ? k : n; }
 };
 
-// Of matmul, batch_matmul, matmul_weight_gradient and matmul_weight_gradient_accumulate. Declines (an Error says why)
+// Of matmul and matmul_weight_gradient, both also with a sum (_accumulate), and batch_matmul. Declines (an Error says why)
 // other operators, products without elements and sizes that do not fit in 32 bits.
 Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> inputs,
                              std::span<const Operand> outputs);
