@@ -78,8 +78,7 @@ bool adds_to(const ProgramOp& adding, const ProgramOp& op) {
 }
 
 bool accumulate_in_place(Program& p, std::vector<PooledTask>& pool) {
-  if (std::none_of(pool.begin(), pool.end(),
-                   [](const PooledTask& t) { return t.task.kind == TaskKind::accumulate; }))
+  if (std::none_of(pool.begin(), pool.end(), [](const PooledTask& t) { return t.task.kind == TaskKind::accumulate; }))
     return false;
   const Uses uses = find_uses(p, pool);
   // By task: what it takes over, and which of that one's two buffers it adds its result to.
@@ -104,8 +103,7 @@ bool accumulate_in_place(Program& p, std::vector<PooledTask>& pool) {
       if (maker >= kSeveral || addition[maker] || !makes(p, pool[maker], result)) return false;
       auto too_late = [&](std::size_t d) {
         if (d == maker) return false;
-        return becomes[d] >= maker ||
-               (pool[d].task.kind == TaskKind::communicate && !waits_for(pool, maker, d));
+        return becomes[d] >= maker || (pool[d].task.kind == TaskKind::communicate && !waits_for(pool, maker, d));
       };
       if (std::any_of(pool[a].after.begin(), pool[a].after.end(), too_late)) return false;
       addition[maker] = {a, sum}, becomes[a] = maker;

@@ -302,7 +302,8 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   }
   double tasks = about_tasks(pcg, mappings, options.blocks) / all;
   // Of zero-bubble orders twice as many, and no fewer: gradients of weights come up to so many passes later.
-  // Of interleaved ones as many again as go through a part in a row, and the first stage begins with nearly twice those.
+  // Of interleaved ones as many again as go through a part in a row, and the first stage begins with nearly twice
+  // those.
   const Schedule& schedule = options.schedule;
   const bool rounds = schedule.order == PipelineOrder::interleaved;
   const bool later = rounds || schedule.order == PipelineOrder::zero_bubble;

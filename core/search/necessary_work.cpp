@@ -552,7 +552,8 @@ class Finder {
       const Node& n = node(i);
       if (n.op->name() != "add" || !live_[i] || n.inputs.size() != 2) continue;
       const Shape y = n.outputs[0].shape();
-      bool whole = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueRef v) { return model_.shape(v).shape() == y; });
+      bool whole =
+          std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueRef v) { return model_.shape(v).shape() == y; });
       bool opaque = std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueRef v) {
         return is_no_product(v) || model_[v.node].op->name() == "batch_norm";
       });
@@ -586,7 +587,7 @@ class Finder {
   const std::vector<std::vector<Pcg::Use>> uses_;
   std::vector<Hash> values_;  // by node
   std::vector<bool> live_, reached_;
-  std::vector<bool> sums_;  // by node: it is an addition that counts
+  std::vector<bool> sums_;                         // by node: it is an addition that counts
   std::vector<std::vector<std::int64_t>> uneven_;  // by node: sizes of its axes whose parts may differ
   std::vector<Product> products_;
   std::map<std::size_t, std::size_t> product_of_;  // by node

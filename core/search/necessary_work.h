@@ -21,8 +21,8 @@
 //   updates         of the other weights: weight, gradient and states once
 //
 // Their gradients count where the loss depends on them. Nothing else does: other sums (those of gradients are done by
-// what computes these, accumulation.h), activations that rules can fuse, re-layouts, everything that is communicated. A kind in the source of one of the user's rules counts nothing, nor does
-// what lies behind it.
+// what computes these, accumulation.h), activations that rules can fuse, re-layouts, everything that is communicated. A
+// kind in the source of one of the user's rules counts nothing, nor does what lies behind it.
 //
 // Which kinds of operators rules change in number, and see products through, is read off the library, but for the rules
 // that are written by hand (definitions.rules, named.rules), which this list accounts for, and relu, which rules fuse

@@ -92,8 +92,8 @@ std::int64_t StageEstimates::entry_time(std::size_t cut, const Resources& device
 }
 
 StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
-  // Of devices that stages share: all that they do, the first of its stages, which fills the pipeline, and when that may
-  // begin.
+  // Of devices that stages share: all that they do, the first of its stages, which fills the pipeline, and when that
+  // may begin.
   struct Group {
     StageTotals totals = {};
     double time = 0, first = 0, behind = 0;
@@ -148,8 +148,8 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
       *std::max_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.time < b.time; });
   double longest = *std::max_element(filled.begin(), filled.begin() + static_cast<std::ptrdiff_t>(count));
   Estimate result;
-  result.time = static_cast<std::int64_t>(longest + plan.micro_batches * slowest.time - slowest.first + slowest.behind +
-                                          once);
+  result.time =
+      static_cast<std::int64_t>(longest + plan.micro_batches * slowest.time - slowest.first + slowest.behind + once);
   result.beside = static_cast<std::int64_t>(sum - longest);
   result.least = static_cast<std::int64_t>(least);
   return result;

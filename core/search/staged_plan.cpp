@@ -122,7 +122,8 @@ std::string to_string(const StagedPlan& plan) {
   }
   const std::size_t groups = groups_of(plan), parts = plan.ends.size() / groups;
   return fmt::format("{} stage{}{} ({}){}, {} micro-batches{}{}{}", groups, groups == 1 ? "" : "s",
-                     parts > 1 ? fmt::format(" with {} parts each", parts) : "", stages, plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
+                     parts > 1 ? fmt::format(" with {} parts each", parts) : "", stages,
+                     plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
                      plan.order ? fmt::format(", {}", to_string(*plan.order)) : "",
                      plan.remat ? ", blocks computed again" : "",
                      plan.overlap > 1 ? fmt::format(", {} at once", plan.overlap) : "");

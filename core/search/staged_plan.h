@@ -10,9 +10,9 @@
 
 namespace unity {
 
-// Operators in order, cut into stages on ranges of devices. One stage of all operators is a plan without pipeline. Where
-// there are more stages than groups of devices, they go around: each group has several parts of the model, stage s is on
-// that of stage s - groups, and the order is interleaved (Narayanan et al. 2021, Megatron-LM, section 2.2).
+// Operators in order, cut into stages on ranges of devices. One stage of all operators is a plan without pipeline.
+// Where there are more stages than groups of devices, they go around: each group has several parts of the model, stage
+// s is on that of stage s - groups, and the order is interleaved (Narayanan et al. 2021, Megatron-LM, section 2.2).
 struct StagedPlan {
   int micro_batches = 1;
   std::vector<std::size_t> ends = {};       // by stage: one past its last operator

@@ -211,9 +211,9 @@ TEST_CASE("on one device what is added to no product is added by an operator of 
   auto gelu = [&](ValueRef v) { return b.apply("gelu", {}, {v}); };
   auto add = [&](ValueRef l, ValueRef r) { return b.apply("add", {}, {l, r}); };
   ValueRef counts = add(gelu(x), gelu(y));
-  ValueRef again = add(gelu(y), gelu(x));                                   // equal
-  ValueRef of_product = add(gelu(x), b.apply("matmul", {}, {y, w}));        // may be a product of joined operands
-  ValueRef of_row = add(gelu(x), gelu(b.input("row", {4})));                // no sum of two of that size
+  ValueRef again = add(gelu(y), gelu(x));                             // equal
+  ValueRef of_product = add(gelu(x), b.apply("matmul", {}, {y, w}));  // may be a product of joined operands
+  ValueRef of_row = add(gelu(x), gelu(b.input("row", {4})));          // no sum of two of that size
   ValueRef passed = b.apply("matmul", {}, {add(gelu(x), b.apply("relu", {}, {y})), w});  // or a sum of products
   std::optional<ValueRef> all;
   for (ValueRef v : {counts, again, of_product, of_row, passed}) {

@@ -147,8 +147,8 @@ Operand whole(const Dims& dims) { return block(dims, Dims(dims.size(), 0), dims)
 }  // namespace
 
 TEST_CASE("cuBLAS computes row-major products of every block as the reference does") {
-  for (const char* name : {"matmul", "matmul_accumulate", "matmul_weight_gradient", "matmul_weight_gradient_accumulate",
-                           "batch_matmul"})
+  for (const char* name :
+       {"matmul", "matmul_accumulate", "matmul_weight_gradient", "matmul_weight_gradient_accumulate", "batch_matmul"})
     check_shardings(name, gemm);
 }
 

@@ -10,8 +10,8 @@ void convert(Stream stream, const void* from, DType from_type, void* to, DType t
 }
 
 void add(Stream stream, const void* sum, const void* x, DType x_type, void* to, DType type, std::int64_t n) {
-  FloatOrBFloat16 before{const_cast<void*>(sum), type == DType::bf16}, added{const_cast<void*>(x), x_type == DType::bf16},
-      after{to, type == DType::bf16};
+  FloatOrBFloat16 before{const_cast<void*>(sum), type == DType::bf16},
+      added{const_cast<void*>(x), x_type == DType::bf16}, after{to, type == DType::bf16};
   for_each(
       stream, n, UNITY_LAMBDA(std::int64_t i) { after.store(i, before.load(i) + added.load(i)); });
 }

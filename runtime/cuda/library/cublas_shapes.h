@@ -31,8 +31,8 @@ struct GemmShape {
   std::int64_t columns_b() const { return transpose_b ? k : n; }
 };
 
-// Of matmul and matmul_weight_gradient, both also with a sum (_accumulate), and batch_matmul. Declines (an Error says why)
-// other operators, products without elements and sizes that do not fit in 32 bits.
+// Of matmul and matmul_weight_gradient, both also with a sum (_accumulate), and batch_matmul. Declines (an Error says
+// why) other operators, products without elements and sizes that do not fit in 32 bits.
 Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> inputs,
                              std::span<const Operand> outputs);
 // The same for equal shapes and only for them.

@@ -25,10 +25,11 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
   std::string key = fmt::format("{} {}{}{}", call.op.name(), to_string(shape), relu ? " relu" : "", staging.key());
   return libraries.once(key, [&]() -> Result<LibraryPlan> {
     const LibraryOptions& options = libraries.options();
-    GraphPlan plan = UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, conv_graph(op, shape, type, in_place),
-                                                 {.workspace = std::max(options.workspace, options.scratch),
-                                                  .deterministic = options.deterministic,
-                                                  .exact = type == DType::f32 && options.math == Math::f32}));
+    GraphPlan plan =
+        UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, conv_graph(op, shape, type, in_place),
+                                    {.workspace = std::max(options.workspace, options.scratch),
+                                     .deterministic = options.deterministic,
+                                     .exact = type == DType::f32 && options.math == Math::f32}));
     bool reserves = plan.workspace() > options.workspace;
     if (reserves) staging.reserve(plan.workspace());
     // Where windows do not read the whole block of x, cuDNN leaves the rest of its gradient alone.
