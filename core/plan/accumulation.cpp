@@ -6,13 +6,13 @@
 namespace unity {
 namespace {
 
-constexpr std::size_t kNone = SIZE_MAX, kSeveral = SIZE_MAX - 1;
+constexpr std::uint32_t kNone = UINT32_MAX, kSeveral = UINT32_MAX - 1;
 constexpr std::size_t kFewSteps = 64;
 
 // By buffer, the only task that writes it, and the only one that reads it; and the first two that use it.
 struct Uses {
   struct Of {
-    std::size_t writer = kNone, reader = kNone, first = kNone, second = kNone;
+    std::uint32_t writer = kNone, reader = kNone, first = kNone, second = kNone;
   };
   std::vector<Of> of;
   Of& operator[](BufferId b) { return of[b.index()]; }
@@ -21,10 +21,10 @@ struct Uses {
 
 Uses find_uses(const Program& p, const std::vector<PooledTask>& pool) {
   Uses uses{std::vector<Uses::Of>(p.buffers.size())};
-  for (std::size_t i = 0; i < pool.size(); ++i)
+  for (std::uint32_t i = 0; i < pool.size(); ++i)
     for_each_use(p, pool[i].task, pool[i].operands, [&](BufferId b, bool written) {
       Uses::Of& of = uses[b];
-      std::size_t& use = written ? of.writer : of.reader;
+      std::uint32_t& use = written ? of.writer : of.reader;
       use = use == kNone ? i : kSeveral;
       if (of.first == kNone) of.first = i;
       if (of.first != i && of.second == kNone) of.second = i;

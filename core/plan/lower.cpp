@@ -160,11 +160,6 @@ Result<Program> Lowering::run() {
     emit_updates();
     write_back_states();
     use_row_updates(program_);
-    if (!options_.scheduled) return std::move(program_);
-    Schedule schedule = options_.schedule;
-    // What a schedule names may be in another piece.
-    if (is_piece(pcg_)) static_cast<void>(rematerialise(program_, std::exchange(schedule.remat, {})));
-    UNITY_TRY_VOID(schedule_tasks(program_, schedule));
   }
   return std::move(program_);
 }
@@ -500,13 +495,20 @@ bool is_piece(const Pcg& pcg) {
 
 Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const Topology& topology,
                       const LowerOptions& options) {
+  Result<Program> program = fail("");
   try {
-    return Lowering(pcg, mappings, topology, options).run();
+    program = Lowering(pcg, mappings, topology, options).run();
   } catch (const Movements::Unclear&) {
     return fail("a few devices do not tell what all {} do", topology.device_count());
   } catch (const Movements::TooMany& e) {
     return fail("{}: at least {} transfers from where it is to where it is wanted", e.value, e.transfers);
   }
+  if (!program.ok() || !options.training || !options.scheduled) return program;
+  Schedule schedule = options.schedule;
+  // What a schedule names may be in another piece.
+  if (is_piece(pcg)) static_cast<void>(rematerialise(*program, std::exchange(schedule.remat, {})));
+  UNITY_TRY_VOID(schedule_tasks(*program, schedule));
+  return program;
 }
 
 }  // namespace unity

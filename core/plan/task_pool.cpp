@@ -39,14 +39,20 @@ void place_dependencies(List& after, std::size_t task, const std::vector<std::si
 
 void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
   std::vector<std::size_t> places(pool.size(), kNowhere);
-  std::vector<PooledTask> ordered;
-  ordered.reserve(order.size());
-  for (std::size_t i : order) {
-    place_dependencies(pool[i].after, i, places);
-    places[i] = ordered.size();
-    ordered.push_back(std::move(pool[i]));
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    place_dependencies(pool[order[k]].after, order[k], places);
+    places[order[k]] = k;
   }
-  pool = std::move(ordered);
+  // In place, as Programs are large: what is dropped goes behind the others, then each to where it belongs.
+  for (std::size_t i = 0, last = order.size(); i < places.size(); ++i)
+    if (places[i] == kNowhere) places[i] = last++;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    while (places[i] != i) {
+      const std::size_t to = places[i];
+      std::swap(pool[i], pool[to]);
+      std::swap(places[i], places[to]);
+    }
+  pool.resize(order.size());
 }
 
 void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
