@@ -99,6 +99,9 @@ class Processes {
   Clock::time_point deadline(int from, Clock::time_point since, Wait wait = Wait::limited) const;
   // "was silent for 5 s"
   std::string overdue(int from) const;
+  // For waits that no message ends, looked at from time to time: ProcessFailure when another process has given up, or
+  // when one of `others` is past its deadline; `what` then says what it was expected to do.
+  void require_there(std::span<const int> others, Clock::time_point since, const std::string& what) const;
 
   // For communicators: messages of a channel are handed to `deliver` as they come, from another thread; `interrupt` is
   // called when another process has given up; `waiting` says what is waited for. Every process opens its channels in

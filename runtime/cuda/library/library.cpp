@@ -36,6 +36,8 @@ std::string shapes(const LibraryCall& call) {
 
 }  // namespace
 
+std::string library_versions() { return fmt::format("cuBLASLt {}, cuDNN {}", cublasLtGetVersion(), cudnnGetVersion()); }
+
 Libraries::Handles::Handles() {
   UNITY_LIBRARY_CHECK(cublasLtCreate(&cublas));
   try {

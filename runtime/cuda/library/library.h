@@ -87,6 +87,8 @@ class Libraries {
   std::unordered_map<std::string, Result<LibraryPlan>> plans_;
 };
 
+std::string library_versions();  // "cuBLASLt 130101, cuDNN 91900"
+
 // An implementation: prepares, or says why not.
 using Implementation = Result<LibraryPlan> (*)(Libraries&, const LibraryCall&);
 
