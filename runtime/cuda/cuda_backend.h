@@ -39,7 +39,8 @@ struct Lane {
 struct LogicalDevice {
   int gpu = 0;
   Memory arena;
-  std::int64_t beyond_arena = 0;  // bytes of rounded weights and scratch
+  Memory workspace;               // of `libraries`
+  std::int64_t beyond_arena = 0;  // bytes of rounded weights, workspace and scratch
   std::array<Lane, 2> lanes;      // compute, communication
   std::unique_ptr<Libraries> libraries;
 };
@@ -99,6 +100,7 @@ class CudaBackend final : public Backend {
     std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
   };
 
+  std::vector<std::size_t> gpus_of_devices(const std::vector<Gpu>& gpus) const;
   void place();
   void open_channel();
   void allocate(const BackendOptions& options);

@@ -28,6 +28,24 @@ std::string CudaBackend::describe(TaskId id) const {
   return fmt::format("task {} ({}) on device {} of {}", id, program_.task_name(id), task.device, shapes);
 }
 
+// By device of this process. What the node's other processes see decides, too.
+std::vector<std::size_t> CudaBackend::gpus_of_devices(const std::vector<Gpu>& gpus) const {
+  std::vector<std::uint64_t> seen = {static_cast<std::uint64_t>(processes_.node()),
+                                     static_cast<std::uint64_t>(processes_.count(program_.devices))};
+  for (const Gpu& gpu : gpus) seen.push_back(gpu.identity);
+  std::vector<GpuView> node;
+  std::size_t self = 0;
+  auto all = processes_.all_gather(std::as_bytes(std::span(seen)), "the GPUs that it sees");
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::vector<std::uint64_t> theirs(all[rank].size() / sizeof(std::uint64_t));
+    std::memcpy(theirs.data(), all[rank].data(), theirs.size() * sizeof(std::uint64_t));
+    if (theirs.at(0) != seen[0]) continue;
+    if (static_cast<int>(rank) == processes_.rank()) self = node.size();
+    node.push_back({{theirs.begin() + 2, theirs.end()}, static_cast<int>(theirs.at(1))});
+  }
+  return share_gpus(node, self);
+}
+
 // Which GPU each device of the program is on, those of other processes too.
 void CudaBackend::place() {
   std::vector<Gpu> gpus = find_gpus();
@@ -42,16 +60,12 @@ void CudaBackend::place() {
     Hash identity = 0;
   };
   std::vector<Place> mine;
-  int count = processes_.count(program_.devices);
+  std::vector<std::size_t> shares = gpus_of_devices(gpus);
   for (int d = 0; d < program_.devices; ++d) {
     if (!processes_.has(DeviceId(d), program_.devices)) continue;
-    int i = gpu_of(static_cast<int>(mine.size()), count, processes_.local_rank(), processes_.local_size(),
-                   static_cast<int>(gpus.size()));
-    int ordinal = gpus[static_cast<std::size_t>(i)].ordinal;
-    cudaDeviceProp p;
-    UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, ordinal));
-    mine.push_back({d, ordinal, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes))});
-    devices_[d].gpu = ordinal;
+    const Gpu& gpu = gpus[shares[mine.size()]];
+    mine.push_back({d, gpu.ordinal, gpu.identity});
+    devices_[d].gpu = gpu.ordinal;
   }
   placements_.resize(static_cast<std::size_t>(program_.devices));
   auto all = processes_.all_gather(std::as_bytes(std::span(mine)));
@@ -81,7 +95,10 @@ void CudaBackend::allocate(const BackendOptions& options) {
     OnGpu on(device.gpu);
     device.arena = reserve(d, plan_.arenas[static_cast<std::size_t>(d)].count, "the plan's buffers");
     for (Lane& lane : device.lanes) lane.stream = make_stream();
-    device.libraries = std::make_unique<Libraries>(LibraryOptions{.math = math_of(precision_)});
+    LibraryOptions of_libraries{.math = math_of(precision_)};
+    device.workspace = reserve(d, of_libraries.workspace, "the workspace of CUDA's libraries", Memory::Contents::any);
+    device.beyond_arena += of_libraries.workspace;
+    device.libraries = std::make_unique<Libraries>(of_libraries, device.workspace.data());
     if (auto [gpu, fresh] = gpus_.try_emplace(device.gpu); fresh)
       gpu->second = {device.lanes[0].stream.get(), Memory(sizeof(StepValues)), make_pinned(sizeof(StepValues)),
                      make_event(false), make_event(true)};
