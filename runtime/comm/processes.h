@@ -65,6 +65,7 @@ class Processes {
   int local_size() const { return transport_ ? transport_->local_size() : 1; }
   int node() const { return transport_ ? transport_->node() : 0; }
   std::chrono::milliseconds patience() const { return patience_; }
+  std::string transport_version() const { return transport_ ? transport_->version() : std::string(); }
 
   int owner(DeviceId device, int devices) const;
   bool has(DeviceId device, int devices) const { return owner(device, devices) == rank_; }
