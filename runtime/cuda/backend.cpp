@@ -266,6 +266,13 @@ void CudaBackend::write(BufferId buffer, const void* from) {
 
 }  // namespace unity::cuda
 
+extern "C" bool unity_describe_cuda_device(int version, unity::DeviceDescription& device) {
+  if (version != unity::kPluginVersion) return false;
+  const unity::cuda::Gpu gpu = unity::cuda::find_gpus().front();
+  device = {gpu.name, gpu.cache};
+  return true;
+}
+
 extern "C" unity::Backend* unity_make_cuda_backend(int version, const unity::Program& program,
                                                    unity::Processes& processes, const unity::BackendOptions& options) {
   if (version != unity::kPluginVersion) return nullptr;

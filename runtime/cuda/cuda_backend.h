@@ -81,6 +81,7 @@ class CudaBackend final : public Backend {
   std::vector<Span> step(const StepInfo& info) override;
   void read(BufferId buffer, void* to) override;
   void write(BufferId buffer, const void* from) override;
+  bool tracing_costs() const override { return true; }  // no graph, no joined updates
   std::vector<Bytes> memory() const override {
     std::vector<Bytes> bytes = plan_.arenas;
     for (const auto& [d, device] : devices_) bytes[static_cast<std::size_t>(d)].count += device.beyond_arena;

@@ -32,7 +32,8 @@ std::vector<Gpu> find_gpus() {
     UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, i));
     int capability = 10 * p.major + p.minor;
     if (capability >= kOldest)
-      gpus.push_back({i, p.name, capability, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes))});
+      gpus.push_back({i, p.name, capability, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes)),
+                      Bytes{p.l2CacheSize}});
     else
       others += fmt::format("{}{} has compute capability {}.{}", others.empty() ? "" : ", ", p.name, p.major, p.minor);
   }

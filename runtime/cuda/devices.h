@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/hash.h"
+#include "core/base/units.h"
 
 namespace unity::cuda {
 
@@ -14,6 +15,7 @@ struct Gpu {
   std::string name;
   int capability = 0;  // 10 major + minor
   Hash identity = 0;   // no two GPUs of a cluster share it
+  Bytes cache;         // level 2
 };
 
 // InputError that says what is missing: no driver, one too old for this build, no device, or none of an architecture

@@ -141,6 +141,31 @@ TEST_CASE("processes with GPUs of their own train as one CPU device") {
       });
 }
 
+TEST_CASE("a profile of the cuda backend is named after its GPU, with the cache of that") {
+  fake();
+  DeviceDescription device = describe_device("cuda");
+  CHECK(device.name == "NVIDIA Fake");
+  CHECK(device.cache.count == 50 << 20);
+  CHECK(describe_device("cpu").name.find("cores") != std::string::npos);
+  CHECK_THROWS_AS(describe_device("cdua"), InputError);
+}
+
+TEST_CASE("what an iteration takes on GPUs is measured in steps that are not traced") {
+  fake();
+  Program program = data_parallel(2, "sgd 0.01");
+  Executor cuda(program, {.backend = "cuda"}), cpu(program, {});
+  CHECK(cuda.tracing_costs());
+  CHECK_FALSE(cpu.tracing_costs());
+  MeasureOptions options;
+  options.executor.backend = "cuda", options.steps = 5;
+  Measurement measured = measure(program, options);
+  CHECK(measured.iteration.count > 0);
+  CHECK(measured.trace.spans.size() > program.tasks.size());
+  options.executor.backend = "cpu";
+  measured = measure(program, options);
+  CHECK(measured.iteration == measured.trace.iteration);
+}
+
 TEST_CASE("a process with another NCCL is refused at the start") {
   FakeNetwork network(2);
   auto outcomes = on_two(
