@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cli/build_info.h"
 #include "cli/commands.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -12,6 +13,8 @@
 
 namespace unity::cli {
 namespace {
+
+constexpr std::size_t kVersionShown = 60;  // Open MPI's goes on with how it was built
 
 void redirect(std::FILE* stream, const std::string& path) {
   if (!std::freopen(path.c_str(), "w", stream))
@@ -59,6 +62,9 @@ void with_processes(const ProcessOptions& options, const std::function<void(Proc
   };
   try {
     share_output(*processes, options.logs);
+    processes->require_equal("versions, expected the same everywhere",
+                             fmt::format("unity {} {} on {}", build_version(), build_commit(),
+                                         processes->transport_version().substr(0, kVersionShown)));
     body(*processes);
     std::fflush(nullptr);
     processes->barrier("the end of the command", Processes::Wait::while_heard);  // rank 0 may have more to do

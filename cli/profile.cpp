@@ -60,11 +60,12 @@ DeviceProfile existing_or_new(const Options& o) {
     return profile;
   }
   DeviceProfile profile;
-  profile.device = machine_name();
+  DeviceDescription device = describe_device(o.backend);
+  profile.device = device.name;
   profile.date = today();
   profile.backend = o.backend;
   profile.precision = parse_precision(o.precision, "--precision");
-  profile.cache = machine_cache();
+  profile.cache = device.cache;
   return profile;
 }
 

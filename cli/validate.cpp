@@ -41,7 +41,7 @@ struct Validated {
   Plan plan;
   Program program;
   SimulationResult predicted;
-  std::vector<Trace> measured;  // by round
+  std::vector<Measurement> measured;  // by round
   Comparison comparison;
 
   double ratio() const { return comparison.predicted.seconds() / comparison.measured.seconds(); }
@@ -85,9 +85,10 @@ void measure_all(std::vector<std::unique_ptr<Validated>>& all, const Options& o,
     }
   for (auto& v : all) {
     std::stable_sort(v->measured.begin(), v->measured.end(),
-                     [](const Trace& a, const Trace& b) { return a.iteration < b.iteration; });
+                     [](const Measurement& a, const Measurement& b) { return a.iteration < b.iteration; });
     std::vector<std::string> names = task_names(v->program), groups = task_groups(v->program);
-    v->comparison = unity::compare(v->predicted.trace, v->measured.front(), names, groups).value();
+    v->comparison = unity::compare(v->predicted.trace, v->measured.front().trace, names, groups).value();
+    v->comparison.measured = v->measured.front().iteration;
   }
 }
 
@@ -215,11 +216,11 @@ void validate(const Options& o, Processes& processes) {
   measure_all(all, o, processes);
   if (processes.rank() != 0) return;
   const Validated& one = *all.front();
-  if (!o.trace.empty()) save_trace(one.measured.front(), o.trace);
+  if (!o.trace.empty()) save_trace(one.measured.front().trace, o.trace);
   if (!o.perfetto.empty()) {
     std::vector<std::string> devices, names = task_names(one.program), groups = task_groups(one.program);
     for (const Device& d : one.topology.devices) devices.push_back(d.name);
-    const Trace* both[] = {&one.predicted.trace, &one.measured.front()};
+    const Trace* both[] = {&one.predicted.trace, &one.measured.front().trace};
     write_file_atomically(o.perfetto, traces_to_perfetto(both, {names, groups, devices, {}}));
   }
   if (o.json) {

@@ -36,10 +36,18 @@ class Backend {
   // Between steps: the values of a buffer of one of this process's devices, dense, in held_type().
   virtual void read(BufferId buffer, void* to) = 0;
   virtual void write(BufferId buffer, const void* from) = 0;
+  // Whether a traced step takes longer than others.
+  virtual bool tracing_costs() const { return false; }
   // Where the values lie, if host code can reach them; else null.
   virtual void* host_memory(BufferId /*buffer*/) { return nullptr; }
   // Bytes that the buffers of each device of the program take together.
   virtual std::vector<Bytes> memory() const = 0;
+};
+
+// One device of this machine.
+struct DeviceDescription {
+  std::string name;  // in words
+  Bytes cache;       // the largest, which its parts share
 };
 
 struct BackendOptions {
@@ -53,5 +61,8 @@ struct BackendOptions {
 // it).
 std::unique_ptr<Backend> make_backend(const std::string& name, const Program& program, Processes& processes,
                                       const BackendOptions& options = {});
+
+// The device that a backend runs on here. InputError as of make_backend.
+DeviceDescription describe_device(const std::string& backend);
 
 }  // namespace unity

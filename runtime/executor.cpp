@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -314,9 +315,11 @@ struct Executor::Implementation {
   StepResult run_step(bool trace) {
     // Every process counts time from its call of step(): these agree about as well as messages are quick.
     if (trace) processes.barrier("the start of a step");
+    auto begin = std::chrono::steady_clock::now();
     std::vector<Span> spans = backend->step({options.seed, step, rate_factor, trace});
     step += program.iterations;
     StepResult result;
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     auto loss = std::find_if(program.outputs.begin(), program.outputs.end(),
                              [&](const ProgramOutput& out) { return out.iteration + 1 == program.iterations; });
     if (loss != program.outputs.end() && loss->dims.empty()) result.loss = add_up({}, loss->buffers).reals[0];
@@ -467,6 +470,8 @@ bool Executor::holds(const std::string& name) const {
 void Executor::check_replicas() const { implementation_->check_replicas(); }
 
 Processes& Executor::processes() const { return implementation_->processes; }
+
+bool Executor::tracing_costs() const { return implementation_->backend->tracing_costs(); }
 
 std::vector<Bytes> Executor::memory() const { return implementation_->backend->memory(); }
 

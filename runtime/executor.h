@@ -26,6 +26,7 @@ struct ExecutorOptions {
 
 struct StepResult {
   double loss = 0;
+  double seconds = 0;  // that the tasks of this process took together, as it saw it
   std::optional<Trace> trace;
 };
 
@@ -78,6 +79,8 @@ class Executor {
   // In all its versions, where there are several (delayed_weights.h); weight() is what the next step's passes read.
   void set_weight(const std::string& name, const HostTensor& value);
   std::vector<std::string> weight_names() const;
+  // Whether traced steps take longer than others.
+  bool tracing_costs() const;
   // Bytes of all buffers of each device.
   std::vector<Bytes> memory() const;
 

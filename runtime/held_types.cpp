@@ -1,5 +1,7 @@
 #include "runtime/held_types.h"
 
+#include "core/plan/task_pool.h"
+
 namespace unity {
 namespace {
 
@@ -44,6 +46,33 @@ std::vector<DType> held_types(const Program& program, Precision precision) {
   for (std::size_t t = 0; t < types.size(); ++t)
     if (types[t] == DType::f32 && !exact[t]) types[t] = DType::bf16;
   return types;
+}
+
+RoundedWeights rounded_weights(const Program& program, Precision precision, const std::vector<DType>& types) {
+  RoundedWeights rounded{std::vector<bool>(program.buffers.size(), false), {}};
+  rounded.renewed.resize(program.tasks.size());
+  if (precision != Precision::bf16) return rounded;
+  // Versions that are only copied (core/plan/delayed_weights.h) need none.
+  std::vector<bool> computed(program.buffers.size(), false), copied(program.buffers.size(), false);
+  for (const Task& t : program.tasks)
+    for_each_use(program, t, program.operands_of(t), [&](BufferId b, bool written) {
+      if (!written && t.kind == TaskKind::compute) computed[b.index()] = true;
+      if (!written && t.kind == TaskKind::copy) copied[b.index()] = true;
+    });
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    auto tensor = static_cast<std::size_t>(buffer.tensor);
+    rounded.has_copy[b] = buffer.category == BufferCategory::weight && types[tensor] == DType::f32 &&
+                          program.tensors[tensor].dims.size() > 1 && (computed[b] || !copied[b]);
+  }
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const Task& task = program.tasks[t];
+    if (task.kind == TaskKind::update) continue;
+    for_each_use(program, task, program.operands_of(task), [&](BufferId b, bool written) {
+      if (written && rounded.has_copy[b.index()]) rounded.renewed[t].push_back(b);
+    });
+  }
+  return rounded;
 }
 
 }  // namespace unity

@@ -13,4 +13,13 @@ namespace unity {
 // for those that ask for it (ProgramTensor::full_precision); bf16 for all other reals.
 std::vector<DType> held_types(const Program& program, Precision precision);
 
+// In bf16, compute tasks read a copy of each weight of two or more dimensions, rounded to bf16. Updates write both;
+// behind any other task that writes the weight the copy must be made anew.
+struct RoundedWeights {
+  std::vector<bool> has_copy;                  // by buffer
+  std::vector<std::vector<BufferId>> renewed;  // by task: the weights whose copies are out of date behind it
+};
+// `types`: held_types().
+RoundedWeights rounded_weights(const Program& program, Precision precision, const std::vector<DType>& types);
+
 }  // namespace unity

@@ -16,8 +16,13 @@ struct MeasureOptions {
   double quantile = 0.5;  // which of the steps counts, by iteration time: 0 the fastest, 0.5 the median
 };
 
-// Synthetic batches, weights that stay as they are; returns the trace of the step whose iteration time is that
-// quantile of all.
-Trace measure(const Program& program, const MeasureOptions& options);
+struct Measurement {
+  Picoseconds iteration;
+  Trace trace;
+};
+
+// Synthetic batches, weights that stay as they are. The iteration and the trace are that quantile of all by time; where
+// tracing takes time, steps that are not traced say what an iteration takes, and the trace only what its tasks do.
+Measurement measure(const Program& program, const MeasureOptions& options);
 
 }  // namespace unity

@@ -102,6 +102,13 @@ std::string Processes::overdue(int from) const {
              : fmt::format("was silent for {} s", seconds(patience_));
 }
 
+void Processes::require_there(std::span<const int> others, Clock::time_point since, const std::string& what) const {
+  if (std::string why = failure(); !why.empty()) throw ProcessFailure(why);
+  for (int r : others)
+    if (r != rank_ && Clock::now() >= deadline(r, since))
+      throw ProcessFailure(fmt::format("rank {} {}; expected {}", r, overdue(r), what));
+}
+
 void Processes::report_termination() {
   {
     std::lock_guard lock(reporting_mutex);

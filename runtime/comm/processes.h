@@ -65,6 +65,7 @@ class Processes {
   int local_size() const { return transport_ ? transport_->local_size() : 1; }
   int node() const { return transport_ ? transport_->node() : 0; }
   std::chrono::milliseconds patience() const { return patience_; }
+  std::string transport_version() const { return transport_ ? transport_->version() : std::string(); }
 
   int owner(DeviceId device, int devices) const;
   bool has(DeviceId device, int devices) const { return owner(device, devices) == rank_; }
@@ -99,6 +100,9 @@ class Processes {
   Clock::time_point deadline(int from, Clock::time_point since, Wait wait = Wait::limited) const;
   // "was silent for 5 s"
   std::string overdue(int from) const;
+  // For waits that no message ends, looked at from time to time: ProcessFailure when another process has given up, or
+  // when one of `others` is past its deadline; `what` then says what it was expected to do.
+  void require_there(std::span<const int> others, Clock::time_point since, const std::string& what) const;
 
   // For communicators: messages of a channel are handed to `deliver` as they come, from another thread; `interrupt` is
   // called when another process has given up; `waiting` says what is waited for. Every process opens its channels in

@@ -20,6 +20,8 @@ class Transport {
   virtual int local_size() const = 0;
   // The lowest rank on this process's node: the same number for all processes of a node, another for each node.
   virtual int node() const = 0;
+  // Of the library that carries messages, in words.
+  virtual std::string version() const { return {}; }
 
   struct Receiver {
     // For every message that arrives, on a thread of the transport, one at a time. Messages from the same process

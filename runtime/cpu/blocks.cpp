@@ -57,7 +57,7 @@ void combine_runs(T* __restrict to, const T* __restrict from, std::int64_t n, Mo
   if (monoid == Monoid::sum)
     for (std::int64_t i = 0; i < n; ++i) to[i] += from[i];
   else
-    for (std::int64_t i = 0; i < n; ++i) to[i] = to[i] < from[i] ? from[i] : to[i];
+    for (std::int64_t i = 0; i < n; ++i) to[i] = to[i] < from[i] || from[i] != from[i] ? from[i] : to[i];
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Iterations of the CUDA backend: enqueued task by task, captured, launched; values read and written between them.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "core/base/text.h"
 #include "runtime/cuda/call.h"
@@ -7,12 +9,26 @@
 #include "runtime/plugin.h"
 
 namespace unity::cuda {
+namespace {
 
+constexpr std::chrono::seconds kRunOut{5};  // for what runs on when a backend ends
+
+}  // namespace
+
+// Before all that the first device's compute stream does from now on.
 void CudaBackend::set_step_values(const StepInfo& info) {
+  const LogicalDevice& first = devices_.begin()->second;
+  Stream origin = first.lanes[0].stream.get();
   StepValues values{static_cast<std::uint64_t>(info.step), info.rate_factor};
-  for (auto& [gpu, memory] : step_values_) {
+  for (auto& [gpu, shared] : gpus_) {
     OnGpu on(gpu);
-    UNITY_CUDA_CHECK(cudaMemcpy(memory.data(), &values, sizeof values, cudaMemcpyHostToDevice));
+    *static_cast<StepValues*>(shared.next_values.get()) = values;
+    UNITY_CUDA_CHECK(cudaMemcpyAsync(shared.step_values.data(), shared.next_values.get(), sizeof values,
+                                     cudaMemcpyHostToDevice, shared.stream));
+    if (gpu == first.gpu) continue;
+    UNITY_CUDA_CHECK(cudaEventRecord(shared.sent.get(), shared.stream));
+    OnGpu its(first.gpu);
+    UNITY_CUDA_CHECK(cudaStreamWaitEvent(origin, shared.sent.get()));
   }
 }
 
@@ -21,7 +37,6 @@ void CudaBackend::enqueue(bool timed) {
   LogicalDevice& first = devices_.begin()->second;
   Stream origin = first.lanes[0].stream.get();
   UNITY_CUDA_CHECK(cudaSetDevice(first.gpu));
-  if (timed) UNITY_CUDA_CHECK(cudaEventRecord(origin_.get(), origin));
   UNITY_CUDA_CHECK(cudaEventRecord(begin_.get(), origin));
   for (auto& [d, device] : devices_)
     for (Lane& lane : device.lanes)
@@ -29,6 +44,12 @@ void CudaBackend::enqueue(bool timed) {
         UNITY_CUDA_CHECK(cudaSetDevice(device.gpu));
         UNITY_CUDA_CHECK(cudaStreamWaitEvent(lane.stream.get(), begin_.get()));
       }
+  // CUDA takes the time between events of one GPU only; all origins are where the first one's stream was at begin_.
+  for (auto& [gpu, shared] : gpus_) {
+    if (!timed) break;
+    UNITY_CUDA_CHECK(cudaSetDevice(gpu));
+    UNITY_CUDA_CHECK(cudaEventRecord(shared.origin.get(), shared.stream));
+  }
   // The works of one communication stand in a row: all wait for what they come after, the last one's call is for all.
   // On one GPU it runs on the first one's stream, before which and after which the others' streams wait.
   for (std::size_t w = 0; w < works_.size();) {
@@ -63,7 +84,7 @@ void CudaBackend::enqueue(bool timed) {
         Stream stream = lane_of(work).stream.get();
         if (timed) UNITY_CUDA_CHECK(cudaEventRecord(times_[i][1].get(), stream));
         if (work.awaited) UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), stream));
-        if (careful_) UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
+        if (careful_) UNITY_CUDA_CHECK(wait_for(devices_.at(work.device).gpu, stream));
       }
     } catch (const InputError&) {
       throw;
@@ -110,21 +131,76 @@ void CudaBackend::capture() {
 
 // Until everything enqueued is done. What went wrong on the GPU shows only here.
 void CudaBackend::wait() {
-  LogicalDevice& first = devices_.begin()->second;
-  OnGpu on(first.gpu);
-  cudaError_t status = cudaStreamSynchronize(first.lanes[0].stream.get());
+  const LogicalDevice& first = devices_.begin()->second;
+  cudaError_t status = wait_for(first.gpu, first.lanes[0].stream.get());
   if (status != cudaSuccess)
     throw std::runtime_error(fmt::format("{} on GPU {}{}", cudaGetErrorString(status), first.gpu,
                                          careful_ ? "" : "; set UNITY_CUDA_SYNC=1 to see in which task"));
-  collectives_->check();
+}
+
+// Other than by cudaStreamSynchronize, with an eye on the other processes.
+cudaError_t CudaBackend::wait_for(int gpu, Stream stream) {
+  OnGpu on(gpu);
+  cudaError_t status = cudaSuccess;
+  auto done = [&] { return (status = cudaStreamQuery(stream)) != cudaErrorNotReady; };
+  collectives_->wait(done, fmt::format("step {}", waits_in_.load()));
+  return status;
+}
+
+void CudaBackend::open_channel() {
+  if (processes_.size() == 1) return;
+  channel_ = processes_.open({[](int, Message) {}, [] {},
+                              [this] {
+                                std::vector<std::string> waits;
+                                if (std::int64_t step = waits_in_.load(); step >= 0)
+                                  waits.push_back(fmt::format("the GPUs in step {}", step));
+                                return waits;
+                              }});
+}
+
+CudaBackend::~CudaBackend() {
+  if (channel_ >= 0) processes_.close(channel_);
+  // After a failure something may still run that never ends, and to free memory is to wait for it.
+  auto until = std::chrono::steady_clock::now() + kRunOut;
+  for (auto& [d, device] : devices_)
+    for (Lane& lane : device.lanes) {
+      cudaSetDevice(device.gpu);
+      while (lane.stream.get() && cudaStreamQuery(lane.stream.get()) == cudaErrorNotReady) {
+        if (std::chrono::steady_clock::now() > until) {
+          keep_for_ever();
+          return;
+        }
+        std::this_thread::yield();
+      }
+    }
+}
+
+void CudaBackend::keep_for_ever() {
+  new auto(std::move(devices_));
+  new auto(std::move(gpus_));
+  new auto(std::move(shadows_));
+  new auto(std::move(shard_lists_));
+  new auto(std::move(graph_));
 }
 
 std::vector<Span> CudaBackend::step(const StepInfo& info) {
+  waits_in_ = info.step;
+  try {
+    std::vector<Span> spans = run_step(info);
+    waits_in_ = -1;
+    return spans;
+  } catch (...) {
+    waits_in_ = -1;
+    collectives_->abort();
+    throw;
+  }
+}
+
+std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
   OnGpu on(devices_.begin()->second.gpu);
   if (seed_ != info.seed) graph_ = {}, seed_ = info.seed;
   set_step_values(info);
   if (info.trace && times_.empty()) {
-    origin_ = make_event(true);
     for (const Work& w : works_) {
       OnGpu its(devices_.at(w.device).gpu);
       times_.push_back({make_event(true), make_event(true)});
@@ -140,48 +216,62 @@ std::vector<Span> CudaBackend::step(const StepInfo& info) {
   ++steps_;
   std::vector<Span> spans;
   if (!info.trace) return spans;
-  auto since = [&](const EventHandle& event) {
+  auto since = [&](const EventHandle& origin, const EventHandle& event) {
     float milliseconds = 0;
-    UNITY_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin_.get(), event.get()));
+    UNITY_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin.get(), event.get()));
     return Picoseconds{static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e9)};
   };
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const Work& work = works_[w];
     auto stream = static_cast<std::uint8_t>(work.lane == 0 ? unity::Stream::compute : unity::Stream::communication);
-    spans.push_back({work.task, DeviceId(work.device), stream, since(times_[w][0]), since(times_[w][1])});
+    int gpu = devices_.at(work.device).gpu;
+    OnGpu its(gpu);
+    const EventHandle& origin = gpus_.at(gpu).origin;
+    spans.push_back(
+        {work.task, DeviceId(work.device), stream, since(origin, times_[w][0]), since(origin, times_[w][1])});
   }
   return spans;
 }
 
+// On a stream, and done when it returns: what steps do on theirs is not ordered with the default stream.
+void CudaBackend::copy(BufferId on_device_of, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const LogicalDevice& device = devices_.at(program_.buffer(on_device_of).device.value);
+  OnGpu on(device.gpu);
+  Stream stream = device.lanes[0].stream.get();
+  UNITY_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, stream));
+  UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
+}
+
 void CudaBackend::read(BufferId buffer, void* to) {
-  OnGpu on(devices_.at(program_.buffer(buffer).device.value).gpu);
   std::int64_t n = program_.buffer(buffer).box.elements();
   DType type = held(buffer);
-  if (type != DType::bf16) {
-    UNITY_CUDA_CHECK(cudaMemcpy(to, data(buffer), static_cast<std::size_t>(n * size_of(type)), cudaMemcpyDeviceToHost));
-    return;
-  }
+  if (type != DType::bf16)
+    return copy(buffer, to, data(buffer), static_cast<std::size_t>(n * size_of(type)), cudaMemcpyDeviceToHost);
   std::vector<BFloat16> values(static_cast<std::size_t>(n));
-  UNITY_CUDA_CHECK(cudaMemcpy(values.data(), data(buffer), values.size() * sizeof(BFloat16), cudaMemcpyDeviceToHost));
+  copy(buffer, values.data(), data(buffer), values.size() * sizeof(BFloat16), cudaMemcpyDeviceToHost);
   std::transform(values.begin(), values.end(), static_cast<float*>(to), to_float);
 }
 
 void CudaBackend::write(BufferId buffer, const void* from) {
-  OnGpu on(devices_.at(program_.buffer(buffer).device.value).gpu);
   std::int64_t n = program_.buffer(buffer).box.elements();
   DType type = held(buffer);
   BFloat16* half = shadow(buffer);
   if (type != DType::bf16)
-    UNITY_CUDA_CHECK(
-        cudaMemcpy(data(buffer), from, static_cast<std::size_t>(n * size_of(type)), cudaMemcpyHostToDevice));
+    copy(buffer, data(buffer), from, static_cast<std::size_t>(n * size_of(type)), cudaMemcpyHostToDevice);
   if (type != DType::bf16 && !half) return;
   std::vector<BFloat16> values(static_cast<std::size_t>(n));
   std::transform(static_cast<const float*>(from), static_cast<const float*>(from) + n, values.begin(), to_bfloat16);
-  UNITY_CUDA_CHECK(
-      cudaMemcpy(half ? half : data(buffer), values.data(), values.size() * sizeof(BFloat16), cudaMemcpyHostToDevice));
+  copy(buffer, half ? half : data(buffer), values.data(), values.size() * sizeof(BFloat16), cudaMemcpyHostToDevice);
 }
 
 }  // namespace unity::cuda
+
+extern "C" bool unity_describe_cuda_device(int version, unity::DeviceDescription& device) {
+  if (version != unity::kPluginVersion) return false;
+  const unity::cuda::Gpu gpu = unity::cuda::find_gpus().front();
+  device = {gpu.name, gpu.cache};
+  return true;
+}
 
 extern "C" unity::Backend* unity_make_cuda_backend(int version, const unity::Program& program,
                                                    unity::Processes& processes, const unity::BackendOptions& options) {

@@ -33,7 +33,7 @@ void combine_arrays(Stream stream, std::int64_t n, A to, A from, Monoid monoid) 
         stream, n, UNITY_LAMBDA(T a, T b) { return static_cast<T>(a + b); }, to, to, from);
   else
     map_dense(
-        stream, n, UNITY_LAMBDA(T a, T b) { return a < b ? b : a; }, to, to, from);
+        stream, n, UNITY_LAMBDA(T a, T b) { return a < b || b != b ? b : a; }, to, to, from);
 }
 
 bool is_single(DType type) { return type == DType::f32 || type == DType::bf16; }
@@ -88,8 +88,7 @@ void zero_block(Stream stream, void* target, std::int64_t elements, DType dtype)
   if (elements == 0) return;
   auto bytes = static_cast<std::size_t>(elements * size_of(dtype));
 #ifdef UNITY_CUDA_EMULATED
-  static_cast<void>(stream);
-  std::memset(target, 0, bytes);
+  emulate(stream, [=] { std::memset(target, 0, bytes); });
 #else
   UNITY_CUDA_CHECK(cudaMemsetAsync(target, 0, bytes, stream));
 #endif

@@ -1,19 +1,27 @@
 #include "runtime/cuda/collective.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <exception>
 #include <map>
+#include <set>
+#include <thread>
 
 #include <nccl.h>
 
+#include "core/base/text.h"
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/resources.h"
 
 namespace unity::cuda {
 namespace {
 
+constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other processes
+constexpr std::chrono::seconds kLeave{10};      // for all to take leave
+
 void check_nccl(ncclResult_t status, const char* call) {
-  if (status == ncclSuccess) return;
+  if (status == ncclSuccess || status == ncclInProgress) return;  // which settle() waits for
   throw std::runtime_error(fmt::format("{}: {} ({})", call, ncclGetErrorString(status), ncclGetLastError(nullptr)));
 }
 #define UNITY_NCCL_CHECK(call) check_nccl((call), #call)
@@ -41,6 +49,12 @@ std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
+std::string nccl_version() {
+  int version = 0;
+  UNITY_NCCL_CHECK(ncclGetVersion(&version));
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
 struct Collectives::Implementation {
   struct Group {
     std::vector<DeviceId> devices;
@@ -48,12 +62,29 @@ struct Collectives::Implementation {
   };
 
   const Program& program;
+  Processes& processes;
   std::vector<bool> on_one_gpu;
   std::vector<Group*> group_of;  // by communication; null on one GPU
   std::map<std::vector<DeviceId>, std::unique_ptr<Group>> groups;
 
   // By communication: its parts, as communications of their own.
   std::vector<std::vector<Communication>> parts;
+  std::vector<std::size_t> mine;  // communications among several GPUs that this process takes part in, as they run
+  std::set<int> others;           // ranks that it meets there
+  bool aborted = false;
+
+  template <class F>
+  void for_each_communicator(F&& f) {
+    for (auto& [devices, group] : groups)
+      for (auto& [index, communicator] : group->communicators)
+        if (communicator) f(*group, communicator);
+  }
+  bool in_progress(const Group& group, ncclComm_t communicator) const;
+  void settle(const std::string& what);
+  void wait(const std::function<bool()>& done, const std::function<std::string()>& what);
+  void abort();
+  void end();
+  std::string describe(std::size_t communication) const;
 
   // Where each piece begins in scratch, in order; the last is the size of all.
   std::vector<std::int64_t> pieces(const Communication& c, DType held) const {
@@ -97,6 +128,7 @@ struct Collectives::Implementation {
 // Summands are added up in the order of the participants; every participant gets the same bits.
 void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType held,
                                                  const std::vector<LocalParticipant>& all) {
+  OnGpu on(all[0].gpu);
   Stream stream = all[0].stream;
   void* scratch = all[0].scratch;
   auto sent = [&](const LocalParticipant& p) { return DeviceBlock{p.send, p.send_box, held}; };
@@ -159,6 +191,7 @@ void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType h
 void Collectives::Implementation::pack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine) {
   std::vector<std::int64_t> exchange = exchanged(c, held);
   for (const LocalParticipant& p : mine) {
+    OnGpu on(p.gpu);
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::send:
@@ -254,6 +287,7 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
                                          const std::vector<LocalParticipant>& mine) {
   std::vector<std::int64_t> exchange = exchanged(c, held);
   for (const LocalParticipant& p : mine) {
+    OnGpu on(p.gpu);
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::reduce:
@@ -281,7 +315,8 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
 }
 
 Collectives::Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes)
-    : implementation_(std::make_unique<Implementation>(Implementation{program, {}, {}, {}, {}})) {
+    : implementation_(
+          std::make_unique<Implementation>(Implementation{program, processes, {}, {}, {}, {}, {}, {}, false})) {
   Implementation& m = *implementation_;
   for (const Communication& c : program.communications) {
     std::vector<Communication>& parts = m.parts.emplace_back();
@@ -312,6 +347,10 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
     auto [found, inserted] = m.groups.try_emplace(devices);
     if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}});
     m.group_of.back() = found->second.get();
+    bool here = std::any_of(where.begin(), where.end(), [&](const Placement& p) { return p.rank == processes.rank(); });
+    if (here) m.mine.push_back(m.on_one_gpu.size() - 1);
+    for (const Placement& p : where)
+      if (here && p.rank != processes.rank()) m.others.insert(p.rank);
   }
   // The group's first process makes the identifier; all processes go through the groups in the same order.
   for (auto& [devices, group] : m.groups) {
@@ -325,17 +364,101 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
       const Placement& p = placements[devices[i].index()];
       if (p.rank != processes.rank()) continue;
       OnGpu on(p.gpu);
-      UNITY_NCCL_CHECK(
-          ncclCommInitRank(&group->communicators[i], static_cast<int>(devices.size()), id, static_cast<int>(i)));
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      UNITY_NCCL_CHECK(ncclCommInitRankConfig(&group->communicators[i], static_cast<int>(devices.size()), id,
+                                              static_cast<int>(i), &config));
     }
     UNITY_NCCL_CHECK(ncclGroupEnd());
+    m.settle(fmt::format("its part of NCCL's start among devices {}", fmt::join(devices, ", ")));
   }
 }
 
 Collectives::~Collectives() {
-  for (auto& [devices, group] : implementation_->groups)
-    for (auto& [index, communicator] : group->communicators)
-      if (communicator) ncclCommDestroy(communicator);
+  // Whoever ends for a failure of its own is not to wait for those that wait for it.
+  if (std::uncaught_exceptions() > 0)
+    abort();
+  else
+    implementation_->end();
+}
+
+std::string Collectives::Implementation::describe(std::size_t communication) const {
+  const Communication& c = program.communications[communication];
+  std::vector<DeviceId> devices;
+  for (const Participant& p : c.participants) devices.push_back(p.device);
+  return fmt::format("{} of {} among devices {}", to_string(c.kind), c.name, fmt::join(devices, ", "));
+}
+
+// Whether a communicator is still at what it was last asked for; throws when it failed.
+bool Collectives::Implementation::in_progress(const Group& group, ncclComm_t communicator) const {
+  ncclResult_t state = ncclSuccess;
+  ncclResult_t asked = ncclCommGetAsyncError(communicator, &state);
+  if (asked != ncclSuccess) state = asked;
+  if (state == ncclSuccess || state == ncclInProgress) return state == ncclInProgress;
+  // The process that made it fail may yet say why.
+  for (int i = 0; i < 100 && processes.size() > 1 && processes.failure().empty(); ++i)
+    std::this_thread::sleep_for(kLook);
+  if (std::string why = processes.failure(); !why.empty()) throw ProcessFailure(why);
+  throw std::runtime_error(fmt::format("NCCL among devices {}: {} ({})", fmt::join(group.devices, ", "),
+                                       ncclGetErrorString(state), ncclGetLastError(communicator)));
+}
+
+void Collectives::Implementation::wait(const std::function<bool()>& done, const std::function<std::string()>& what) {
+  using Clock = Processes::Clock;
+  try {
+    auto since = Clock::now(), next = since + kLook;
+    std::vector<int> ranks(others.begin(), others.end());
+    while (!done()) {
+      std::this_thread::yield();
+      if (Clock::now() < next) continue;
+      next = Clock::now() + kLook;
+      for_each_communicator([&](const Group& group, ncclComm_t communicator) { in_progress(group, communicator); });
+      processes.require_there(ranks, since, what());
+    }
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+// Until NCCL has taken what it was given.
+void Collectives::Implementation::settle(const std::string& what) {
+  auto settled = [&] {
+    bool all = true;
+    for_each_communicator(
+        [&](const Group& group, ncclComm_t communicator) { all = all && !in_progress(group, communicator); });
+    return all;
+  };
+  wait(settled, [&] { return what; });
+}
+
+void Collectives::Implementation::abort() {
+  aborted = true;
+  for_each_communicator([](const Group&, ncclComm_t& communicator) {
+    ncclCommAbort(communicator);
+    communicator = nullptr;
+  });
+}
+
+// Takes leave of the others, where they do so, too.
+void Collectives::Implementation::end() {
+  try {
+    for_each_communicator(
+        [](const Group&, ncclComm_t communicator) { UNITY_NCCL_CHECK(ncclCommFinalize(communicator)); });
+    auto until = Processes::Clock::now() + kLeave;
+    bool all = false;
+    auto left = [&] {
+      all = true;
+      for_each_communicator(
+          [&](const Group& group, ncclComm_t communicator) { all = all && !in_progress(group, communicator); });
+      return all || Processes::Clock::now() > until;
+    };
+    wait(left, [] { return "its leave of NCCL"; });
+    if (!all) return abort();
+    for_each_communicator([](const Group&, ncclComm_t communicator) { ncclCommDestroy(communicator); });
+  } catch (const std::exception&) {
+    abort();
+  }
 }
 
 bool Collectives::on_one_gpu(std::size_t communication) const { return implementation_->on_one_gpu[communication]; }
@@ -375,6 +498,7 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
   Implementation& m = *implementation_;
   const std::vector<Communication>& all = m.parts[communication];
   std::int64_t begin = 0;
+  UNITY_CHECK(on_one_gpu(communication) || !m.aborted, "NCCL was ended before {}", m.describe(communication));
   for (std::size_t k = 0; k < parts.size(); ++k) {
     for (LocalParticipant& p : parts[k]) p.scratch = Implementation::at(p.scratch, begin);
     begin += m.scratch_of(all[k], on_one_gpu(communication), held);
@@ -388,18 +512,22 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
   UNITY_NCCL_CHECK(ncclGroupStart());
   for (std::size_t k = 0; k < parts.size(); ++k) m.call_nccl(all[k], *m.group_of[communication], held, parts[k]);
   UNITY_NCCL_CHECK(ncclGroupEnd());
+  m.settle("its part of " + m.describe(communication));
   for (std::size_t k = 0; k < parts.size(); ++k) m.unpack(all[k], held, parts[k]);
 }
 
-void Collectives::check() const {
-  for (const auto& [devices, group] : implementation_->groups)
-    for (const auto& [index, communicator] : group->communicators) {
-      ncclResult_t state = ncclSuccess;
-      UNITY_NCCL_CHECK(ncclCommGetAsyncError(communicator, &state));
-      if (state != ncclSuccess && state != ncclInProgress)
-        throw std::runtime_error(fmt::format("NCCL among devices {}: {} ({})", fmt::join(devices, ", "),
-                                             ncclGetErrorString(state), ncclGetLastError(communicator)));
-    }
+void Collectives::wait(const std::function<bool()>& done, const std::string& step) {
+  Implementation& m = *implementation_;
+  m.wait(done, [&] {
+    constexpr std::size_t kNamed = 3;
+    std::vector<std::string> last;
+    for (std::size_t i = m.mine.size() - std::min(m.mine.size(), kNamed); i < m.mine.size(); ++i)
+      last.push_back(m.describe(m.mine[i]));
+    return fmt::format("its part of {}, of which the last communications among GPUs are {}", step,
+                       fmt::join(last, "; "));
+  });
 }
+
+void Collectives::abort() { implementation_->abort(); }
 
 }  // namespace unity::cuda

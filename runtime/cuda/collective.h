@@ -1,9 +1,11 @@
 // A Program's communications on GPUs: among devices that share one GPU by kernels of our own on its memory, among
-// devices on GPUs of their own by NCCL.
+// devices on GPUs of their own by NCCL. No call waits for another process without looking whether it is still there, so
+// communicators do not block (ncclConfig_t::blocking).
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/plan/program.h"
@@ -24,14 +26,17 @@ struct LocalParticipant {
   std::size_t index = 0;
   void *send = nullptr, *receive = nullptr;
   Box send_box, receive_box;
-  Stream stream = nullptr;
+  int gpu = 0;              // its device's
+  Stream stream = nullptr;  // on that GPU
   void* scratch = nullptr;  // scratch_bytes() of the communication, for all parts
 };
 
+std::string nccl_version();  // "NCCL 2.28.9"
+
 class Collectives {
  public:
-  // All processes make theirs together. InputError for a communication among devices of which some share a GPU and
-  // others do not, or that share it from several processes: neither way carries it.
+  // All processes make theirs together; `processes` must outlive it. InputError for a communication among devices of
+  // which some share a GPU and others do not, or that share it from several processes: neither way carries it.
   Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes);
   ~Collectives();
 
@@ -42,8 +47,11 @@ class Collectives {
   std::int64_t scratch_bytes(std::size_t communication, DType held) const;
   // Enqueues; waits for nothing. By part of the communication (Communication::joined), by participant of this process.
   void run(std::size_t communication, DType held, std::vector<std::vector<LocalParticipant>> parts);
-  // Throws when NCCL met an error since.
-  void check() const;
+  // Until `done`. Looks meanwhile whether NCCL met an error (then an exception says which), and whether another process
+  // gave up or went silent (ProcessFailure); what throws has ended NCCL's work on the GPUs. `step`: for messages.
+  void wait(const std::function<bool()>& done, const std::string& step);
+  // Ends what waits for others on the GPUs; nothing among several GPUs can run any more.
+  void abort();
 
  private:
   struct Implementation;

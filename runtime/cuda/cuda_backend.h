@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -38,9 +39,19 @@ struct Lane {
 struct LogicalDevice {
   int gpu = 0;
   Memory arena;
-  std::int64_t beyond_arena = 0;  // bytes of rounded weights and scratch
+  Memory workspace;               // of `libraries`
+  std::int64_t beyond_arena = 0;  // bytes of rounded weights, workspace and scratch
   std::array<Lane, 2> lanes;      // compute, communication
   std::unique_ptr<Libraries> libraries;
+};
+
+// What the logical devices of one GPU share.
+struct SharedGpu {
+  Stream stream = nullptr;  // the compute stream of the first of them
+  Memory step_values;
+  PinnedHandle next_values;  // what goes there before the next step
+  EventHandle sent;          // they have
+  EventHandle origin;        // from which the events of a traced step count
 };
 
 class CudaBackend final : public Backend {
@@ -50,6 +61,7 @@ class CudaBackend final : public Backend {
         processes_(processes),
         precision_(options.precision),
         types_(held_types(program, options.precision)),
+        rounded_(rounded_weights(program, options.precision, types_)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
     if (std::any_of(program.buffers.begin(), program.buffers.end(), [](const Buffer& b) { return b.on_host; }))
@@ -61,15 +73,15 @@ class CudaBackend final : public Backend {
     allocate(options);
     collectives_.emplace(program, placements_, processes);
     prepare();
+    open_channel();
   }
 
-  ~CudaBackend() override {
-    for (auto& [d, device] : devices_) cudaSetDevice(device.gpu), cudaDeviceSynchronize();
-  }
+  ~CudaBackend() override;
 
   std::vector<Span> step(const StepInfo& info) override;
   void read(BufferId buffer, void* to) override;
   void write(BufferId buffer, const void* from) override;
+  bool tracing_costs() const override { return true; }  // no graph, no joined updates
   std::vector<Bytes> memory() const override {
     std::vector<Bytes> bytes = plan_.arenas;
     for (const auto& [d, device] : devices_) bytes[static_cast<std::size_t>(d)].count += device.beyond_arena;
@@ -89,10 +101,13 @@ class CudaBackend final : public Backend {
     std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
   };
 
+  std::vector<std::size_t> gpus_of_devices(const std::vector<Gpu>& gpus) const;
   void place();
+  void open_channel();
   void allocate(const BackendOptions& options);
   // InputError with what would fit, where there is too little.
-  Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what) const;
+  Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what,
+                 Memory::Contents contents = Memory::Contents::zeros) const;
   void prepare();
   void prepare_compute(Work& work, const Task& task);
   void prepare_update(Work& work, const Task& task);
@@ -100,10 +115,14 @@ class CudaBackend final : public Backend {
                                   const StepValues* values);
   void join_updates();
   void prepare_communication(std::size_t index, TaskId id);
+  std::function<void()> renewal(BufferId weight, Stream stream);
   void enqueue(bool timed);
   void capture();
   void set_step_values(const StepInfo& info);
   void wait();
+  cudaError_t wait_for(int gpu, Stream stream);
+  void keep_for_ever();
+  std::vector<Span> run_step(const StepInfo& info);
 
   DType held(BufferId b) const { return types_[static_cast<std::size_t>(program_.buffer(b).tensor)]; }
   bool here(DeviceId d) const { return devices_.contains(d.value); }
@@ -111,7 +130,7 @@ class CudaBackend final : public Backend {
     std::int64_t offset = plan_.offsets[b.index()];
     return offset < 0 ? nullptr : devices_.at(program_.buffer(b).device.value).arena.at(offset);
   }
-  // In bf16: what compute tasks read in place of a weight of two or more dimensions.
+  // What compute tasks read in place of a weight (RoundedWeights), or null.
   BFloat16* shadow(BufferId b) {
     auto found = shadows_.find(b);
     return found == shadows_.end() ? nullptr : static_cast<BFloat16*>(found->second.data());
@@ -123,12 +142,17 @@ class CudaBackend final : public Backend {
     return o;
   }
   Lane& lane_of(const Work& w) { return devices_.at(w.device).lanes[static_cast<std::size_t>(w.lane)]; }
+  const StepValues* step_values(int gpu) const {
+    return static_cast<const StepValues*>(gpus_.at(gpu).step_values.data());
+  }
+  void copy(BufferId on_device_of, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
   std::string describe(TaskId id) const;
 
   const Program& program_;
   Processes& processes_;
   Precision precision_;
   std::vector<DType> types_;  // by tensor
+  RoundedWeights rounded_;
   bool eager_, careful_;
   std::vector<Placement> placements_;              // by device of the program
   std::map<std::int64_t, LogicalDevice> devices_;  // of this process
@@ -141,7 +165,7 @@ class CudaBackend final : public Backend {
   std::map<int, Room> rooms_;
   std::map<BufferId, Memory> shadows_;
   std::optional<Collectives> collectives_;
-  std::map<int, Memory> step_values_;  // by GPU
+  std::map<int, SharedGpu> gpus_;
   std::vector<Memory> shard_lists_;
   std::uint64_t seed_ = 0;
   std::vector<Work> works_;
@@ -149,9 +173,10 @@ class CudaBackend final : public Backend {
   EventHandle begin_;
   std::vector<EventHandle> ends_;                  // by lane
   std::vector<std::array<EventHandle, 2>> times_;  // by work: start and end, when traced
-  EventHandle origin_;
   GraphHandle graph_;
   bool capturing_ = false;
+  int channel_ = -1;                        // of `processes_`, which it tells what is waited for
+  std::atomic<std::int64_t> waits_in_{-1};  // the step that is waited for
   std::int64_t steps_ = 0;
 };
 

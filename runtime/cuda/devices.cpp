@@ -1,5 +1,7 @@
 #include "runtime/cuda/devices.h"
 
+#include <string_view>
+
 #include "core/base/error.h"
 #include "runtime/cuda/check.h"
 
@@ -30,18 +32,13 @@ std::vector<Gpu> find_gpus() {
     UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, i));
     int capability = 10 * p.major + p.minor;
     if (capability >= kOldest)
-      gpus.push_back({i, p.name, capability});
+      gpus.push_back({i, p.name, capability, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes)),
+                      Bytes{p.l2CacheSize}});
     else
       others += fmt::format("{}{} has compute capability {}.{}", others.empty() ? "" : ", ", p.name, p.major, p.minor);
   }
   if (gpus.empty()) throw_input_error("backend cuda: {}, expected {}.{} or newer", others, kOldest / 10, kOldest % 10);
   return gpus;
-}
-
-int gpu_of(int i, int count, int local_rank, int local_size, int gpus) {
-  std::int64_t first = std::int64_t{local_rank} * count, all = std::int64_t{local_size} * count;
-  if (all <= gpus) return static_cast<int>(first + i);
-  return static_cast<int>((first + i) * gpus / all);
 }
 
 }  // namespace unity::cuda

@@ -1,7 +1,7 @@
 // How the kernels of the CUDA backend are written: as functions of one index (for_each) or of one group of threads that
 // work on the same thing (for_each_group), in sources that two compilers take. nvcc makes device code of them. A host
 // compiler, with UNITY_CUDA_EMULATED, makes plain loops with groups of one thread, so that tests check every kernel's
-// arithmetic where there is no GPU.
+// arithmetic where there is no GPU. They run at once, or as run_emulated() says where a test has one.
 //
 //   template <class R>
 //   void add_of(const Call& c) {
@@ -25,6 +25,10 @@
 #else
 #ifndef UNITY_CUDA_EMULATED
 #include <cuda_runtime_api.h>
+#else
+#include <functional>
+
+struct CUstream_st;  // CUDA's
 #endif
 #define UNITY_DEVICE inline
 #define UNITY_OF_GROUP inline
@@ -118,7 +122,18 @@ void for_each_group(Stream stream, std::int64_t groups, std::int64_t work, F f) 
 #endif  // __CUDACC__
 
 #else  // UNITY_CUDA_EMULATED
-using Stream = void*;
+using Stream = CUstream_st*;
+
+// What stands in for CUDA: runs, or records, what is queued on the stream.
+[[gnu::weak]] void run_emulated(Stream stream, const std::function<void()>& work);
+
+template <class F>
+void emulate(Stream stream, F f) {
+  if (run_emulated)
+    run_emulated(stream, f);
+  else
+    f();
+}
 
 class Group {
  public:
@@ -136,13 +151,17 @@ class Group {
 };
 
 template <class F>
-void for_each(Stream, std::int64_t n, F f) {
-  for (std::int64_t i = 0; i < n; ++i) f(i);
+void for_each(Stream stream, std::int64_t n, F f) {
+  emulate(stream, [n, f] {
+    for (std::int64_t i = 0; i < n; ++i) f(i);
+  });
 }
 
 template <class F>
-void for_each_group(Stream, std::int64_t groups, std::int64_t /*work*/, F f) {
-  for (std::int64_t g = 0; g < groups; ++g) f(g, Group());
+void for_each_group(Stream stream, std::int64_t groups, std::int64_t /*work*/, F f) {
+  emulate(stream, [groups, f] {
+    for (std::int64_t g = 0; g < groups; ++g) f(g, Group());
+  });
 }
 #endif
 

@@ -28,24 +28,44 @@ std::string CudaBackend::describe(TaskId id) const {
   return fmt::format("task {} ({}) on device {} of {}", id, program_.task_name(id), task.device, shapes);
 }
 
+// By device of this process. What the node's other processes see decides, too.
+std::vector<std::size_t> CudaBackend::gpus_of_devices(const std::vector<Gpu>& gpus) const {
+  std::vector<std::uint64_t> seen = {static_cast<std::uint64_t>(processes_.node()),
+                                     static_cast<std::uint64_t>(processes_.count(program_.devices))};
+  for (const Gpu& gpu : gpus) seen.push_back(gpu.identity);
+  std::vector<GpuView> node;
+  std::size_t self = 0;
+  auto all = processes_.all_gather(std::as_bytes(std::span(seen)), "the GPUs that it sees");
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::vector<std::uint64_t> theirs(all[rank].size() / sizeof(std::uint64_t));
+    std::memcpy(theirs.data(), all[rank].data(), theirs.size() * sizeof(std::uint64_t));
+    if (theirs.at(0) != seen[0]) continue;
+    if (static_cast<int>(rank) == processes_.rank()) self = node.size();
+    node.push_back({{theirs.begin() + 2, theirs.end()}, static_cast<int>(theirs.at(1))});
+  }
+  return share_gpus(node, self);
+}
+
 // Which GPU each device of the program is on, those of other processes too.
 void CudaBackend::place() {
   std::vector<Gpu> gpus = find_gpus();
+  int runtime = 0;
+  UNITY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  if (processes_.size() > 1)
+    processes_.require_equal(
+        "the versions of CUDA's libraries, expected the same everywhere",
+        fmt::format("CUDA {}.{}, {}, {}", runtime / 1000, runtime % 1000 / 10, nccl_version(), library_versions()));
   struct Place {
     std::int32_t device = 0, gpu = 0;
     Hash identity = 0;
   };
   std::vector<Place> mine;
-  int count = processes_.count(program_.devices);
+  std::vector<std::size_t> shares = gpus_of_devices(gpus);
   for (int d = 0; d < program_.devices; ++d) {
     if (!processes_.has(DeviceId(d), program_.devices)) continue;
-    int i = gpu_of(static_cast<int>(mine.size()), count, processes_.local_rank(), processes_.local_size(),
-                   static_cast<int>(gpus.size()));
-    int ordinal = gpus[static_cast<std::size_t>(i)].ordinal;
-    cudaDeviceProp p;
-    UNITY_CUDA_CHECK(cudaGetDeviceProperties(&p, ordinal));
-    mine.push_back({d, ordinal, hash_text(std::string_view(p.uuid.bytes, sizeof p.uuid.bytes))});
-    devices_[d].gpu = ordinal;
+    const Gpu& gpu = gpus[shares[mine.size()]];
+    mine.push_back({d, gpu.ordinal, gpu.identity});
+    devices_[d].gpu = gpu.ordinal;
   }
   placements_.resize(static_cast<std::size_t>(program_.devices));
   auto all = processes_.all_gather(std::as_bytes(std::span(mine)));
@@ -75,15 +95,18 @@ void CudaBackend::allocate(const BackendOptions& options) {
     OnGpu on(device.gpu);
     device.arena = reserve(d, plan_.arenas[static_cast<std::size_t>(d)].count, "the plan's buffers");
     for (Lane& lane : device.lanes) lane.stream = make_stream();
-    device.libraries = std::make_unique<Libraries>(LibraryOptions{.math = math_of(precision_)});
-    if (!step_values_.contains(device.gpu)) step_values_[device.gpu] = Memory(sizeof(StepValues));
+    LibraryOptions of_libraries{.math = math_of(precision_)};
+    device.workspace = reserve(d, of_libraries.workspace, "the workspace of CUDA's libraries", Memory::Contents::any);
+    device.beyond_arena += of_libraries.workspace;
+    device.libraries = std::make_unique<Libraries>(of_libraries, device.workspace.data());
+    if (auto [gpu, fresh] = gpus_.try_emplace(device.gpu); fresh)
+      gpu->second = {device.lanes[0].stream.get(), Memory(sizeof(StepValues)), make_pinned(sizeof(StepValues)),
+                     make_event(false), make_event(true)};
   }
-  if (precision_ != Precision::bf16) return;
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     BufferId id(static_cast<std::int64_t>(b));
     const Buffer& buffer = program_.buffers[b];
-    if (!here(buffer.device) || buffer.category != BufferCategory::weight || held(id) != DType::f32) continue;
-    if (program_.tensor_of(id).dims.size() <= 1) continue;
+    if (!rounded_.has_copy[b] || !here(buffer.device)) continue;
     OnGpu on(devices_.at(buffer.device.value).gpu);
     std::int64_t bytes = buffer.box.elements() * size_of(DType::bf16);
     shadows_[id] = reserve(buffer.device.value, bytes, "weights rounded to bf16");
@@ -91,9 +114,10 @@ void CudaBackend::allocate(const BackendOptions& options) {
   }
 }
 
-Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string_view what) const {
+Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string_view what,
+                            Memory::Contents contents) const {
   try {
-    return Memory(bytes);
+    return Memory(bytes, contents);
   } catch (const OutOfDeviceMemory&) {
     cudaGetLastError();  // or the next call would report it
     const LogicalDevice& of = devices_.at(device);
@@ -138,17 +162,17 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
-        UNITY_CUDA_CHECK(cudaStreamSynchronize(lane.stream.get()));
+        UNITY_CUDA_CHECK(wait_for(gpu, lane.stream.get()));
         lane.scratch = {};
-        lane.scratch = reserve(device, bytes, "scratch of " + std::string(op.op->name()));
-        lane.scratch_bytes = bytes;
+        lane.scratch = reserve(device, bytes, "scratch of " + std::string(op.op->name()), Memory::Contents::any);
+        devices_.at(device).beyond_arena += bytes - std::exchange(lane.scratch_bytes, bytes);
       }
       return lane.scratch.data();
     };
     std::span<const Operand> view(operands);
     kernel({op.attributes, view.first(op.inputs), view.subspan(op.inputs),
-            RandomKey(seed_).with(static_cast<std::uint64_t>(op.origin.value)),
-            static_cast<const StepValues*>(step_values_.at(gpu).data()), lane.stream.get(), scratch});
+            RandomKey(seed_).with(static_cast<std::uint64_t>(op.origin.value)), step_values(gpu), lane.stream.get(),
+            scratch});
   };
 }
 
@@ -156,7 +180,7 @@ void CudaBackend::prepare_update(Work& work, const Task& task) {
   auto ids = program_.operands_of(task);
   Lane& lane = lane_of(work);
   Stream stream = lane.stream.get();
-  auto* values = static_cast<const StepValues*>(step_values_.at(devices_.at(work.device).gpu).data());
+  const StepValues* values = step_values(devices_.at(work.device).gpu);
   if (is_row_update(task)) {
     RowsStep step{operand(ids[0], false), operand(ids[1], true), operand(ids[2], true), shadow(ids[0]),
                   program_.optimizer.learning_rate * row_update_factor(program_, task)};
@@ -183,8 +207,9 @@ std::function<void()> CudaBackend::update_of(std::vector<ParameterShard> shards,
   list.count = static_cast<int>(shards.size());
   auto bytes = static_cast<std::int64_t>(shards.size() * sizeof(ParameterShard));
   shard_lists_.emplace_back(bytes);
-  UNITY_CUDA_CHECK(
-      cudaMemcpy(shard_lists_.back().data(), shards.data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice));
+  UNITY_CUDA_CHECK(cudaMemcpyAsync(shard_lists_.back().data(), shards.data(), static_cast<std::size_t>(bytes),
+                                   cudaMemcpyHostToDevice, stream));
+  UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
   list.shards = static_cast<const ParameterShard*>(shard_lists_.back().data());
   const OptimizerSpec& how = program_.optimizer;
   if (how.name == "sgd") return [=, &how] { sgd_step(stream, list, how, values, type); };
@@ -198,13 +223,13 @@ void CudaBackend::join_updates() {
   auto close = [&](std::int64_t device) {
     std::vector<std::size_t>& run = runs[device];
     if (run.size() > 1) {
+      OnGpu on(devices_.at(device).gpu);
       std::vector<ParameterShard> shards;
       for (std::size_t w : run) shards.push_back(*works_[w].shard), works_[w].joined = [] {};
       const Work& last = works_[run.back()];
       BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
       works_[run.back()].joined =
-          update_of(std::move(shards), held(weight), lane_of(last).stream.get(),
-                    static_cast<const StepValues*>(step_values_.at(devices_.at(device).gpu).data()));
+          update_of(std::move(shards), held(weight), lane_of(last).stream.get(), step_values(devices_.at(device).gpu));
     }
     run.clear();
   };
@@ -238,18 +263,37 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
       local.index = i;
       if (p.send.valid()) local.send = data(p.send), local.send_box = program_.buffer(p.send).box;
       if (p.receive.valid()) local.receive = data(p.receive), local.receive_box = program_.buffer(p.receive).box;
-      local.stream = lane.stream.get();
+      local.stream = lane.stream.get(), local.gpu = devices_.at(device.value).gpu;
       mine[k].push_back(local);
     }
     works_.push_back({id, device.value, 1, {}, collectives_->on_one_gpu(index), {}, {}, {}});
     lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
   }
   if (mine[0].empty()) return;
-  works_.back().enqueue = [this, index, type, mine, &c]() mutable {
+  const LocalParticipant& first = mine[0][0];
+  std::vector<std::function<void()>> renewals;
+  for (BufferId b : rounded_.renewed[id.index()]) {
+    auto device = devices_.find(program_.buffer(b).device.value);
+    if (device == devices_.end()) continue;
+    bool one = collectives_->on_one_gpu(index);
+    renewals.push_back(renewal(b, one ? first.stream : device->second.lanes[1].stream.get()));
+  }
+  works_.back().enqueue = [this, index, type, mine, renewals, &c]() mutable {
     for (std::vector<LocalParticipant>& part : mine)
       for (LocalParticipant& p : part)
         p.scratch = devices_.at(c.participants[p.index].device.value).lanes[1].scratch.data();
     collectives_->run(index, type, mine);
+    for (const std::function<void()>& renew : renewals) renew();
+  };
+}
+
+// Of a weight's rounded copy, by what is on its device.
+std::function<void()> CudaBackend::renewal(BufferId weight, Stream stream) {
+  const Box& box = program_.buffer(weight).box;
+  return [stream, box, gpu = devices_.at(program_.buffer(weight).device.value).gpu, from = data(weight),
+          to = shadow(weight)] {
+    OnGpu on(gpu);
+    copy_block(stream, {to, box, DType::bf16}, {from, box, DType::f32}, box);
   };
 }
 
@@ -297,6 +341,8 @@ void CudaBackend::prepare() {
       case TaskKind::communicate:
         break;
     }
+    for (BufferId b : rounded_.renewed[t])
+      work.enqueue = [enqueue = std::move(work.enqueue), renew = renewal(b, stream)] { enqueue(), renew(); };
     works_of[t].push_back(works_.size());
     works_.push_back(std::move(work));
   }
@@ -314,7 +360,7 @@ void CudaBackend::prepare() {
     OnGpu on(device.gpu);
     for (Lane& lane : device.lanes) {
       if (lane.scratch_bytes == 0) continue;
-      lane.scratch = reserve(d, lane.scratch_bytes, "scratch of its tasks");
+      lane.scratch = reserve(d, lane.scratch_bytes, "scratch of its tasks", Memory::Contents::any);
       device.beyond_arena += lane.scratch_bytes;
     }
   }

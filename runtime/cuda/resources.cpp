@@ -4,10 +4,13 @@
 
 namespace unity::cuda {
 
-Memory::Memory(std::int64_t bytes) {
+Memory::Memory(std::int64_t bytes, Contents contents) {
   auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
   UNITY_CUDA_CHECK(cudaMalloc(&data_, size));
-  UNITY_CUDA_CHECK(cudaMemset(data_, 0, size));
+  if (contents == Contents::any) return;
+  // The default stream is not ordered with those that do not block.
+  UNITY_CUDA_CHECK(cudaMemsetAsync(data_, 0, size, nullptr));
+  UNITY_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 
 Memory::~Memory() {

@@ -48,6 +48,7 @@ class Handle {
 using StreamHandle = Handle<cudaStream_t, cudaStreamDestroy>;
 using EventHandle = Handle<cudaEvent_t, cudaEventDestroy>;
 using GraphHandle = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
+using PinnedHandle = Handle<void*, cudaFreeHost>;
 
 inline StreamHandle make_stream() {
   cudaStream_t stream = nullptr;
@@ -60,11 +61,20 @@ inline EventHandle make_event(bool timed) {
   return EventHandle(event);
 }
 
-// Memory of the current GPU, zeroed.
+// Of the host, where every GPU copies from without the processor.
+inline PinnedHandle make_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  UNITY_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocPortable));
+  return PinnedHandle(data);
+}
+
+// Memory of the current GPU.
 class Memory {
  public:
+  enum class Contents : std::uint8_t { zeros, any };
   Memory() = default;
-  explicit Memory(std::int64_t bytes);  // OutOfDeviceMemory
+  // Zeros are there when it returns, for all streams. OutOfDeviceMemory.
+  explicit Memory(std::int64_t bytes, Contents contents = Contents::zeros);
   Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   Memory& operator=(Memory&& other) noexcept {
     std::swap(data_, other.data_);

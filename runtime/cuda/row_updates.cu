@@ -25,11 +25,14 @@ std::size_t sort(Stream stream, std::int64_t n, int bits, const std::int32_t* ke
                                                    static_cast<int>(n), 0, bits, stream));
   return bytes;
 #else
-  static_cast<void>(stream), static_cast<void>(bytes), static_cast<void>(bits);
+  static_cast<void>(bytes), static_cast<void>(bits);
   if (!scratch) return 1;
-  std::copy_n(places, n, sorted_places);
-  std::stable_sort(sorted_places, sorted_places + n, [=](std::int32_t a, std::int32_t b) { return keys[a] < keys[b]; });
-  for (std::int64_t i = 0; i < n; ++i) sorted_keys[i] = keys[sorted_places[i]];
+  emulate(stream, [=] {
+    std::copy_n(places, n, sorted_places);
+    std::stable_sort(sorted_places, sorted_places + n,
+                     [=](std::int32_t a, std::int32_t b) { return keys[a] < keys[b]; });
+    for (std::int64_t i = 0; i < n; ++i) sorted_keys[i] = keys[sorted_places[i]];
+  });
   return 1;
 #endif
 }

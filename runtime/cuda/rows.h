@@ -102,8 +102,7 @@ inline void set_zero(Stream stream, const Operand& x) {
 #ifndef UNITY_CUDA_EMULATED
   UNITY_CUDA_CHECK(cudaMemsetAsync(x.data, 0, bytes, stream));
 #else
-  std::memset(x.data, 0, bytes);
-  static_cast<void>(stream);
+  emulate(stream, [bytes, to = x.data] { std::memset(to, 0, bytes); });
 #endif
 }
 

@@ -39,12 +39,14 @@ inline void sort_pairs(Stream stream, void* memory, std::size_t bytes, const Sor
 }
 #else
 inline std::size_t sort_bytes(const SortedPairs&) { return 0; }
-inline void sort_pairs(Stream, void*, std::size_t, const SortedPairs& p) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(p.n));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return p.keys[a] < p.keys[b]; });
-  for (std::size_t i = 0; i < order.size(); ++i)
-    p.sorted_keys[i] = p.keys[order[i]], p.sorted_values[i] = p.values[order[i]];
+inline void sort_pairs(Stream stream, void*, std::size_t, const SortedPairs& p) {
+  emulate(stream, [p] {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(p.n));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return p.keys[a] < p.keys[b]; });
+    for (std::size_t i = 0; i < order.size(); ++i)
+      p.sorted_keys[i] = p.keys[order[i]], p.sorted_values[i] = p.values[order[i]];
+  });
 }
 #endif
 

@@ -29,6 +29,9 @@ std::vector<EfficiencyPoint> fractions(std::vector<std::pair<double, double>> ra
   return curve;
 }
 
+constexpr double kLarge = 2.0 * 2048 * 2048 * 2048;  // FLOPs of a product that no device is too slow for
+constexpr double kLong = 0.005;                      // seconds: who takes less for it is asked for larger ones
+
 class Curves {
  public:
   Curves(ProfileSection& section, int devices, const ProfileOptions& options,
@@ -64,22 +67,26 @@ class Curves {
   void rates() {
     std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
     auto add = [&](std::vector<std::pair<double, double>>& list, const std::string& op, Attributes attributes,
-                   const std::vector<Shape>& inputs, bool bytes) {
+                   const std::vector<Shape>& inputs) {
       Program p = operator_program(op, std::move(attributes), inputs);
-      ProfileEntry e = time(p);
-      double amount = bytes ? p.tasks[0].bytes : p.tasks[0].flops;
-      list.emplace_back(amount, amount / std::max(1e-9, e.warm));
+      double seconds = std::max(1e-9, time(p).warm), flops = p.tasks[0].flops;
+      list.emplace_back(flops, flops / seconds);
+      return seconds;
     };
-    for (std::int64_t n : {16, 32, 64, 128, 256, 512, 1024, 2048})
-      add(matmuls, "matmul", {}, {{{n, n}}, {{n, n}}}, false);
-    for (std::int64_t c : {8, 16, 32, 64, 128})
-      for (std::int64_t size : {8, 28, 56})
-        add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{1, c, size, size}}, {{c, c, 3, 3}}}, false);
-    for (std::int64_t n = 1 << 10; n <= 1 << 25; n *= 4) {
+    // Fast devices need larger operands to show what they can do.
+    double last = 0;
+    for (std::int64_t n = 16; n <= 8192 && (n <= 2048 || last < kLong); n *= 2)
+      last = add(matmuls, "matmul", {}, {{{n, n}}, {{n, n}}});
+    const bool fast = matmuls.back().first > kLarge;
+    for (std::int64_t batch = 1; batch <= (fast ? 64 : 1); batch *= 8)
+      for (std::int64_t c = 8; c <= (fast ? 256 : 128); c *= 2)
+        for (std::int64_t size : {8, 28, 56})
+          add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{batch, c, size, size}}, {{c, c, 3, 3}}});
+    for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 28 : 1 << 25); n *= 4) {
       ProfileEntry e = time(movement_program(TaskKind::copy, block(n)));
       memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
     }
-    for (std::int64_t n : {1 << 14, 1 << 18}) add(elementwise, "gelu", {}, {{{n}}}, false);
+    for (std::int64_t n = 1 << 14; n <= (fast ? 1 << 26 : 1 << 18); n *= 16) add(elementwise, "gelu", {}, {{{n}}});
     auto best = [](const std::vector<std::pair<double, double>>& list) {
       double rate = 0;
       for (auto [amount, r] : list) rate = std::max(rate, r);

@@ -11,6 +11,9 @@
 #include "runtime/profile/single_task.h"
 
 namespace unity {
+
+DeviceDescription describe_cpu();
+
 namespace {
 
 double quantile(std::vector<double> values, double q) {
@@ -90,9 +93,8 @@ class RunTimes {
   const SingleTaskProgram& single_;
 };
 
-}  // namespace
-
-Bytes machine_cache() {
+// As the system says; 32 MB where it does not.
+Bytes largest_cache() {
   Bytes largest;
   for (int i = 0; i < 8; ++i) {
     std::ifstream in(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", i));
@@ -103,7 +105,7 @@ Bytes machine_cache() {
   return largest.count > 0 ? largest : Bytes{std::int64_t{32} << 20};
 }
 
-std::string machine_name() {
+std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   std::string name = "processor";
   for (std::string line; std::getline(in, line);)
@@ -113,6 +115,10 @@ std::string machine_name() {
     }
   return fmt::format("{}, {} cores", name, sysconf(_SC_NPROCESSORS_ONLN));
 }
+
+}  // namespace
+
+DeviceDescription describe_cpu() { return {processor(), largest_cache()}; }
 
 ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held) {

@@ -11,14 +11,8 @@ namespace unity {
 struct ProfileOptions {
   ExecutorOptions executor;   // threads: of the section; at least 1
   double task_seconds = 0.1;  // at most so long on a task, but for its least number of runs
-  Bytes cache;                // of the machine; see machine_cache()
+  Bytes cache;                // of the device (describe_device)
 };
-
-// Of the largest cache, as the system says; 32 MB where it does not.
-Bytes machine_cache();
-
-// In words: the processor's name and the number of its cores.
-std::string machine_name();
 
 // The median over many runs of one task of the program, alone in a Program of its own. `held`: as of SingleTaskOptions.
 ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options,

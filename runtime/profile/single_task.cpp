@@ -9,7 +9,7 @@ namespace unity {
 namespace {
 
 // Larger tensors are not worth drawing: their buffers hold zeros.
-constexpr std::int64_t kMostDrawn = std::int64_t{1} << 25;
+constexpr std::int64_t kMostDrawn = std::int64_t{1} << 26;
 
 class Builder {
  public:

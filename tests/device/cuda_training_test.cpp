@@ -98,6 +98,33 @@ TEST_CASE("a pipeline with buckets and rematerialisation trains on the GPU as on
   CHECK_THROWS_WITH(Executor(offloaded, {"cuda", Precision::f64, 7}), Catch::StartsWith("backend cuda: "));
 }
 
+TEST_CASE("with two weight versions training goes down on the GPU as on the CPU, in bf16, too") {
+  if (!gpu_or_skip()) return;
+  Pcg serial = build_model({"mlp-tiny", {{"batch", 24}}});
+  auto inputs = random_inputs(serial, 3);
+  SearchOptions options;
+  options.strategy = "pipeline", options.stages = 2, options.micro_batches = 4;
+  options.schedule.weights = WeightVersions::delayed;
+  StubCostModel cost(uniform_topology(2));
+  Plan plan = find_plan({"mlp-tiny", {}}, serial, cost, options).value();
+  Program program =
+      lower(plan.pcg, plan.mappings, uniform_topology(2), {true, parse_optimizer("sgd 0.05"), plan.schedule}).value();
+  auto losses = [&](const std::string& on, Precision precision) {
+    Executor executor(program, {on, precision, 7});
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+    std::vector<double> all;
+    for (int i = 0; i < 20; ++i) all.push_back(executor.step().loss);
+    return all;
+  };
+  std::vector<double> expected = losses("cpu", Precision::f64), exact = losses("cuda", Precision::f64),
+                      rounded = losses("cuda", Precision::bf16);
+  REQUIRE(expected.back() < 0.8 * expected.front());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(exact[i] == Approx(expected[i]).epsilon(1e-8));
+    CHECK(rounded[i] == Approx(expected[i]).epsilon(5e-2));
+  }
+}
+
 TEST_CASE("training on the GPU in bf16 and TF32 goes down like that in f32") {
   if (!gpu_or_skip()) return;
   Pcg pcg = build_model({"mlp-tiny", {}});

@@ -1,4 +1,6 @@
 // Block copies of the CUDA backend, compiled for the host, against those of the CPU backend.
+#include <limits>
+
 #include <catch2/catch.hpp>
 
 #include "core/base/random.h"
@@ -82,6 +84,20 @@ TEST_CASE("CUDA blocks go from f32 to bf16 and back, and add up across the two")
     CHECK(target == expected);
     cuda::accumulate_block(nullptr, half_to, from, box);
     for (std::size_t i = 0; i < target.size(); ++i) CHECK(cuda::to_float(half_target[i]) == expected[i]);
+  }
+}
+
+TEST_CASE("a NaN in either operand is what a combined maximum gives, on GPU and CPU") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (bool on_cpu : {false, true}) {
+    std::vector<double> to = {nan, 1, 2}, from = {1, nan, 3};
+    if (on_cpu)
+      cpu::combine(to.data(), from.data(), 3, DType::f64, Monoid::max);
+    else
+      cuda::combine(nullptr, to.data(), from.data(), 3, DType::f64, Monoid::max);
+    CHECK(to[0] != to[0]);
+    CHECK(to[1] != to[1]);
+    CHECK(to[2] == 3);
   }
 }
 

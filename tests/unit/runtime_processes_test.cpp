@@ -76,6 +76,31 @@ Trained train_steps(const Program& program, const std::map<std::string, HostTens
 
 }  // namespace
 
+TEST_CASE("a wait that no message ends has an end when another process gives up or goes silent") {
+  const std::vector<int> other = {1};
+  FakeNetwork network(2);
+  auto outcomes = on_processes(
+      network,
+      [&](Processes& p) {
+        p.barrier();
+        if (p.rank() == 1) return network.silence(1);
+        auto since = Processes::Clock::now();
+        p.require_there(other, since, "its part of a wait");  // is there still
+        while (Processes::Clock::now() < since + 10s) {
+          p.require_there(other, since, "its part of a wait");
+          std::this_thread::sleep_for(5ms);
+        }
+      },
+      300ms);
+  CHECK(says(outcomes[0].error, {"rank 1 was silent for 0.3 s", "its part of a wait"}));
+  outcomes = on_processes(2, [&](Processes& p) {
+    if (p.rank() == 1) p.give_up("of hunger", 3);
+    auto since = Processes::Clock::now();
+    while (Processes::Clock::now() < since + 10s) p.require_there(other, since, "its part of a wait");
+  });
+  CHECK(says(outcomes[0].error, {"rank 1 gave up: of hunger"}));
+}
+
 TEST_CASE("all-gather brings every process everyone's bytes, whole and in parts, empty ones too") {
   const std::vector<std::string> said = {"", "a", std::string(1000, 'b'), "cc"};
   for (std::size_t part : {std::size_t{7}, std::size_t{1} << 20}) {

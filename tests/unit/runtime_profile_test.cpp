@@ -111,6 +111,45 @@ TEST_CASE("what is computed with is held in bf16, what updates read and what is 
   CHECK(held(x, Precision::f64) == DType::f64);
 }
 
+TEST_CASE("rounded copies of weights are made anew behind whatever writes a weight but its update") {
+  // x w and x v; w is copied from its next version, which an update changes; v is broadcast from device 0 to device 1.
+  ProgramByHand h;
+  const Box box = whole_box({8, 8});
+  std::int32_t x = h.leaf("x", "input", {Dims{8, 8}, std::string("f32")});
+  std::int32_t w = h.leaf("w", "weight", {Dims{8, 8}, std::string("uniform"), 1.0}), next = h.tensor("w.next", {8, 8});
+  std::int32_t v = h.leaf("v", "weight", {Dims{8, 8}, std::string("uniform"), 1.0});
+  std::int32_t bias = h.leaf("b", "weight", {Dims{8}, std::string("uniform"), 1.0});
+  std::int32_t y = h.tensor("y", {8, 8}), dw = h.tensor("dw", {8, 8});
+  BufferId input = h.buffer(x, 0, box, BufferCategory::input), other = h.buffer(x, 1, box, BufferCategory::input);
+  BufferId weight = h.buffer(w, 0, box, BufferCategory::weight),
+           changed = h.buffer(next, 0, box, BufferCategory::weight);
+  BufferId from = h.buffer(v, 0, box, BufferCategory::weight), to = h.buffer(v, 1, box, BufferCategory::weight);
+  BufferId flat = h.buffer(bias, 0, whole_box({8}), BufferCategory::weight), sum = h.buffer(dw, 0, box);
+  TaskId multiply = h.compute("matmul", {}, {input, weight, h.buffer(y, 0, box)});
+  h.compute("matmul", {}, {input, from, h.buffer(y, 0, box)});
+  h.compute("matmul", {}, {other, to, h.buffer(y, 1, box)});
+  TaskId copy = h.update({changed, weight}, {multiply});
+  Task& task = h.program.tasks[copy.index()];
+  task.kind = TaskKind::copy, task.op = 0;
+  h.program.boxes.push_back(box);
+  TaskId update = h.update({changed, sum}, {copy});
+  Communication c;
+  c.kind = CollectiveKind::broadcast;
+  c.participants = {{DeviceId(0), from, {}, box}, {DeviceId(1), {}, to, box}};
+  TaskId spread = h.communicate(c, {});
+  std::vector<DType> types = held_types(h.program, Precision::bf16);
+  RoundedWeights rounded = rounded_weights(h.program, Precision::bf16, types);
+  for (BufferId b : {weight, from, to}) CHECK(rounded.has_copy[b.index()]);
+  for (BufferId b : {input, changed, flat, sum}) CHECK_FALSE(rounded.has_copy[b.index()]);
+  CHECK(rounded.renewed[copy.index()] == std::vector{weight});
+  CHECK(rounded.renewed[spread.index()] == std::vector{to});
+  CHECK(rounded.renewed[update.index()].empty());
+  CHECK(rounded.renewed[multiply.index()].empty());
+  RoundedWeights none = rounded_weights(h.program, Precision::f32, held_types(h.program, Precision::f32));
+  CHECK_FALSE(none.has_copy[weight.index()]);
+  CHECK(none.renewed[copy.index()].empty());
+}
+
 TEST_CASE("a single task's operands are held in bf16 as they are in the whole program") {
   Topology topology = load_topology("h200-shared");
   for (auto [name, strategy] :

@@ -94,7 +94,7 @@ TEST_CASE("a measured trace has a span for every task on every device it runs on
   ValueRef loss = reduce(b, 2, b.apply("mean_squared_error", {}, {b.apply("matmul", {}, {x, w}), y}));
   Pcg g = std::move(b).finish({loss});
   Program program = lower(g, natural_mappings(g), uniform_topology(2), {}).value();
-  Trace trace = measure(program, {});
+  Trace trace = measure(program, {}).trace;
   std::size_t expected = 0;
   for (std::size_t t = 0; t < program.tasks.size(); ++t)
     expected += program.devices_of(TaskId(static_cast<std::int64_t>(t))).size();

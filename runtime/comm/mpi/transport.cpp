@@ -49,6 +49,7 @@ class MpiTransport final : public Transport {
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
   int node() const override { return node_; }
+  std::string version() const override { return version_; }
 
   void start(ByteStore& store, Receiver receiver) override {
     std::lock_guard lock(mutex_);
@@ -135,6 +136,10 @@ class MpiTransport final : public Transport {
     UNITY_MPI_CHECK(MPI_Comm_size(node, &local_size_));
     UNITY_MPI_CHECK(MPI_Allreduce(&rank_, &node_, 1, MPI_INT, MPI_MIN, node));
     UNITY_MPI_CHECK(MPI_Comm_free(&node));
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    UNITY_MPI_CHECK(MPI_Get_library_version(version, &length));
+    version_.assign(version, static_cast<std::size_t>(length));
     std::unique_lock lock(mutex_);
     begun_ = true;
     changed_.notify_all();
@@ -243,7 +248,7 @@ class MpiTransport final : public Transport {
   std::deque<Outgoing> queue_;
   bool begun_ = false, started_ = false, leaving_ = false, ended_ = false;
   int aborting_ = -1;  // exit code
-  std::string failure_;
+  std::string failure_, version_;
   std::thread thread_;
 };
 

@@ -39,6 +39,8 @@ std::string shapes(const LibraryCall& call) {
 
 }  // namespace
 
+std::string library_versions() { return fmt::format("cuBLASLt {}, cuDNN {}", cublasLtGetVersion(), cudnnGetVersion()); }
+
 Libraries::Handles::Handles() {
   UNITY_LIBRARY_CHECK(cublasLtCreate(&cublas));
   try {
@@ -60,14 +62,10 @@ cudnnHandle_t Libraries::Handles::cudnn_on(Stream stream) {
   return cudnn;
 }
 
-Libraries::Libraries(const LibraryOptions& options) : options_(options), handles_(std::make_unique<Handles>()) {
-  if (options.workspace > 0) UNITY_CUDA_CHECK(cudaMalloc(&workspace_, static_cast<std::size_t>(options.workspace)));
-}
+Libraries::Libraries(const LibraryOptions& options, void* workspace)
+    : options_(options), handles_(std::make_unique<Handles>()), workspace_(workspace) {}
 
-Libraries::~Libraries() {
-  plans_.clear();
-  cudaFree(workspace_);
-}
+Libraries::~Libraries() = default;
 
 const Result<LibraryPlan>& Libraries::once(const std::string& key, const std::function<Result<LibraryPlan>()>& make) {
   auto found = plans_.find(key);

@@ -2,7 +2,7 @@
 // Each operator has an ordered list of implementations. One either prepares a kernel for given shapes, offsets and
 // element types, or declines with a reason; where all decline, our own kernel runs (find_kernel in call.h).
 //
-//   Libraries libraries({.math = Math::tf32});                   // on the current device
+//   Libraries libraries({.math = Math::tf32}, workspace);        // on the current device
 //   Prepared prepared = libraries.prepare(op, attributes, inputs, outputs);
 //   if (prepared.kernel) prepared.kernel(call); else find_kernel(op)(call);
 //
@@ -30,7 +30,7 @@ enum class Math : std::uint8_t { f32, tf32, bf16 };
 
 struct LibraryOptions {
   Math math = Math::f32;
-  std::int64_t workspace = std::int64_t{64} << 20;  // bytes of device memory, held all the time
+  std::int64_t workspace = std::int64_t{64} << 20;  // bytes of device memory that it is given
   std::int64_t scratch = std::int64_t{1} << 30;     // bytes that a plan of cuDNN may ask of Call::scratch to work in
   bool deterministic = true;                        // only algorithms whose sums have a fixed order
 };
@@ -63,7 +63,8 @@ struct LibraryCall {
 // one another (on one stream, or ordered by events). For one thread at a time, with that device current.
 class Libraries {
  public:
-  explicit Libraries(const LibraryOptions& options);  // for the current device; throws where it has none
+  // For the current device; throws where it has none. `workspace` must outlive it.
+  Libraries(const LibraryOptions& options, void* workspace);
   ~Libraries();
   Libraries(const Libraries&) = delete;
   Libraries& operator=(const Libraries&) = delete;
@@ -86,6 +87,8 @@ class Libraries {
   void* workspace_ = nullptr;
   std::unordered_map<std::string, Result<LibraryPlan>> plans_;
 };
+
+std::string library_versions();  // "cuBLASLt 130101, cuDNN 91900"
 
 // An implementation: prepares, or says why not.
 using Implementation = Result<LibraryPlan> (*)(Libraries&, const LibraryCall&);

@@ -1,0 +1,23 @@
+// CUDA, NCCL and the libraries' kernels played on the host, for a plug-in of the CUDA backend's own sources and its
+// kernels as plain loops (areas/cuda.cmake). A launch on a stream of another GPU than the current one fails as it does
+// on CUDA, and so do times between events of two GPUs; work on a GPU that touches memory of another one, or host code
+// that touches any, ends the process. What is enqueued runs at once, so that wrong order does not show; a captured
+// graph runs when it is launched.
+//
+// UNITY_FAKE_GPUS: how many there are (4). Threads are processes to NCCL.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+// From now on NCCL's work on the GPUs has no end, until its communicators are aborted.
+void fake_cuda_hang(bool hang);
+// As seen by the calling thread.
+void fake_cuda_nccl_version(int version);
+// The GPUs that the calling thread sees, as bits; 0: all.
+void fake_cuda_visible(std::uint32_t gpus);
+// Communicators that have been aborted since the start.
+int fake_cuda_aborted();
+// Bytes allocated on a GPU.
+std::int64_t fake_cuda_bytes(int gpu);
+}

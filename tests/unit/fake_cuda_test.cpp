@@ -1,0 +1,209 @@
+// The CUDA backend on CUDA and NCCL played on the host (support/fake_cuda.h): several GPUs, several processes,
+// failures.
+#include "tests/support/fake_cuda.h"
+
+#include <chrono>
+#include <cstdlib>
+
+#include <catch2/catch.hpp>
+#include <dlfcn.h>
+
+#include "core/models/models.h"
+#include "core/plan/lower.h"
+#include "core/search/search.h"
+#include "runtime/validate.h"
+#include "tests/support/fake_processes.h"
+#include "tests/support/plan_builder.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/stub_cost_model.h"
+#include "tests/support/training_run.h"
+
+using namespace unity;
+using namespace unity::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The plug-in, and what it lets tests do.
+struct Fake {
+  Fake() {
+    std::string folder = UNITY_BINARY_DIR "/fake_cuda";
+    ::setenv("UNITY_PLUGINS", folder.c_str(), 1);
+    void* library = ::dlopen((folder + "/libunity_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) throw std::runtime_error(::dlerror());
+    auto find = [&](auto& f, const char* name) {
+      f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(::dlsym(library, name));
+      if (!f) throw std::runtime_error(::dlerror());
+    };
+    find(hang, "fake_cuda_hang"), find(nccl_version, "fake_cuda_nccl_version"), find(visible, "fake_cuda_visible");
+    find(aborted, "fake_cuda_aborted"), find(bytes, "fake_cuda_bytes");
+  }
+  decltype(&fake_cuda_hang) hang = nullptr;
+  decltype(&fake_cuda_nccl_version) nccl_version = nullptr;
+  decltype(&fake_cuda_visible) visible = nullptr;
+  decltype(&fake_cuda_aborted) aborted = nullptr;
+  decltype(&fake_cuda_bytes) bytes = nullptr;
+};
+const Fake& fake() {
+  static const Fake f;
+  return f;
+}
+
+Program data_parallel(int devices, const std::string& optimizer) {
+  Pcg serial = normalize(build_model({"mlp-tiny", {{"batch", 12}}}));
+  State state{serial, {}, {}};
+  if (devices > 1) state = std::move(apply_move(state, {Move::Kind::replicate_all, 0, 0, devices}).value());
+  return lower(state.pcg, test::natural_mappings(state.pcg), uniform_topology(devices),
+               {true, parse_optimizer(optimizer)})
+      .value();
+}
+std::map<std::string, HostTensor> inputs() { return random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3); }
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, HostTensor> state;
+};
+// The third step and later ones are launched as a graph, but for the fifth, which is traced.
+Trained train(const Program& program, const ExecutorOptions& options) {
+  Executor executor(program, options);
+  auto values = inputs();
+  for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, values.at(leaf.name));
+  Trained t;
+  for (int i = 0; i < 6; ++i) t.losses.push_back(executor.step(i == 4).loss);
+  for (const StateTensor& s : executor.state()) t.state.emplace(s.name, executor.state(s.name));
+  executor.check_replicas();
+  return t;
+}
+void check_equal(const Trained& found, const Trained& expected) {
+  for (std::size_t i = 0; i < expected.losses.size(); ++i)
+    CHECK(found.losses[i] == Approx(expected.losses[i]).epsilon(1e-9));
+  for (const auto& [name, value] : expected.state) {
+    HostTensor off = found.state.at(name);
+    for (std::size_t i = 0; i < off.reals.size(); ++i) off.reals[i] -= value.reals[i];
+    CHECK(norm(off) <= 1e-9 * norm(value));
+  }
+}
+const ExecutorOptions kSerial{.precision = Precision::f64, .seed = 7};
+
+// How each of two processes with a GPU each ends that trains under a plan of two devices.
+std::vector<Outcome> on_two(FakeNetwork& network, const std::function<void(Processes&)>& before_steps,
+                            const std::function<void(Processes&)>& first = {}) {
+  Program program = data_parallel(2, "sgd 0.01");
+  auto values = inputs();
+  auto body = [&](Processes& p) {
+    if (first) first(p);
+    Executor executor(program, {.backend = "cuda", .precision = Precision::f64, .seed = 7, .processes = &p});
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, values.at(leaf.name));
+    executor.step();
+    before_steps(p);
+    for (int i = 0; i < 2; ++i) executor.step();
+  };
+  return on_processes(network, body, 1s);
+}
+
+}  // namespace
+
+TEST_CASE("data parallelism on several GPUs by NCCL trains as one CPU device, traced steps too") {
+  fake();
+  for (const char* optimizer : {"sgd 0.01 momentum=0.9", "adam 0.001"}) {
+    Trained expected = train(data_parallel(1, optimizer), kSerial);
+    for (int devices : {2, 3, 4})
+      check_equal(train(data_parallel(devices, optimizer), {.backend = "cuda", .precision = Precision::f64, .seed = 7}),
+                  expected);
+  }
+}
+
+TEST_CASE("devices take memory on their own GPUs, and give all back") {
+  std::int64_t before = fake().bytes(0);
+  Program program = data_parallel(4, "adam 0.001");
+  {
+    Executor executor(program, {.backend = "cuda"});
+    for (std::size_t d = 0; d < 4; ++d) {
+      std::int64_t said = executor.memory()[d].count, taken = fake().bytes(static_cast<int>(d)) - before;
+      CHECK(said >= std::int64_t{64} << 20);  // the libraries' workspace
+      CHECK(taken >= said);
+      CHECK(taken <= said + (std::int64_t{1} << 18));  // gaps, step values, lists of shards
+    }
+  }
+  for (int gpu = 0; gpu < 4; ++gpu) CHECK(fake().bytes(gpu) == before);
+}
+
+TEST_CASE("processes with GPUs of their own train as one CPU device") {
+  fake();
+  Trained expected = train(data_parallel(1, "adam 0.001"), kSerial);
+  Program program = data_parallel(4, "adam 0.001");
+  for (bool bound : {false, true})
+    for (int size : {2, 4})
+      on_all(size, [&](Processes& p) {
+        if (bound) fake().visible((size == 2 ? 3U : 1U) << (p.rank() * 4 / size));
+        check_equal(train(program, {.backend = "cuda", .precision = Precision::f64, .seed = 7, .processes = &p}),
+                    expected);
+      });
+}
+
+TEST_CASE("a profile of the cuda backend is named after its GPU, with the cache of that") {
+  fake();
+  DeviceDescription device = describe_device("cuda");
+  CHECK(device.name == "NVIDIA Fake");
+  CHECK(device.cache.count == 50 << 20);
+  CHECK(describe_device("cpu").name.find("cores") != std::string::npos);
+  CHECK_THROWS_AS(describe_device("cdua"), InputError);
+}
+
+TEST_CASE("what an iteration takes on GPUs is measured in steps that are not traced") {
+  fake();
+  Program program = data_parallel(2, "sgd 0.01");
+  Executor cuda(program, {.backend = "cuda"}), cpu(program, {});
+  CHECK(cuda.tracing_costs());
+  CHECK_FALSE(cpu.tracing_costs());
+  MeasureOptions options;
+  options.executor.backend = "cuda", options.steps = 5;
+  Measurement measured = measure(program, options);
+  CHECK(measured.iteration.count > 0);
+  CHECK(measured.trace.spans.size() > program.tasks.size());
+  options.executor.backend = "cpu";
+  measured = measure(program, options);
+  CHECK(measured.iteration == measured.trace.iteration);
+}
+
+TEST_CASE("a process with another NCCL is refused at the start") {
+  FakeNetwork network(2);
+  auto outcomes = on_two(
+      network, [](Processes&) {}, [](Processes& p) { fake().nccl_version(p.rank() == 1 ? 22703 : 22809); });
+  for (const Outcome& o : outcomes) {
+    CHECK_THAT(o.error, Catch::Contains("CUDA") && Catch::Contains("rank 0 has") && Catch::Contains("NCCL 2.28.9"));
+    CHECK_THAT(o.error, Catch::Contains("rank 1 has") && Catch::Contains("NCCL 2.27.3"));
+  }
+}
+
+TEST_CASE("a process that goes silent ends what waits for it on a GPU, by name") {
+  fake();
+  FakeNetwork network(2);
+  int aborted = fake().aborted();
+  auto begin = std::chrono::steady_clock::now();
+  auto outcomes = on_two(network, [&](Processes& p) {
+    if (p.rank() == 0) return;
+    network.silence(1);
+    throw std::runtime_error("stopped");  // NCCL's part of the next step never comes
+  });
+  CHECK(outcomes[1].error == "stopped");
+  CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 was silent for 1 s") && Catch::Contains("all_reduce") &&
+                                    Catch::Contains("among devices 0, 1"));
+  CHECK(fake().aborted() > aborted);
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+}
+
+TEST_CASE("work of NCCL that never ends on the GPUs is ended when a process gives up") {
+  fake();
+  FakeNetwork network(2);
+  auto begin = std::chrono::steady_clock::now();
+  auto outcomes = on_two(network, [&](Processes& p) {
+    p.barrier();
+    fake().hang(true);
+    if (p.rank() == 1) p.give_up("of hunger", 3);
+  });
+  fake().hang(false);
+  CHECK(outcomes[1].exit_code == 3);
+  CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 gave up: of hunger"));
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+}
