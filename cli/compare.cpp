@@ -1,5 +1,6 @@
 // unity compare: several strategies side by side.
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,19 @@ struct Options {
   bool json = false;
 };
 
+// By strategy, the options that it does not take. Those that none of them takes are refused.
+std::map<std::string, std::vector<std::string>> left_out_of(const std::vector<std::string>& names, const Options& o) {
+  std::map<std::string, std::vector<std::string>> left_out;
+  std::map<std::string, std::size_t> refusals;  // by option
+  for (const std::string& name : names) {
+    left_out[name] = not_taken(o.settings.options(name, o.model.model));
+    for (const std::string& option : left_out[name])
+      if (++refusals[option] == names.size())
+        throw_input_error("compare: --{} is taken by none of {}", option, join(names));
+  }
+  return left_out;
+}
+
 void compare(const Options& o) {
   require_writable(o.output);
   std::vector<std::string> names = split_list("--strategies", o.strategies);
@@ -43,9 +57,12 @@ void compare(const Options& o) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   Table table = empty_plan_table();
   std::vector<std::string> failures;
+  const std::map<std::string, std::vector<std::string>> left_out = left_out_of(names, o);
   std::optional<Plan> best;
   for (const std::string& name : names) {
-    auto plan = search_plan(o.model, o.machine.topology, cost, o.settings.options(name, o.model.model));
+    SearchOptions options = o.settings.options(name, o.model.model);
+    leave_out(options, left_out.at(name));
+    auto plan = search_plan(o.model, o.machine.topology, cost, options);
     if (!plan.ok()) {
       list.push_back({{"model", o.model.model},
                       {"topology", o.machine.topology},
@@ -66,6 +83,8 @@ void compare(const Options& o) {
       if (entry["strategy"] == best->search.strategy) entry["plan"] = o.output;
   }
   for (auto& entry : list)
+    if (const auto& options = left_out.at(entry["strategy"]); !options.empty()) entry["not_taken"] = options;
+  for (auto& entry : list)
     for (const Scale& scale : scales) entry["scale"].push_back(scale.text());
   if (o.json) {
     fmt::print("{}\n", list.dump(2));
@@ -75,6 +94,8 @@ void compare(const Options& o) {
   for (const Scale& scale : scales) fmt::print("with {}\n", scale.text());
   fmt::print("\n");
   table.print();
+  for (const auto& [name, options] : left_out)
+    if (!options.empty()) fmt::print("{} does not take --{}\n", name, fmt::join(options, ", --"));
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
   if (!best) return;
   fmt::print("\nfastest: {}{}\n{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output,

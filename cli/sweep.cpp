@@ -47,6 +47,7 @@ ordered_json columns_of(const GridPoint& p) {
                       {"nodes", p.nodes},         {"devices", p.devices}, {"strategy", p.variant.strategy},
                       {"variant", p.variant.name}};
   for (const auto& [column, value] : {std::pair{"batch_per_gpu", p.batch_per_gpu},
+                                      {"global_batch", p.global_batch},
                                       {"seq_len", p.seq_len},
                                       {"layers", p.layers},
                                       {"budget", std::int64_t{p.budget}}})
@@ -107,7 +108,7 @@ ordered_json run_point(const GridPoint& p, const Options& o, const std::string& 
     row["devices"] = topology.device_count();
     settings.add_mappings(topology);
     provenance["topology_hash"] = report::hex(report::machine_hash(topology));
-    ModelOptions model{{p.model, p.batch_per_gpu, 0, p.seq_len, p.layers, {}}};
+    ModelOptions model{{p.model, p.batch_per_gpu, p.global_batch, p.seq_len, p.layers, {}}};
     ModelSpec spec = model.spec(static_cast<int>(topology.device_count()));
     provenance["model_hash"] = report::hex(canonical_hash(build_model(spec)));
     SimulatedCostModel cost(std::move(topology));

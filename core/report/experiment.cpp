@@ -100,11 +100,18 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
   v.name = s.required("name");
   v.strategy = s.name("strategy", "unity", strategy_names());
   SearchOptions& o = v.settings.search;
-  const std::map<std::string, bool*> parts = {
-      {"splitting", &o.splitting}, {"algebra", &o.algebra}, {"dp", &o.mapping_dp}, {"cache", &o.cache},
-      {"buckets", &o.buckets},     {"overlap", &o.overlap}, {"seeds", &o.seeds}};
+  const std::map<std::string, bool*> parts = {{"splitting", &o.splitting},
+                                              {"algebra", &o.algebra},
+                                              {"dp", &o.mapping_dp},
+                                              {"cache", &o.cache},
+                                              {"buckets", &o.buckets},
+                                              {"overlap", &o.overlap},
+                                              {"stored-parts", &o.stored_parts},
+                                              {"seeds", &o.seeds},
+                                              {"templates", &o.templates}};
   for (const std::string& part :
-       s.names("without", {}, {"splitting", "algebra", "dp", "cache", "buckets", "overlap", "seeds"}))
+       s.names("without", {},
+               {"splitting", "algebra", "dp", "cache", "buckets", "overlap", "stored-parts", "seeds", "templates"}))
     *parts.at(part) = false;
   v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
   for (const auto& [key, value] :
@@ -209,7 +216,8 @@ Figure read_figure(const std::string& file, const YAML::Node& node, const std::v
 void check_points(const Section& root, std::size_t variants) {
   constexpr std::size_t kMostPoints = 1'000'000;
   std::size_t points = variants;
-  for (const char* key : {"models", "topologies", "nodes", "devices", "batch-per-gpu", "seq-len", "layers", "budget"}) {
+  for (const char* key :
+       {"models", "topologies", "nodes", "devices", "batch-per-gpu", "global-batch", "seq-len", "layers", "budget"}) {
     if (root.has(key) && root.at(key).IsSequence()) points *= std::max<std::size_t>(root.at(key).size(), 1);
     if (points > kMostPoints)
       root.fail_at(key, fmt::format("with it there are more than {} points, expected at most as many", kMostPoints));
@@ -222,6 +230,7 @@ std::string GridPoint::key() const {
   std::string text = fmt::format("{}/{}/nodes={}/devices={}/{}", model, topology, nodes, devices, variant.name);
   if (!variant.text.empty()) text += fmt::format(" ({})", variant.text);
   if (batch_per_gpu) text += fmt::format("/batch-per-gpu={}", batch_per_gpu);
+  if (global_batch) text += fmt::format("/global-batch={}", global_batch);
   if (seq_len) text += fmt::format("/seq-len={}", seq_len);
   if (layers) text += fmt::format("/layers={}", layers);
   if (budget) text += fmt::format("/budget={}", budget);
@@ -242,7 +251,9 @@ Experiment load_experiment(const std::string& file) {
     throw_input_error("{}:1:1: found no mapping, expected an experiment (format: unity-experiment)", file);
   Section root(file, node, "an experiment",
                {"format", "version", "name", "models", "topologies", "nodes", "devices", "strategies", "variants",
-                "batch-per-gpu", "seq-len", "layers", "budget", "figures"});
+                "batch-per-gpu", "global-batch", "seq-len", "layers", "budget", "figures"});
+  if (root.has("batch-per-gpu") && root.has("global-batch"))
+    root.fail_at("global-batch", "found beside 'batch-per-gpu', expected one of them");
   for (const char* key : {"format", "version", "models", "topologies"})
     if (!root.has(key)) root.fail_at(node, fmt::format("key '{}' is missing", key));
   if (std::string format = root.get<std::string>("format", ""); format != "unity-experiment")
@@ -261,8 +272,9 @@ Experiment load_experiment(const std::string& file) {
             for (std::int64_t seq : root.list<std::int64_t>("seq-len", {0}))
               for (std::int64_t layers : root.list<std::int64_t>("layers", {0}))
                 for (int budget : root.list<int>("budget", {0}))
-                  for (const Variant& v : variants)
-                    e.grid.push_back({model, topology, v, nodes, devices, batch, seq, layers, budget});
+                  for (std::int64_t samples : root.list<std::int64_t>("global-batch", {0}))
+                    for (const Variant& v : variants)
+                      e.grid.push_back({model, topology, v, nodes, devices, batch, seq, layers, budget, samples});
   if (!root.has("figures")) return e;
   if (!root.at("figures").IsSequence()) root.fail_at("figures", "expected a list");
   std::set<std::string> names;

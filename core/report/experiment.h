@@ -26,6 +26,7 @@ struct GridPoint {
   int nodes = 0, devices = 0;  // 0: as the topology says, all
   std::int64_t batch_per_gpu = 0, seq_len = 0, layers = 0;
   int budget = 0;
+  std::int64_t global_batch = 0;  // instead of batch_per_gpu
 
   std::string key() const;
 };

@@ -64,7 +64,10 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        "none)",
        &o.time_limit},
       {"memory-limit", "Memory per device, as in '12 GB' (default: as the device has)", &s.memory_limit},
-      {"parallelism", "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all)",
+      {"parallelism",
+       "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all); what needs several "
+       "is "
+       "left out where one of them is not there",
        &s.parallelism},
       {"rules", "Further rules of substitution: FILE.rules with its proofs (unity rules verify FILE --write)",
        &s.rules},
@@ -73,9 +76,9 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        &s.optimizer},
       {"stages", "Strategy pipeline: stages, a divisor of the devices (default: the fastest)", &o.stages},
       {"parts", "Strategy pipeline: parts of the graph in each stage (default: 1; 2 for interleaved)", &o.parts},
-      {"micro-batches", "Strategy pipeline: parts of the batch (default: the fastest)", &o.micro_batches},
+      {"micro-batches", "Strategies pipeline, alpa-like: parts of the batch (default: the fastest)", &o.micro_batches},
       {"no-splitting", "Search the whole graph at once", &o.splitting},
-      {"no-algebra", "Do not rewrite: parallelization alone", &o.algebra},
+      {"no-algebra", "Do not rewrite: parallelization alone, pipelines of the model as it is included", &o.algebra},
       {"no-dp", "Do not search for mappings: every operator from the first device on", &o.mapping_dp},
       {"no-blocks", "Lower candidates for all devices, though a block of them stands for all", &o.blocks},
       {"no-cache", "Solve equal parts anew, and keep no costs from graph to graph", &o.cache},
@@ -84,10 +87,18 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        &o.buckets},
       {"no-overlap", "Strategies unity, pipeline: tasks as they come, or as --overlap says, though others be faster",
        &o.overlap},
+      {"no-stored-parts",
+       "Strategies unity, pipeline, alpa-like: weights whole on each device, though stored in parts they be faster",
+       &o.stored_parts},
       {"no-seeds",
        "Strategy unity: what it finds by itself, though data parallelism, the expert or a pipeline of even stages be "
        "faster",
        &o.seeds},
+      {"no-templates",
+       "Strategies unity, pipeline, alpa-like: no sharding of pairs of matmuls by columns, then rows, but step by step "
+       "as "
+       "rules lead there; stages are data-parallel inside",
+       &o.templates},
   };
 }
 

@@ -7,6 +7,7 @@
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
+#include "core/search/parallelism.h"
 #include "core/search/placed_operators.h"
 #include "core/search/split_vocabulary.h"
 
@@ -39,18 +40,23 @@ Result<Outcome> tensor_parallel(const StrategyInput& input) {
   if (per_node < 2)
     return fail("strategy expert: found {} device in a node, expected at least 2 to split a matmul over", per_node);
   Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");
+  const auto& allowed = input.options.parallelism;
   auto split = [&](Result<State> state, int model, bool vocabulary) {
     if (state.ok()) state = shard_batch(*state, input.devices / model);
     if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
     if (state.ok() && vocabulary) state = split_vocabulary(*state, model);
-    if (state.ok()) state = column_then_row(*state, model, input.devices);
+    if (state.ok()) state = column_then_row(*state, model, input.devices, false, allowed);
     return state;
   };
   const State whole{normalize(input.model), {}, {}};
   std::vector<std::pair<int, bool>> ways;  // of splitting the model, and the vocabulary, too
   for (int model = 2; model <= per_node; ++model)
-    for (bool vocabulary : {false, true})
-      if (input.devices % model == 0 && per_node % model == 0) ways.emplace_back(model, vocabulary);
+    for (bool vocabulary : {false, true}) {
+      if (input.devices % model != 0 || per_node % model != 0) continue;
+      if (model < input.devices && !is_allowed({"data"}, allowed)) continue;
+      if (vocabulary && (!input.options.algebra || !is_allowed({"model", "reduction"}, allowed))) continue;
+      ways.emplace_back(model, vocabulary);
+    }
   std::vector<Result<Outcome>> plans(ways.size(), fail("not tried"));
   parallel_for(ways.size(), input.evaluator.threads(), [&](std::size_t i) {
     auto [model, vocabulary] = ways[i];

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/rewrite/axis_classes.h"
+#include "core/search/parallelism.h"
 
 namespace unity {
 namespace {
@@ -26,6 +27,12 @@ bool is_column_then_row(const Pcg& pcg, const AxisClass& axis_class) {
     row = row || axis == "k";
   }
   return column && row;
+}
+
+bool may_split(const Pcg& pcg, const std::vector<AxisClass>& classes, std::size_t c,
+               const std::vector<std::string>& allowed) {
+  return is_column_then_row(pcg, classes[c]) &&
+         (allowed.empty() || is_allowed(kinds_of_class(pcg, classes, c), allowed));
 }
 
 // Where a matmul is split already, its other side stays whole.
@@ -68,13 +75,13 @@ std::pair<std::vector<std::size_t>, std::vector<std::size_t>> without_conflicts(
 // All such classes that can be divided so, at once, which gives what one after the other does; nothing where not all of
 // them can be split, or where one that shares operators with others could be.
 std::optional<State> all_at_once(const State& state, const std::vector<AxisClass>& classes, int degree, int devices,
-                                 bool uneven) {
+                                 bool uneven, const std::vector<std::string>& allowed) {
   std::vector<std::size_t> pairs;
   auto divides = [&](const AxisClassMember& m) {
     return shard_operands(state.pcg, m.node, m.axis, degree, uneven).ok();
   };
   for (std::size_t c = 0; c < classes.size(); ++c)
-    if (is_column_then_row(state.pcg, classes[c]) &&
+    if (may_split(state.pcg, classes, c, allowed) &&
         std::all_of(classes[c].members.begin(), classes[c].members.end(), divides))
       pairs.push_back(c);
   auto [apart, left] = without_conflicts(classes, std::move(pairs));
@@ -108,15 +115,16 @@ std::optional<State> all_at_once(const State& state, const std::vector<AxisClass
 
 }  // namespace
 
-Result<State> column_then_row(const State& state, int degree, int devices, bool uneven) {
+Result<State> column_then_row(const State& state, int degree, int devices, bool uneven,
+                              const std::vector<std::string>& allowed) {
   std::vector<AxisClass> classes = axis_classes(state.pcg);
   for (bool parts_differ : {false, true})
     if (uneven || !parts_differ)
-      if (auto all = all_at_once(state, classes, degree, devices, parts_differ)) return std::move(*all);
+      if (auto all = all_at_once(state, classes, degree, devices, parts_differ, allowed)) return std::move(*all);
   State current = state;
   int applied = 0;
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    if (!is_column_then_row(current.pcg, classes[c])) continue;
+    if (!may_split(current.pcg, classes, c, allowed)) continue;
     auto split = [&](Move::Kind kind) {
       return apply_move(current, {kind, static_cast<int>(c), 0, degree}, classes, rule_library());
     };

@@ -81,7 +81,7 @@ Result<State> IntraPlans::split_columns(const Columns& columns) const {
   State state = UNITY_TRY(shard_batch({model_, {}, {}}, data));
   if (tensor == 1) return state;
   if (copies) state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, tensor}));
-  return column_then_row(state, tensor, data * tensor, true);
+  return column_then_row(state, tensor, data * tensor, true, in_.options.parallelism);
 }
 
 Result<Pcg> IntraPlans::shard(const IntraPlan& plan) const {
@@ -123,26 +123,31 @@ void IntraPlans::shard_all(std::vector<IntraPlan> plans) {
 }
 
 const Pcg* IntraPlans::sharded(const IntraPlan& plan) {
+  if (!is_allowed(plan)) return nullptr;
   shard_all({plan});
   const Sharded& found = models_.at(plan);
   return found.pcg ? &*found.pcg : nullptr;
 }
 
+// What columns and rows are split, column_then_row() chooses.
+bool IntraPlans::is_allowed(const IntraPlan& plan) const {
+  if (plan.tensor > 1 && !in_.options.templates) return false;
+  std::set<std::string> kinds;
+  if (plan.data > 1 || plan.rest == IntraPlan::Rest::batch) kinds.insert("data");
+  if (plan.rest == IntraPlan::Rest::sequence) kinds.insert("spatial");
+  return unity::is_allowed(kinds, in_.options.parallelism);
+}
+
 std::vector<IntraPlan> IntraPlans::possible(int width) const {
   std::vector<IntraPlan> plans;
-  const auto& allowed = in_.options.parallelism;
   const Topology& topology = in_.evaluator.cost().topology();
   int per_node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
   for (int tensor = 1; tensor <= std::min(width, per_node); ++tensor) {
     if (width % tensor != 0) continue;
-    std::set<std::string> kinds;
-    if (tensor > 1) kinds = {"model", "reduction", "head"};
-    if (tensor < width) kinds.insert("data");
-    if (!is_allowed(kinds, allowed)) continue;
     for (IntraPlan::Rest rest :
          {IntraPlan::Rest::few, IntraPlan::Rest::copies, IntraPlan::Rest::batch, IntraPlan::Rest::sequence}) {
-      if (rest == IntraPlan::Rest::sequence && !is_allowed({"spatial"}, allowed)) continue;
-      if (tensor > 1 || rest == IntraPlan::Rest::few) plans.push_back({width / tensor, tensor, rest});
+      const IntraPlan plan{width / tensor, tensor, rest};
+      if ((tensor > 1 || rest == IntraPlan::Rest::few) && is_allowed(plan)) plans.push_back(plan);
     }
   }
   return plans;

@@ -42,7 +42,7 @@ class IntraPlans {
   // Finds them for all of these widths, which takes most of the time that this class takes; of these, all but sharded()
   // may be asked by several threads at once then. A search that is stopped finds no more.
   void prepare(const std::vector<int>& widths);
-  // The model split so; null where that does not apply. Operators are in the same order.
+  // The model split so; null where that does not apply, or is not allowed. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);
   // Of a plan that `of_width` or `sharded` gave before: the model split so, its operators, and the shapes of an
   // operator's operands there. Thread-safe.
@@ -78,6 +78,7 @@ class IntraPlans {
     return {plan.data, plan.tensor, plan.rest == IntraPlan::Rest::copies};
   }
   // That the options allow.
+  bool is_allowed(const IntraPlan& plan) const;
   std::vector<IntraPlan> possible(int width) const;
   Result<State> split_columns(const Columns& columns) const;
   Result<Pcg> shard(const IntraPlan& plan) const;

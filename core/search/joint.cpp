@@ -272,7 +272,7 @@ void JointSearch::map_plainly() {
 
 // Of the fastest plan, which pipelines have to be faster than.
 void JointSearch::store_parts() {
-  if (front_.empty()) return;
+  if (front_.empty() || !in_.options.stored_parts) return;
   Outcome fastest = front_.front();
   if (best_.ok() && best_->candidate.score.iteration <= fastest.candidate.score.iteration) fastest = *best_;
   if (best_.ok()) fastest.stopped_because = best_->stopped_because;
@@ -326,6 +326,7 @@ void JointSearch::trade_memory() {
     bool slower = best_.ok() && plan.candidate.score.iteration > best_->candidate.score.iteration;
     if (slower && !pareto && i > 0) continue;
     bool enough = fits(plan.candidate.score) && !pareto;
+    if (enough && !in_.options.stored_parts) continue;
     // A pipeline's parts were stored so by the search for its stages; here its operators would be mapped anew.
     if (enough && (runs_in_stages(plan.candidate) || canonical_hash(plan.candidate.pcg) == stored_of_)) continue;
     if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
@@ -458,14 +459,15 @@ bool JointSearch::copies_may_fit(int parts) const {
 }
 
 Result<Outcome> JointSearch::run() {
+  // The search that was asked for, rather than one within it or after another.
+  const bool first = !serial_ && !rewritten_ && known_.count == 0;
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on.
   std::optional<Result<Outcome>> data;
   if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
-  bool all = in_.options.parallelism.empty() && in_.options.algebra && !serial_;
-  bool with_pipelines = all || (in_.options.parallelism.empty() && rewritten_);
-  if (with_pipelines) stages_.emplace(in_.model, in_);
+  const bool with_stages = first || rewritten_;
+  if (with_stages) stages_.emplace(in_.model, in_);
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);
@@ -477,14 +479,13 @@ Result<Outcome> JointSearch::run() {
   if (budget_of_parts() < in_.options.budget) {
     // So are the expert's plans, whose one rule for all layers is hard to find part by part. The expert splits it
     // within a node at most.
-    if (all && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
+    if (first && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
       compare(expert(in_));
     // Nor do parts of the graph tell where many small things are best, each on a device.
-    if (in_.options.parallelism.empty() && !serial_ && (known_.count == 0 || rewritten_))
-      compare(placed_operators(in_, bucket()));
+    if (with_stages) compare(placed_operators(in_, bucket()));
   }
   // Where a model is too large for each device, a pipeline is what fits.
-  bool too_large = all && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
+  bool too_large = first && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
   if (too_large && stages_) compare(pipelines());
   std::string why;
   // What stages of pipelines can do inside needs nothing of what rewritings find; where these may leave nothing of the
@@ -506,11 +507,11 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) keep(**data), rivals_.push_back(**data);
   if (data) take(std::move(*data));
   if (!serial_) hide(), join_gradients(), map_plainly();
-  if (with_pipelines && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
+  if (with_stages && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
     if (!too_large && stages_) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (all && compute_operators(in_.model) <= kFewOperators) {
+    if (first && in_.options.algebra && compute_operators(in_.model) <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
       compare(algebra_then_parallel(in_, known));
     }

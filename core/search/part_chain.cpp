@@ -52,14 +52,19 @@ PartChain::PartChain(const StrategyInput& input, std::vector<Part> parts, const 
 
 std::vector<std::vector<Layout>> PartChain::layouts_at_cuts() const {
   std::vector<std::vector<Layout>> all;
+  const auto& allowed = in_.options.parallelism;
+  const std::vector<AxisClass> classes = allowed.empty() ? std::vector<AxisClass>() : axis_classes(in_.model);
   for (const Part& part : parts_) {
     if (!part.out.valid()) continue;
     all.push_back(boundary_layouts(in_.model.shape({part.out, 0}).shape(), in_.devices));
     std::erase_if(all.back(), [&](const Layout& l) {
       std::set<std::string> kinds;
-      for (std::size_t d = 0; d < l.degrees.size(); ++d)
-        if (l.degrees[d] > 1) kinds.insert(d == 0 ? "data" : "spatial");
-      return !is_allowed(kinds, in_.options.parallelism);
+      for (std::size_t d = 0; d < l.degrees.size(); ++d) {
+        if (l.degrees[d] == 1 || allowed.empty()) continue;
+        auto found = class_of_dimension(in_.model, classes, {part.out, 0}, static_cast<int>(d));
+        kinds.merge(found ? kinds_of_class(in_.model, classes, *found) : std::set<std::string>{"spatial"});
+      }
+      return !is_allowed(kinds, allowed);
     });
   }
   return all;
@@ -93,14 +98,13 @@ std::vector<State> PartChain::seeds(const Problem& problem) const {
   // Columns, then rows inside; what is left over goes along the dimension that the layout splits (sequence parallelism:
   // Korthikanti et al., 2022), or is computed redundantly where the layout has copies.
   int inner = layout.tasks() / std::max(1, layout.degrees.empty() ? 1 : static_cast<int>(layout.degrees[0]));
-  if (inner > 1) {
-    auto tensor = column_then_row(by_batch, inner, in_.devices);
+  if (inner > 1 && in_.options.templates) {
+    auto tensor = column_then_row(by_batch, inner, in_.devices, false, in_.options.parallelism);
     for (std::size_t d = 1; d < layout.degrees.size() && tensor.ok(); ++d)
       if (layout.degrees[d] > 1)
         tensor = shard_dimension(*tensor, cut_value(tensor->pcg), d, static_cast<int>(layout.degrees[d]),
                                  Move::Kind::fill_class, in_.devices);
-    if (tensor.ok() && is_allowed({"model", "reduction", "head"}, in_.options.parallelism))
-      states.push_back(std::move(*tensor));
+    if (tensor.ok()) states.push_back(std::move(*tensor));
   }
   if (!part.in.valid() && layout.copies > 1) {
     auto copied = apply_move(current, {Move::Kind::replicate_all, 0, 0, layout.copies});

@@ -7,6 +7,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
+#include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_search.h"
 #include "core/search/substitution.h"
@@ -47,12 +48,19 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
 
 Result<Outcome> pipeline(const StrategyInput& input) {
   const SearchOptions& o = input.options;
+  if (!is_allowed({"pipeline"}, o.parallelism))
+    return fail("strategy pipeline: --parallelism does not allow pipelines");
   std::int64_t batch = input.model.shape(UNITY_TRY(batch_leaf(input.model))).dims[0].size;
   bool interleaved = o.schedule.order == PipelineOrder::interleaved;
   if (o.stages > 0 && input.devices % o.stages != 0)
     return fail("strategy pipeline: {} stages, expected a divisor of the {} devices", o.stages, input.devices);
   std::vector<int> stages;
-  for (int s = 1; s <= input.devices; ++s)
+  const bool data = is_allowed({"data"}, o.parallelism);
+  if (o.stages > 0 && o.stages < input.devices && !data)
+    return fail(
+        "strategy pipeline: {} stages of {} devices are data-parallel inside, which --parallelism does not allow",
+        o.stages, input.devices / o.stages);
+  for (int s = data ? 1 : input.devices; s <= input.devices; ++s)
     if (o.stages == s || (o.stages == 0 && input.devices % s == 0 && (s > 1 || input.devices == 1)))
       stages.push_back(s);
   Result<Outcome> best =

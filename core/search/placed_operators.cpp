@@ -11,6 +11,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/device_speeds.h"
+#include "core/search/parallelism.h"
 #include "core/search/substitution.h"
 #include "core/search/through_layouts.h"
 
@@ -152,7 +153,7 @@ class Placing {
   std::vector<Way> ways(const std::set<OriginId>& placed) const {
     std::vector<Way> found;
     auto count = static_cast<int>(placed.size());
-    for (int columns = 1; columns <= in_.devices; ++columns)
+    for (int columns = 1; columns <= (may_split() ? in_.devices : 1); ++columns)
       if (columns == 1 ||
           (in_.devices % columns == 0 && columns * count < in_.devices + count && have_columns(placed, columns)))
         for (bool across : {false, true})
@@ -176,6 +177,7 @@ class Placing {
   }
 
  private:
+  bool may_split() const { return is_allowed({"model"}, in_.options.parallelism); }
   // Each of them has columns, in so many equal parts.
   bool have_columns(const std::set<OriginId>& placed, int parts) const {
     std::vector<NodeId> nodes = nodes_of(whole_.pcg, placed);
@@ -227,9 +229,15 @@ std::vector<Weighted> heavy_operators(const StrategyInput& input, const Pcg& who
   return heavy;
 }
 
+Result<void> may_split_the_rest(const StrategyInput& input) {
+  if (input.devices == 1 || is_allowed({"data"}, input.options.parallelism)) return {};
+  return fail("what is not placed is split by batch, which is not allowed");
+}
+
 }  // namespace
 
 Result<Outcome> placed_tables(const StrategyInput& input) {
+  UNITY_TRY_VOID(may_split_the_rest(input));
   Placing placing(input, input.options.schedule, "tables");
   std::set<OriginId> tables;
   for (const Node& n : placing.whole().nodes())
@@ -255,6 +263,7 @@ Result<Outcome> placed_tables(const StrategyInput& input) {
 }
 
 Result<Outcome> placed_operators(const StrategyInput& input, Bytes bucket) {
+  UNITY_TRY_VOID(may_split_the_rest(input));
   Schedule schedule = input.options.schedule;
   schedule.bucket = bucket;
   Placing placing(input, schedule, "operators with large weights");

@@ -1,5 +1,6 @@
 // Operators with large weights and little to do, as lookups in tables are: on devices of their own, while all else is
 // split by batch over all of them. Moving what they read and make is then less than summing their weights' gradients.
+// Of parallelism (parallelism.h) that takes data, where the placed ones are cut in columns also model.
 #pragma once
 
 #include "core/search/strategy.h"

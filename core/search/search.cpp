@@ -1,6 +1,8 @@
 #include "core/search/search.h"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 #include "core/base/text.h"
 #include "core/search/lower_bound.h"
@@ -10,7 +12,7 @@
 
 namespace unity {
 
-#define UNITY_STRATEGY(name, function, description) Result<Outcome> function(const StrategyInput& input);
+#define UNITY_STRATEGY(name, function, takes, description) Result<Outcome> function(const StrategyInput& input);
 #include "core/search/strategies.def"
 #undef UNITY_STRATEGY
 
@@ -23,9 +25,33 @@ struct Entry {
   Strategy run;
 };
 
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// An option that says what is sought: strategies that do not know it would seek something else.
+struct Sought {
+  std::string name;
+  bool (*given)(const SearchOptions&);
+  void (*leave_out)(SearchOptions&);
+};
+
+const std::vector<Sought>& sought() {
+  using O = SearchOptions;
+  static const std::vector<Sought> list = {
+      {"parallelism", [](const O& o) { return !o.parallelism.empty(); }, [](O& o) { o.parallelism.clear(); }},
+      {"rules", [](const O& o) { return !o.rules.empty(); }, [](O& o) { o.rules.clear(); }},
+      {"stages", [](const O& o) { return o.stages > 0; }, [](O& o) { o.stages = 0; }},
+      {"parts", [](const O& o) { return o.parts > 0; }, [](O& o) { o.parts = 0; }},
+      {"micro-batches", [](const O& o) { return o.micro_batches > 0; }, [](O& o) { o.micro_batches = 0; }},
+  };
+  return list;
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> list = {
-#define UNITY_STRATEGY(name, function, description) {{name, description}, &function},
+#define UNITY_STRATEGY(name, function, takes, description) {{name, description, words(takes)}, &function},
 #include "core/search/strategies.def"
 #undef UNITY_STRATEGY
   };
@@ -44,6 +70,21 @@ std::vector<std::string> strategy_names() {
   std::vector<std::string> names;
   for (const Entry& e : entries()) names.push_back(e.info.name);
   return names;
+}
+
+std::vector<std::string> not_taken(const SearchOptions& options) {
+  std::vector<std::string> names;
+  for (const Entry& e : entries())
+    for (const Sought& option : sought())
+      if (e.info.name == options.strategy && option.given(options) &&
+          std::find(e.info.takes.begin(), e.info.takes.end(), option.name) == e.info.takes.end())
+        names.push_back(option.name);
+  return names;
+}
+
+void leave_out(SearchOptions& options, const std::vector<std::string>& names) {
+  for (const Sought& option : sought())
+    if (std::find(names.begin(), names.end(), option.name) != names.end()) option.leave_out(options);
 }
 
 Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator,
@@ -69,6 +110,15 @@ void check_options(const SearchOptions& options) {
   for (const std::string& kind : options.parallelism)
     if (std::find(parallelism_kinds().begin(), parallelism_kinds().end(), kind) == parallelism_kinds().end())
       throw_input_error("parallelism '{}' is not known{}", kind, suggestion(kind, parallelism_kinds()));
+  for (const std::string& name : not_taken(options)) {
+    std::vector<std::string> others;
+    for (const Entry& e : entries())
+      if (std::find(e.info.takes.begin(), e.info.takes.end(), name) != e.info.takes.end())
+        others.push_back(e.info.name);
+    throw_input_error("strategy {} does not take --{}; these do: {}", options.strategy, name, join(others));
+  }
+  if (!options.rules.empty() && !options.algebra)
+    throw_input_error("--rules: found with --no-algebra, which uses none");
 }
 
 Strategy strategy_of(const SearchOptions& options) {

@@ -56,7 +56,9 @@ struct SearchOptions {
   bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
   bool buckets = true;     // strategy unity: which gradients are joined, where the schedule does not say
   bool overlap = true;     // strategies unity, pipeline: what communications hide, where the schedule does not say
-  bool seeds = true;       // strategy unity: a look at data parallelism, the expert, even pipelines
+  bool stored_parts = true;  // strategies unity, pipeline, alpa-like: weights in parts, where that is faster
+  bool seeds = true;         // strategy unity: a look at data parallelism, the expert, even pipelines
+  bool templates = true;     // strategy unity: parts and stages begin with columns, then rows, too (column_then_row.h)
   std::function<void(const SearchProgress&)> progress;
   // Called twice: when the search begins, with a function that any thread may call to see how far it is, and before it
   // ends, with an empty one, after which that function must not be called any more.
@@ -66,7 +68,7 @@ struct SearchOptions {
 
 // The plan that the strategy finds. Error: the strategy does not apply to this model or machine, or no plan fits in
 // memory (says how much it would need), or the search was stopped before it had any. InputError: unknown strategy,
-// options out of range.
+// options out of range, or that the strategy does not take.
 Result<Plan> find_plan(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost,
                        const SearchOptions& options);
 
@@ -78,8 +80,14 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& model_spec, const Pcg& mod
 struct StrategyInfo {
   std::string name;
   std::string description;
+  std::vector<std::string> takes;  // of the options that say what is sought, by their names on the command line
 };
 std::vector<StrategyInfo> strategies();
 std::vector<std::string> strategy_names();
+
+// Options that say what is sought and that the strategy has no use for, by name: find_plan refuses them. For strategies
+// side by side, they can be left out.
+std::vector<std::string> not_taken(const SearchOptions& options);
+void leave_out(SearchOptions& options, const std::vector<std::string>& names);
 
 }  // namespace unity

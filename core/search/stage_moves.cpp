@@ -40,7 +40,7 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
     }
   StagedPlan stored = plan;
   stored.stored_parts = !plan.stored_parts;
-  add(std::move(stored));
+  if (free.stored || plan.stored_parts) add(std::move(stored));
   if (free.overlap)
     for (int overlap : {0, 1, 2}) {
       StagedPlan other = plan;

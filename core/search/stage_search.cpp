@@ -12,6 +12,7 @@
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
 #include "core/search/gradient_buckets.h"
+#include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_chains.h"
 #include "core/search/stage_estimate.h"
@@ -53,6 +54,15 @@ Resources example(const Submesh& submesh) {
   return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
 }
 
+bool may_have_stages(const StrategyInput& input) { return is_allowed({"pipeline"}, input.options.parallelism); }
+
+// What a stage may be on.
+std::vector<Submesh> stage_submeshes(const StrategyInput& input) {
+  std::vector<Submesh> all = submeshes(input.evaluator.cost().topology(), input.devices);
+  if (!may_have_stages(input)) std::erase_if(all, [&](const Submesh& s) { return s.width != input.devices; });
+  return all;
+}
+
 // How a pipeline may save memory.
 struct Saving {
   bool fits = true;  // the estimates of memory say so; else weights are stored in parts
@@ -63,11 +73,7 @@ struct Saving {
 class StageSearch {
  public:
   StageSearch(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans)
-      : in_(input),
-        options_(options),
-        plans_(plans),
-        estimates_(input, plans_),
-        meshes_(submeshes(input.evaluator.cost().topology(), input.devices)) {
+      : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
@@ -485,7 +491,8 @@ void StageSearch::improve(int steps) {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const StageMoves freedom{layer_ends_, micro_batches_, order_is_free(), overlap_is_free(), parts_are_free()};
+  const StageMoves freedom{layer_ends_,       micro_batches_,   order_is_free(),
+                           overlap_is_free(), parts_are_free(), in_.options.stored_parts};
   if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
@@ -524,7 +531,8 @@ void StageSearch::vary_best() {
   if (!best_.ok()) return;
   StagedPlan stored = std::get<2>(best_plan_);
   stored.stored_parts = true;
-  std::vector<StagedPlan> plans = {stored};
+  std::vector<StagedPlan> plans;
+  if (in_.options.stored_parts) plans.push_back(stored);
   for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble}) {
     if (!order_is_free() || stored.ends.size() == 1 || is_interleaved(stored)) continue;
     plans.push_back(std::get<2>(best_plan_));
@@ -577,7 +585,7 @@ Result<Outcome> StageSearch::run() {
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
   std::vector<std::vector<StagedPlan>> even;
-  if (options_.even) even = even_plans();
+  if (options_.even && may_have_stages(in_)) even = even_plans();
   for (int layers : options_.layers) {
     cluster(layers);
     std::vector<StagedPlan> proposals = best_proposals();
@@ -617,7 +625,7 @@ Result<Outcome> StageSearch::run() {
 
 void prepare_stages(IntraPlans& plans, const StrategyInput& input) {
   std::vector<int> widths;
-  for (const Submesh& mesh : submeshes(input.evaluator.cost().topology(), input.devices)) widths.push_back(mesh.width);
+  for (const Submesh& mesh : stage_submeshes(input)) widths.push_back(mesh.width);
   plans.prepare(widths);
 }
 

@@ -22,8 +22,8 @@ struct StageSearchOptions {
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none
 };
 
-// The fastest that fits. Numbers of micro-batches are those of the options, else all that may be useful. Error: nothing
-// could be run.
+// The fastest that fits. Numbers of micro-batches are those of the options, else all that may be useful. Where
+// parallelism of kind `pipeline` is not allowed, plans have one stage. Error: nothing could be run.
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options);
 
 // The same in two steps: `plans`, of the input's model, need nothing that a search finds, so another thread may prepare

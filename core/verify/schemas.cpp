@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "core/base/text.h"
 #include "core/rewrite/instance.h"
@@ -25,6 +26,8 @@ struct Candidate {
 constexpr std::array<std::array<std::int64_t, 3>, 6> kJoins = {
     {{2, 2, 1}, {2, 3, 1}, {3, 1, 1}, {4, 6, 1}, {2, 4, 2}, {6, 3, 3}}};
 
+constexpr std::size_t kMostStated = 4;  // operands of concat, results of split, of which operators state axioms
+
 class Writer {
  public:
   Writer(const Operator& op, const Attributes& attributes, const std::vector<Shape>& inputs, const AxisTable& table)
@@ -39,6 +42,8 @@ class Writer {
       for (std::size_t i = 0; i < table_.inputs.size(); ++i)
         if (table_.inputs[i].linear && !table_.inputs[i].shape_only) linear(static_cast<int>(i));
     if (bool broadcasts = false; is_pointwise(broadcasts)) pointwise(broadcasts);
+    if (op_.name() == "concat" && inputs_.size() > kMostStated) nested();
+    if (op_.name() == "split" && table_.outputs.size() > kMostStated) rejoined();
     return std::move(candidates_);
   }
 
@@ -289,6 +294,40 @@ class Writer {
       for (const Values& value : values) c.trials.push_back({shapes, value});
       candidates_.push_back(std::move(c));
     }
+  }
+
+  // The joins of halves, of halves of these, and so on: by twos.
+  static std::string joined_by_twos(std::span<const std::string> parts) {
+    if (parts.size() == 1) return parts[0];
+    const std::size_t half = (parts.size() + 1) / 2;
+    return fmt::format("concat(d, {}, {}, groups=g)", joined_by_twos(parts.first(half)),
+                       joined_by_twos(parts.subspan(half)));
+  }
+
+  void nested() {
+    std::vector<std::string> parts;
+    std::map<std::string, Shape> shapes;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) parts.push_back(x(i)), shapes[x(i)] = inputs_[i];
+    Candidate c{"nested(concat)", {}, {}};
+    c.text = fmt::format("axiom {}\n  concat(d, {}, groups=g) = {}\n",
+                         identifier("nested", std::to_string(inputs_.size())), join(parts), joined_by_twos(parts));
+    c.trials.push_back({shapes, {{"d", attributes_[0]}, {"g", attributes_[1]}}});
+    for (auto& [name, shape] : shapes) shape = inputs_[0];
+    for (std::size_t j = 0; j < inputs_[0].dims.size(); ++j)
+      for (std::int64_t groups : {1, 2, 3})
+        c.trials.push_back({shapes, {{"d", static_cast<std::int64_t>(j)}, {"g", groups}}});
+    candidates_.push_back(std::move(c));
+  }
+
+  // The parts joined again.
+  void rejoined() {
+    std::vector<std::string> parts;
+    for (std::size_t o = 0; o < table_.outputs.size(); ++o) parts.push_back(fmt::format("y{}", o));
+    Candidate c{"nested(split)", {}, {}};
+    c.text = fmt::format("axiom {}\n  let ({}) = split(d, s, x, groups=g)\n  concat(d, {}, groups=g) = x\n",
+                         identifier("rejoined", std::to_string(parts.size())), join(parts), join(parts));
+    c.trials.push_back({{{"x", inputs_[0]}}, {{"d", attributes_[0]}, {"s", attributes_[1]}, {"g", attributes_[2]}}});
+    candidates_.push_back(std::move(c));
   }
 
   const Operator& op_;
