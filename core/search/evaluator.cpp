@@ -205,7 +205,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, MappingResult mapping, const Lowe
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,
                                       const Limits& limits) {
-  if (stopping()) {
+  if (stopping() && (after_stop_ == 0 || after_stop_-- == 0)) {
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }

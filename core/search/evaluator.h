@@ -93,6 +93,8 @@ class Evaluator {
   SearchRecorder& record() { return record_; }
   Threads& threads() { return threads_; }
   bool stopping() { return record_.stopping(); }
+  // So many more candidates are scored all the same, of given mappings. By one thread, when all others have ended.
+  void score_after_stop(int candidates) { after_stop_ = candidates; }
 
  private:
   struct Limits {
@@ -128,6 +130,7 @@ class Evaluator {
   std::mutex scores_mutex_;
   std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again
   std::atomic<std::int64_t> scored_{0};
+  int after_stop_ = 0;
 };
 
 }  // namespace unity

@@ -95,6 +95,7 @@ class JointSearch {
   void trade_memory();
   void join_gradients();
   void hide();
+  void finish_stopped(const std::optional<Outcome>& data);
   Result<Outcome> pipelines();
   void progress(const std::string& stage, double fraction) const;
 
@@ -316,6 +317,31 @@ void JointSearch::join_gradients() {
   rivals_.clear();
 }
 
+// A search that was cut short has joined no gradients and hidden nothing: a few candidates are for that. Data
+// parallelism may gain the most.
+void JointSearch::finish_stopped(const std::optional<Outcome>& data) {
+  if (!best_.ok() || serial_ || rewritten_ || known_.count > 0 || !in_.evaluator.stopping()) return;
+  const bool hides = in_.options.overlap && in_.options.schedule.overlap == 0 && in_.devices <= kVeryManyDevices;
+  std::vector<Outcome> plans = {*best_};
+  if (data && canonical_hash(data->candidate.pcg) != canonical_hash(best_->candidate.pcg)) plans.push_back(*data);
+  for (const Outcome& plan : plans) {
+    if (runs_in_stages(plan.candidate)) continue;
+    for (bool hidden : {false, true})
+      for (bool joined : {false, true}) {
+        Schedule schedule = plan.candidate.schedule;
+        if (hidden && hides && schedule.overlap == 0) schedule.overlap = 1;
+        if (joined && buckets_are_free() && schedule.bucket.count == 0) schedule.bucket = kUsualBucket;
+        if (schedule == plan.candidate.schedule) continue;
+        in_.evaluator.score_after_stop(1);
+        auto candidate = in_.evaluator.evaluate(plan.candidate.pcg, plan.candidate.mappings, schedule);
+        in_.evaluator.score_after_stop(0);
+        if (!candidate.ok()) continue;
+        in_.evaluator.found(candidate->score);
+        take(Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}});
+      }
+  }
+}
+
 // Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are faster
 // than the best one that does; with `pareto`, all plans are varied.
 void JointSearch::trade_memory() {
@@ -504,7 +530,8 @@ Result<Outcome> JointSearch::run() {
   }
   if (!serial_) map_plainly();
   if (best_.ok()) rivals_.push_back(*best_);
-  if (data && data->ok()) keep(**data), rivals_.push_back(**data);
+  std::optional<Outcome> data_plan;
+  if (data && data->ok()) keep(**data), rivals_.push_back(**data), data_plan = **data;
   if (data) take(std::move(*data));
   if (!serial_) hide(), join_gradients(), map_plainly();
   if (with_stages && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
@@ -522,6 +549,7 @@ Result<Outcome> JointSearch::run() {
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
+    finish_stopped(data_plan);
   }
   if (best_.ok() && !why.empty()) best_->stopped_because = why;
   progress("done", 1);

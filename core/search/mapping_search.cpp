@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "core/search/mapping_problem.h"
+#include "core/search/table_elimination.h"
 
 namespace unity {
 namespace {
 
+constexpr std::int64_t kVisits = 20'000, kVisitsOfItem = 300;  // of items: no more than that, or that many for each
+constexpr std::size_t kMostEntries = 1'000'000;                // of a table, where these are too few
 constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max() / 4;
 
 class Dp {
@@ -25,6 +28,10 @@ class Dp {
 
   std::int64_t solve(const Set& set);
   std::int64_t solve_connected(const Set& set);
+  std::int64_t condition(const Set& set, int pivot, bool splits);
+  std::int64_t eliminate(const Set& set);
+  bool given_up() const { return visits_ > most_visits_; }
+  bool is_inside(int item, std::size_t choice) const;
   std::int64_t placement_cost(int item) const;
   std::vector<Set> components(const Set& set) const;
   int splitting_node(const Set& set) const;
@@ -34,6 +41,8 @@ class Dp {
   std::vector<int> chosen_;       // by item: index into choices, -1: open
   std::vector<Resources> share_;  // by item: where it may run
   std::map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>> memo_;
+  std::int64_t most_visits_ = 0;
+  std::int64_t visits_ = 0;  // of items
 };
 
 std::int64_t Dp::placement_cost(int item) const {
@@ -143,6 +152,8 @@ std::int64_t Dp::solve(const Set& set) {
       chosen_[static_cast<std::size_t>(set[k])] = it->second.second[k];
     return it->second.first;
   }
+  visits_ += std::ssize(set);
+  if (given_up()) return 0;
   std::vector<Set> parts = components(set);
   std::int64_t best;
   if (parts.size() == 1) {
@@ -195,35 +206,36 @@ std::int64_t Dp::solve(const Set& set) {
 }
 
 std::int64_t Dp::solve_connected(const Set& set) {
-  int pivot = splitting_node(set);
-  if (pivot < 0) {
-    pivot = *std::max_element(set.begin(), set.end(),
-                              [&](int a, int b) { return problem_.edges_of(a).size() < problem_.edges_of(b).size(); });
-  }
+  if (int node = splitting_node(set); node >= 0) return condition(set, node, true);
+  auto fewer_edges = [&](int a, int b) { return problem_.edges_of(a).size() < problem_.edges_of(b).size(); };
+  return condition(set, *std::max_element(set.begin(), set.end(), fewer_edges), false);
+}
+
+// Whether all tasks are where the item may run; what is fixed is where it has to be.
+bool Dp::is_inside(int item, std::size_t choice) const {
+  const MappingProblem::Tasks& tasks = *problem_.items()[static_cast<std::size_t>(item)].tasks;
+  const Resources& share = share_[static_cast<std::size_t>(item)];
+  return tasks.fixed || std::all_of(tasks.devices[choice].begin(), tasks.devices[choice].end(), [&](DeviceId d) {
+           return d.value >= share.first && d.value < share.first + share.count;
+         });
+}
+
+// By each mapping of the pivot; `splits`: what is before it and what is after it are independent then.
+std::int64_t Dp::condition(const Set& set, int pivot, bool splits) {
   Set before, after;
   for (int i : set)
     if (i != pivot) (i < pivot ? before : after).push_back(i);
-  // Without the pivot the two sides are independent only if no edge joins them.
   Set rest = before;
   rest.insert(rest.end(), after.begin(), after.end());
   auto p = static_cast<std::size_t>(pivot);
-  Resources share = share_[p];
   std::int64_t best = kInfinite;
   std::vector<int> best_choice;
-  for (std::size_t c = 0; c < problem_.items()[p].tasks->choices.size(); ++c) {
-    bool inside =
-        std::all_of(problem_.items()[p].tasks->devices[c].begin(), problem_.items()[p].tasks->devices[c].end(),
-                    [&](DeviceId d) { return d.value >= share.first && d.value < share.first + share.count; });
-    if (!inside && !problem_.items()[p].tasks->fixed) continue;
+  for (std::size_t c = 0; c < problem_.items()[p].tasks->choices.size() && !given_up(); ++c) {
+    if (!is_inside(pivot, c)) continue;
     for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
     chosen_[p] = static_cast<int>(c);
     std::int64_t cost = placement_cost(pivot);
-    if (cost < best) {
-      if (splitting_node(set) == pivot)
-        cost += solve(before) + solve(after);
-      else
-        cost += solve(rest);
-    }
+    if (cost < best) cost += splits ? solve(before) + solve(after) : solve(rest);
     if (cost < best) {
       best = cost;
       best_choice.clear();
@@ -233,6 +245,38 @@ std::int64_t Dp::solve_connected(const Set& set) {
   for (std::size_t k = 0; k < set.size(); ++k)
     chosen_[static_cast<std::size_t>(set[k])] = best_choice.empty() ? 0 : best_choice[k];
   return best;
+}
+
+// One after the other on all devices of the share, whatever falls apart.
+std::int64_t Dp::eliminate(const Set& set) {
+  for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
+  SumOfTables sum;
+  std::vector<std::vector<int>> choices;  // by variable
+  std::map<int, int> variable;            // by item
+  for (int i : set) {
+    auto& own = sum.own.emplace_back();
+    auto& of_item = choices.emplace_back();
+    for (std::size_t c = 0; c < problem_.items()[static_cast<std::size_t>(i)].tasks->choices.size(); ++c) {
+      if (!is_inside(i, c)) continue;
+      chosen_[static_cast<std::size_t>(i)] = static_cast<int>(c);
+      of_item.push_back(static_cast<int>(c)), own.push_back(placement_cost(i));
+    }
+    chosen_[static_cast<std::size_t>(i)] = -1;
+    if (own.empty()) own.push_back(kInfinite / std::ssize(set)), of_item.push_back(0);
+    variable.try_emplace(i, static_cast<int>(variable.size()));
+  }
+  for (int i : set)
+    for (int number : problem_.edges_of(i)) {
+      const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
+      if (e.from != i || !variable.contains(e.to)) continue;
+      auto& pair = sum.pairs.emplace_back(SumOfTables::Pair{variable[e.from], variable[e.to], {}});
+      for (int from : choices[static_cast<std::size_t>(pair.a)])
+        for (int to : choices[static_cast<std::size_t>(pair.b)]) pair.cost.push_back(problem_.edge_cost(e, from, to));
+    }
+  LeastSum least = least_sum(sum, kMostEntries);
+  for (std::size_t k = 0; k < set.size(); ++k)
+    chosen_[static_cast<std::size_t>(set[k])] = choices[k][static_cast<std::size_t>(least.values[k])];
+  return std::min(least.cost, kInfinite);
 }
 
 Result<MappingResult> Dp::run() {
@@ -257,7 +301,10 @@ Result<MappingResult> Dp::run() {
         cost += problem_.edge_cost(e, 0, 0);
     }
   }
-  cost += solve(open);
+  most_visits_ = std::max(kVisits, kVisitsOfItem * std::ssize(open));
+  std::int64_t of_open = solve(open);
+  if (given_up()) of_open = eliminate(open);
+  cost += of_open;
   result.mappings = problem_.mappings(chosen_);
   result.estimate = {cost};
   return result;

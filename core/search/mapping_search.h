@@ -5,8 +5,12 @@
 //                    independent given p's mapping.
 //   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or
 //                    at the same time on disjoint shares of them: min(sum, max).
-//   otherwise:       condition on the node with the most edges, then split again (exact; exponential only in how far
-//                    the graph is from series-parallel).
+//   otherwise:       condition on the node with the most edges, then split again (exact; exponential in how far the
+//                    graph is from series-parallel).
+//
+// Where that takes too long (as many visits of operators as no series-parallel graph needs), operators are eliminated
+// instead (table_elimination.h), all one after the other on all devices: exact again as long as no operator is next to
+// so many others that their choices are more than a million.
 //
 // Sub-results are memoised within a call, edge costs across calls (thread-safe). The cost is a sum of piece costs
 // without overlap; ranking of candidates is left to simulation.

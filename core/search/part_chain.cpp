@@ -55,8 +55,8 @@ std::vector<std::vector<Layout>> PartChain::layouts_at_cuts() const {
   const auto& allowed = in_.options.parallelism;
   const std::vector<AxisClass> classes = allowed.empty() ? std::vector<AxisClass>() : axis_classes(in_.model);
   for (const Part& part : parts_) {
-    if (!part.out.valid()) continue;
-    all.push_back(boundary_layouts(in_.model.shape({part.out, 0}).shape(), in_.devices));
+    if (part.out.empty()) continue;
+    all.push_back(boundary_layouts(in_.model, part.out, in_.devices));
     std::erase_if(all.back(), [&](const Layout& l) {
       std::set<std::string> kinds;
       for (std::size_t d = 0; d < l.degrees.size(); ++d) {
@@ -75,14 +75,14 @@ std::vector<State> PartChain::seeds(const Problem& problem) const {
   const Part& part = parts_[problem.part];
   State start{normalize(problem.graph), {}, {}};
   std::vector<State> states = {start};
-  const Layout& layout = part.in.valid() ? problem.in : problem.out;
+  const Layout& layout = part.in.empty() ? problem.out : problem.in;
   State current = start;
-  // The value at the boundary; in the first part, what is delivered.
+  // The first value at the boundary; in the first part, of what is delivered.
   auto cut_value = [&](const Pcg& pcg) {
     for (std::size_t i = 0; i < pcg.size(); ++i) {
       const Node& n = pcg.nodes()[i];
-      if (part.in.valid() && n.op->name() == "boundary") return ValueRef{NodeId(static_cast<std::int64_t>(i)), 0};
-      if (!part.in.valid() && n.op->name() == "deliver") return n.inputs[0];
+      if (!part.in.empty() && n.op->name() == "boundary") return ValueRef{NodeId(static_cast<std::int64_t>(i)), 0};
+      if (part.in.empty() && n.op->name() == "deliver") return n.inputs[0];
     }
     return ValueRef{};
   };
@@ -106,7 +106,7 @@ std::vector<State> PartChain::seeds(const Problem& problem) const {
                                  Move::Kind::fill_class, in_.devices);
     if (tensor.ok()) states.push_back(std::move(*tensor));
   }
-  if (!part.in.valid() && layout.copies > 1) {
+  if (part.in.empty() && layout.copies > 1) {
     auto copied = apply_move(current, {Move::Kind::replicate_all, 0, 0, layout.copies});
     if (copied.ok()) states.push_back(std::move(*copied));
   }
@@ -117,7 +117,7 @@ Result<PartChain::Problem> PartChain::problem(std::size_t part, const Layout& in
                                               Picoseconds limit) const {
   return in_.evaluator.record().timed(SearchLevel::split, [&]() -> Result<Problem> {
     Pcg graph = UNITY_TRY(part_graph(in_.model, parts_[part], in, out));
-    Hash key = combine(canonical_hash(graph), mix(parts_[part].in.valid()));
+    Hash key = combine(canonical_hash(graph), mix(!parts_[part].in.empty()));
     if (!in_.options.cache) key = combine(key, memo_.size());
     return Problem{part, in, out, limit, std::move(graph), key};
   });
@@ -261,7 +261,8 @@ Result<State> PartChain::assemble(const ChainPlan& plan) const {
     if (canonical_hash(state.pcg) != solution->hash)
       return fail("a part is not isomorphic to the one its solution was found for");
     whole.steps.insert(whole.steps.end(), state.steps.begin(), state.steps.end());
-    if (p + 1 < parts_.size()) whole.steps.push_back({"cut " + to_string(out), in_.model[parts_[p].out].name, 0, 0});
+    if (p + 1 < parts_.size())
+      whole.steps.push_back({"cut " + to_string(out), in_.model[parts_[p].out.back()].name, 0, 0});
     graphs.push_back(std::move(state.pcg));
     in = out;
   }

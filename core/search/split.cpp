@@ -44,68 +44,111 @@ std::vector<Layout> boundary_layouts(const Shape& shape, int devices) {
   return {layouts.begin(), layouts.end()};
 }
 
-std::vector<Part> split(const Pcg& pcg, int minimum) {
-  std::size_t n = pcg.size();
-  // jumps[i]: how many edges between compute operators pass over node i; several results of one node are one edge each.
-  std::vector<int> change(n + 1, 0);
-  std::vector<bool> tail(n, false);  // results other than the first leave the node, or it feeds a graph output early
-  std::size_t compute_nodes = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const Node& node = pcg.nodes()[i];
-    compute_nodes += node.is_compute();
-    for (ValueRef v : node.inputs) {
-      if (!pcg[v.node].is_compute()) continue;
-      ++change[v.node.index() + 1], --change[i];
-      if (v.output > 0) tail[v.node.index()] = true;
-    }
+std::vector<Layout> boundary_layouts(const Pcg& pcg, const std::vector<NodeId>& values, int devices) {
+  std::vector<Layout> layouts;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    std::vector<Layout> of_value = boundary_layouts(pcg.shape({values[k], 0}).shape(), devices);
+    if (k == 0) layouts = of_value;
+    std::erase_if(layouts,
+                  [&](const Layout& l) { return std::find(of_value.begin(), of_value.end(), l) == of_value.end(); });
   }
-  for (ValueRef v : pcg.outputs()) tail[v.node.index()] = true;
-  std::vector<std::size_t> cuts;
-  int passing = 0;
-  std::size_t in_part = 0, seen = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    passing += change[i];
-    if (!pcg.nodes()[i].is_compute()) continue;
-    ++in_part, ++seen;
-    bool cut = passing == 0 && !tail[i] && pcg.nodes()[i].outputs[0].dtype != DType::i32 &&
-               !pcg.nodes()[i].outputs[0].dims.empty();
-    if (cut && in_part >= static_cast<std::size_t>(minimum) &&
-        compute_nodes - seen >= static_cast<std::size_t>(minimum)) {
-      cuts.push_back(i);
+  return layouts;
+}
+
+namespace {
+
+constexpr std::size_t kMostValues = 2;  // at a cut
+
+// Where a graph can be cut.
+class Places {
+ public:
+  explicit Places(const Pcg& pcg) : pcg_(pcg), last_use_(pcg.size(), 0), whole_(pcg.size(), true) {
+    for (std::size_t i = 0; i < pcg.size(); ++i)
+      for (ValueRef v : pcg.nodes()[i].inputs) {
+        if (!pcg[v.node].is_compute()) continue;
+        last_use_[v.node.index()] = i;
+        if (v.output > 0) whole_[v.node.index()] = false;
+      }
+    for (ValueRef v : pcg.outputs()) whole_[v.node.index()] = false;
+    for (std::size_t i = 0; i < pcg.size(); ++i)
+      whole_[i] = whole_[i] && !pcg.nodes()[i].outputs.empty() && pcg.nodes()[i].outputs[0].dtype != DType::i32 &&
+                  !pcg.nodes()[i].outputs[0].dims.empty();
+  }
+
+  // Of the operators of [first, last), the ones to cut behind. `most`: values at a cut, of which the last one is the
+  // operator's; `in`: what is cut before the first.
+  std::vector<Part> cut(std::size_t first, std::size_t last, const std::vector<NodeId>& in, std::size_t most,
+                        std::size_t minimum) const {
+    std::size_t left = 0, in_part = 0;
+    for (std::size_t i = first; i < last; ++i) left += pcg_.nodes()[i].is_compute();
+    std::vector<Part> parts = {{first, last, in, {}}};
+    std::vector<NodeId> open = in;  // values that are read later
+    for (std::size_t i = first; i < last; ++i) {
+      if (!pcg_.nodes()[i].is_compute()) continue;
+      ++in_part, --left;
+      std::erase_if(open, [&](NodeId v) { return last_use_[v.index()] <= i; });
+      const bool jumped = open.size() >= most;
+      if (last_use_[i] > i || !jumped) open.emplace_back(static_cast<std::int64_t>(i));
+      if (jumped || in_part < minimum || left < minimum || !may_cut(open)) continue;
+      parts.back().last = i + 1, parts.back().out = open;
+      parts.push_back({i + 1, last, open, {}});
       in_part = 0;
     }
+    return parts;
   }
+
+ private:
+  // All have a result that a part can begin with, alike in rank.
+  bool may_cut(const std::vector<NodeId>& values) const {
+    return std::all_of(values.begin(), values.end(), [&](NodeId v) {
+      return whole_[v.index()] && pcg_[v].outputs[0].dims.size() == pcg_[values[0]].outputs[0].dims.size();
+    });
+  }
+
+  const Pcg& pcg_;
+  std::vector<std::size_t> last_use_;
+  std::vector<bool> whole_;  // nothing but the first result leaves it
+};
+
+std::string boundary_name(std::size_t value) { return value == 0 ? "boundary" : fmt::format("boundary.{}", value); }
+
+}  // namespace
+
+std::vector<Part> split(const Pcg& pcg, int minimum) {
+  Places places(pcg);
   std::vector<Part> parts;
-  std::size_t begin = 0;
-  NodeId before;
-  for (std::size_t cut : cuts) {
-    NodeId out(static_cast<std::int64_t>(cut));
-    parts.push_back({begin, cut + 1, before, out});
-    begin = cut + 1, before = out;
+  for (const Part& part : places.cut(0, pcg.size(), {}, 1, static_cast<std::size_t>(minimum))) {
+    std::size_t operators = 0;
+    for (std::size_t i = part.first; i < part.last; ++i) operators += pcg.nodes()[i].is_compute();
+    std::vector<Part> smaller = {part};
+    if (operators > kLargePart)
+      smaller = places.cut(part.first, part.last, part.in, kMostValues, static_cast<std::size_t>(minimum));
+    smaller.back().out = part.out;
+    parts.insert(parts.end(), smaller.begin(), smaller.end());
   }
-  parts.push_back({begin, n, before, {}});
   return parts;
 }
 
 Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const Layout& out) {
   Pcg g;
   g.set_name(pcg.name());
-  std::map<NodeId, NodeId> moved;
-  int copies = part.in.valid() ? in.copies : 1;
+  std::map<NodeId, ValueRef> moved;  // first results
+  int copies = part.in.empty() ? 1 : in.copies;
   auto integers = [](std::int64_t a, std::int64_t b) { return Attributes{a, b}; };
-  ValueRef carried;
-  if (part.in.valid()) {
-    Shape shape = pcg.shape({part.in, 0}).shape();
-    carried = {
+  for (std::size_t k = 0; k < part.in.size(); ++k) {
+    const NodeId id = part.in[k];
+    Shape shape = pcg.shape({id, 0}).shape();
+    ValueRef carried{
         UNITY_TRY(g.try_add(get_operator("boundary"),
                             {shape.dims, in.degrees, std::int64_t{in.copies}, std::string(to_string(shape.dtype))}, {},
-                            pcg[part.in].origin, "boundary")),
+                            pcg[id].origin, boundary_name(k))),
         0};
     for (std::size_t d = 0; d < in.degrees.size(); ++d)
       if (in.degrees[d] > 1)
         carried = {UNITY_TRY(g.try_add(get_operator("combine"), integers(static_cast<std::int64_t>(d), in.degrees[d]),
-                                       {carried}, {}, pcg[part.in].name)),
+                                       {carried}, {}, pcg[id].name)),
                    0};
+    moved[id] = carried;
   }
   std::map<NodeId, ValueRef> leaves;
   for (std::size_t i = part.first; i < part.last; ++i) {
@@ -113,9 +156,7 @@ Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const
     if (n.is_leaf()) continue;
     std::vector<ValueRef> inputs;
     for (ValueRef v : n.inputs) {
-      if (v.node == part.in) {
-        inputs.push_back(carried);
-      } else if (pcg[v.node].is_leaf()) {
+      if (pcg[v.node].is_leaf()) {
         auto [it, inserted] = leaves.try_emplace(v.node);
         if (inserted) {
           const Node& leaf = pcg[v.node];
@@ -127,29 +168,29 @@ Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const
         }
         inputs.push_back(it->second);
       } else {
-        inputs.push_back({moved.at(v.node), v.output});
+        inputs.push_back({moved.at(v.node).node, v.output});
       }
     }
-    moved[NodeId(static_cast<std::int64_t>(i))] = UNITY_TRY(g.try_add(*n.op, n.attributes, inputs, n.origin, n.name));
+    moved[NodeId(static_cast<std::int64_t>(i))] = {UNITY_TRY(g.try_add(*n.op, n.attributes, inputs, n.origin, n.name)),
+                                                   0};
   }
   std::vector<ValueRef> outputs;
-  if (part.out.valid()) {
-    ValueRef v{moved.at(part.out), 0};
+  for (NodeId id : part.out) {
+    ValueRef v = moved.at(id);
     for (std::size_t d = 0; d < out.degrees.size(); ++d)
       if (out.degrees[d] > 1)
         v = {UNITY_TRY(g.try_add(get_operator("partition"), integers(static_cast<std::int64_t>(d), out.degrees[d]), {v},
-                                 {}, pcg[part.out].name)),
+                                 {}, pcg[id].name)),
              0};
     if (out.copies % copies != 0)
       return fail("layouts {} and {}: copies cannot be dropped", to_string(in), to_string(out));
     if (out.copies > copies)
-      v = {UNITY_TRY(
-               g.try_add(get_operator("replicate"), {std::int64_t{out.copies / copies}}, {v}, {}, pcg[part.out].name)),
+      v = {UNITY_TRY(g.try_add(get_operator("replicate"), {std::int64_t{out.copies / copies}}, {v}, {}, pcg[id].name)),
            0};
-    outputs.push_back({UNITY_TRY(g.try_add(get_operator("deliver"), {}, {v}, pcg[part.out].origin, "deliver")), 0});
+    outputs.push_back({UNITY_TRY(g.try_add(get_operator("deliver"), {}, {v}, pcg[id].origin, "deliver")), 0});
   }
   for (ValueRef v : pcg.outputs())
-    if (auto it = moved.find(v.node); it != moved.end()) outputs.push_back({it->second, v.output});
+    if (auto it = moved.find(v.node); it != moved.end()) outputs.push_back({it->second.node, v.output});
   g.set_outputs(outputs);
   return g;
 }
@@ -159,15 +200,16 @@ Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts) {
   whole.set_name(pcg.name());
   std::map<std::string, NodeId> leaves;
   std::vector<ValueRef> outputs;
-  ValueRef carried;
+  std::vector<ValueRef> carried;  // by number of the boundary
   for (const Pcg& part : parts) {
     std::vector<ValueRef> moved(part.size());
-    ValueRef delivered;
-    NodeId deliver;
+    std::map<NodeId, ValueRef> delivered;
     for (std::size_t i = 0; i < part.size(); ++i) {
       const Node& n = part.nodes()[i];
       if (n.op->name() == "boundary") {
-        moved[i] = carried;
+        for (std::size_t k = 0; k < carried.size(); ++k)
+          if (n.name == boundary_name(k)) moved[i] = carried[k];
+        UNITY_CHECK(moved[i].node.valid(), "a part begins with a value that the one before it does not deliver");
         continue;
       }
       if (n.is_leaf())
@@ -181,16 +223,19 @@ Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts) {
                                                           ? moved[v.node.index()].output
                                                           : v.output});
       if (n.op->name() == "deliver") {
-        delivered = inputs[0], deliver = NodeId(static_cast<std::int64_t>(i));
+        delivered[NodeId(static_cast<std::int64_t>(i))] = inputs[0];
         continue;
       }
       moved[i] = {UNITY_TRY(whole.try_add(*n.op, n.attributes, inputs, n.origin, n.name)), 0};
       if (n.is_leaf()) leaves[n.name] = moved[i].node;
     }
+    carried.clear();
     for (ValueRef v : part.outputs())
-      if (v.node != deliver) outputs.push_back({moved[v.node.index()].node, v.output});
-    UNITY_CHECK(deliver.valid() || &part == &parts.back(), "a part before the last delivers nothing");
-    carried = delivered;
+      if (auto it = delivered.find(v.node); it != delivered.end())
+        carried.push_back(it->second);
+      else
+        outputs.push_back({moved[v.node.index()].node, v.output});
+    UNITY_CHECK(!carried.empty() || &part == &parts.back(), "a part before the last delivers nothing");
   }
   whole.set_outputs(outputs);
   return whole;

@@ -1,7 +1,8 @@
 // Level 1 of the search: cutting a graph into parts that are optimised apart (paper, section 5.3). A cut is a value
 // through which everything after it depends on everything before it (a post-dominator of the compute operators before
 // it; weights and inputs may be used on both sides). For each layout of the value at a cut, the parts on its two sides
-// are independent.
+// are independent. Of graphs that have too few of these, parts are cut where everything depends through two values,
+// which have one layout then (cells of a network that read the results of the two cells before them).
 #pragma once
 
 #include <compare>
@@ -29,19 +30,22 @@ std::string to_string(const Layout& layout);  // "[2, 1, 1] copies 6"
 // The layouts that are tried for a tensor on n devices: serial; and for every d0 that divides n and dimension 0,
 // dimension 0 split d0 ways with the other n / d0 devices holding copies, or splitting another dimension but the last.
 std::vector<Layout> boundary_layouts(const Shape& shape, int devices);
+// Those that all of several values can have.
+std::vector<Layout> boundary_layouts(const Pcg& pcg, const std::vector<NodeId>& values, int devices);
 
 struct Part {
   std::size_t first = 0, last = 0;  // nodes of the whole graph, half-open, leaves apart
-  NodeId in;                        // cut before it: invalid for the first part
-  NodeId out;                       // cut at its end: invalid for the last part
+  std::vector<NodeId> in;           // whose values are cut before it, ascending: none for the first part
+  std::vector<NodeId> out;          // at its end: none for the last part
 };
 
-// Cuts into parts of at least `minimum` compute operators, at the same places of repeated blocks. One part when there
-// are no cuts, or the graph is smaller than two parts.
+// Cuts into parts of at least `minimum` compute operators, at the same places of repeated blocks; through two values in
+// parts of more than kLargePart operators. One part when there are no cuts, or the graph is smaller than two parts.
+constexpr std::size_t kLargePart = 200;
 std::vector<Part> split(const Pcg& pcg, int minimum);
 
-// The part as a graph of its own: a boundary leaf in layout `in`, a deliver operator in layout `out`; leaves have as
-// many copies as the boundary, so that every operator is computed by as many devices redundantly. Error when the
+// The part as a graph of its own: for each value a boundary leaf in layout `in`, a deliver operator in layout `out`
+// (also for what only passes by: it may change its layout); leaves have as many copies as the boundary, so that every operator is computed by as many devices redundantly. Error when the
 // layouts do not fit (copies cannot be dropped).
 Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const Layout& out);
 

@@ -113,8 +113,8 @@ TEST_CASE("a chain of 24 layers splits into parts of at least 10 operators") {
   std::vector<Part> parts = split(chain(24), 10);  // 48 operators and the loss: cuts after 10, 20, 30 operators
   REQUIRE(parts.size() == 4);
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) CHECK(parts[i].out == parts[i + 1].in);
-  CHECK_FALSE(parts[0].in.valid());
-  CHECK_FALSE(parts.back().out.valid());
+  CHECK(parts[0].in.empty());
+  CHECK(parts.back().out.empty());
 }
 
 TEST_CASE("equal parts of a split have equal canonical hashes, and stitching them gives the graph back") {

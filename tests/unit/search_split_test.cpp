@@ -1,0 +1,129 @@
+// Cuts through two values, and mappings of graphs that are not series-parallel.
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "core/search/split.h"
+#include "core/search/table_elimination.h"
+#include "tests/support/plan_builder.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+// Cells that read the results of the two before them.
+Pcg cells(int count, int operators) {
+  Builder b("cells");
+  ValueRef previous = b.input("x", {32, 16}), x = b.apply("relu", {}, {previous});
+  for (int i = 0; i < count; ++i) {
+    Builder::Scope scope(b, fmt::format("cell.{}", i));
+    ValueRef left = b.apply("matmul", {}, {previous, b.weight("l", {16, 16})});
+    ValueRef right = b.apply("matmul", {}, {x, b.weight("r", {16, 16})});
+    for (int k = 0; k < operators; ++k) right = b.apply("add", {}, {b.apply("tanh", {}, {right}), left});
+    previous = std::exchange(x, right);
+  }
+  ValueRef y = b.input("y", {32, 16});
+  return std::move(b).finish({b.apply("mean_squared_error", {}, {x, y})});
+}
+
+SumOfTables random_sum(std::mt19937& random, int variables, int pairs, int values) {
+  SumOfTables sum;
+  auto costs = [&](std::size_t n) {
+    std::vector<std::int64_t> c(n);
+    for (auto& x : c) x = static_cast<std::int64_t>(random() % 100);
+    return c;
+  };
+  auto any = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int v = 0; v < variables; ++v) sum.own.push_back(costs(static_cast<std::size_t>(1 + any(values))));
+  for (int p = 0; p < pairs; ++p) {
+    int a = any(variables), b = any(variables);
+    if (a == b) continue;
+    sum.pairs.push_back(
+        {a, b, costs(sum.own[static_cast<std::size_t>(a)].size() * sum.own[static_cast<std::size_t>(b)].size())});
+  }
+  return sum;
+}
+
+std::int64_t cost_of(const SumOfTables& sum, const std::vector<int>& values) {
+  auto at = [&](int v) { return static_cast<std::size_t>(values[static_cast<std::size_t>(v)]); };
+  std::int64_t cost = 0;
+  for (std::size_t v = 0; v < values.size(); ++v) cost += sum.own[v][static_cast<std::size_t>(values[v])];
+  for (const auto& p : sum.pairs) cost += p.cost[at(p.a) * sum.own[static_cast<std::size_t>(p.b)].size() + at(p.b)];
+  return cost;
+}
+
+std::int64_t brute_force(const SumOfTables& sum) {
+  std::vector<int> values(sum.own.size(), 0);
+  for (std::int64_t least = cost_of(sum, values);;) {
+    std::size_t v = 0;
+    while (v < values.size() && ++values[v] == std::ssize(sum.own[v])) values[v++] = 0;
+    if (v == values.size()) return least;
+    least = std::min(least, cost_of(sum, values));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the least sum of random tables is that of all combinations, and is that of the values given") {
+  std::mt19937 random(1);
+  for (int run = 0; run < 200; ++run) {
+    SumOfTables sum = random_sum(random, 7, 3 + run % 15, 3);
+    LeastSum least = least_sum(sum, 1000);  // 3 ^ 6 at most
+    CHECK(least.exact);
+    CHECK(least.cost == brute_force(sum));
+    CHECK(least.cost == cost_of(sum, least.values));
+  }
+}
+
+TEST_CASE("a sum that is too wide is solved nearly, always alike") {
+  std::mt19937 random(2);
+  double worst = 1;
+  for (int run = 0; run < 100; ++run) {
+    SumOfTables sum = random_sum(random, 8, 24, 3);
+    LeastSum least = least_sum(sum, 27);
+    CHECK(least.cost == cost_of(sum, least.values));
+    CHECK(least.values == least_sum(sum, 27).values);
+    worst = std::max(worst, static_cast<double>(least.cost) / static_cast<double>(brute_force(sum)));
+  }
+  CHECK(worst < 1.25);
+}
+
+TEST_CASE("a band of a thousand variables, each next to the three before it, takes tables of four") {
+  std::mt19937 random(3);
+  SumOfTables sum = random_sum(random, 1000, 0, 3);
+  for (int v = 0; v < 1000; ++v)
+    for (int u = std::max(0, v - 3); u < v; ++u) {
+      std::vector<std::int64_t> costs(sum.own[static_cast<std::size_t>(u)].size() *
+                                      sum.own[static_cast<std::size_t>(v)].size());
+      for (auto& c : costs) c = static_cast<std::int64_t>(random() % 100);
+      sum.pairs.push_back({u, v, std::move(costs)});
+    }
+  CHECK(least_sum(sum, 81).exact);
+}
+
+TEST_CASE("a large graph of cells that read the two before them is cut between cells, through both results") {
+  Pcg g = cells(12, 10);  // 22 operators each, beside the first and the loss
+  std::vector<Part> parts = split(g, 10);
+  REQUIRE(parts.size() == 13);  // nothing reads the last but one behind the last, which is cut inside, too
+  CHECK(parts[0].in.empty());
+  CHECK(parts.back().out.empty());
+  for (std::size_t p = 0; p + 1 < parts.size(); ++p) {
+    CHECK(parts[p].out.size() == 2);
+    CHECK(parts[p].out == parts[p + 1].in);
+  }
+  CHECK(parts[3].in[0] == parts[2].in[1]);     // what the cell before the last has made passes by
+  CHECK(split(cells(6, 10), 10).size() == 1);  // not a large one
+}
+
+TEST_CASE("parts that are cut through two values are alike, and make the graph again") {
+  Pcg g = cells(12, 10);
+  std::vector<Part> parts = split(g, 10);
+  Layout serial{{1, 1}, 1};
+  std::vector<Pcg> graphs;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    graphs.push_back(
+        part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
+  CHECK(canonical_hash(graphs[4]) == canonical_hash(graphs[5]));
+  CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
+}
