@@ -4,8 +4,8 @@
 //                     op(concat(i, x, x'), concat(k, u, u')) = add(op(x, u), op(x', u'))   one that is summed away
 //                     (both with any number of groups, in which the parts interleave)
 //   linear(op.i)      op(add(x, x'), u) = add(op(x, u), op(x', u)),  op(scale(f, x), u) = scale(f, op(x, u))
-//   nested(concat)    concat(d, x1, .., xn) by twos, nested(split): its parts joined, for n > 4, beyond what operators
-//   state pointwise(op)     op(transpose(p, x), transpose(p, y)) = transpose(p, op(x, y)), and for reshape, slice
+//   pointwise(op)     op(transpose(p, x), transpose(p, y)) = transpose(p, op(x, y)), and for reshape, slice
+//   nested(op)        concat of more than four by twos; the parts of a split in more than four, joined
 //
 // Only where a dimension walks the axis alone. An operator may depend on more than its table says (where an element
 // stands, how many there are: causal masks, means), so each equation is evaluated exactly before it is taken for one.
