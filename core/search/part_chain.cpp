@@ -61,8 +61,10 @@ std::vector<std::vector<Layout>> PartChain::layouts_at_cuts() const {
       std::set<std::string> kinds;
       for (std::size_t d = 0; d < l.degrees.size(); ++d) {
         if (l.degrees[d] == 1 || allowed.empty()) continue;
-        auto found = class_of_dimension(in_.model, classes, {part.out, 0}, static_cast<int>(d));
-        kinds.merge(found ? kinds_of_class(in_.model, classes, *found) : std::set<std::string>{"spatial"});
+        for (NodeId out : part.out) {
+          auto found = class_of_dimension(in_.model, classes, {out, 0}, static_cast<int>(d));
+          kinds.merge(found ? kinds_of_class(in_.model, classes, *found) : std::set<std::string>{"spatial"});
+        }
       }
       return !is_allowed(kinds, allowed);
     });

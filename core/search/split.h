@@ -45,8 +45,8 @@ constexpr std::size_t kLargePart = 200;
 std::vector<Part> split(const Pcg& pcg, int minimum);
 
 // The part as a graph of its own: for each value a boundary leaf in layout `in`, a deliver operator in layout `out`
-// (also for what only passes by: it may change its layout); leaves have as many copies as the boundary, so that every operator is computed by as many devices redundantly. Error when the
-// layouts do not fit (copies cannot be dropped).
+// (also for what only passes by: it may change its layout); leaves have as many copies as the boundary, so that every
+// operator is computed by as many devices redundantly. Error when the layouts do not fit (copies cannot be dropped).
 Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const Layout& out);
 
 // The inverse: joins optimised parts, in order, into one graph. Outputs in the order of `pcg`.

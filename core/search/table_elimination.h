@@ -25,9 +25,9 @@ struct LeastSum {
   bool exact = true;
 };
 
-// As long as no table has more than `most` entries, exact. Beyond, variables are held at the values that are the best so
-// far (at first each at its best among those before it) until the others are no wider, and others are held in the next
-// round, as long as rounds bring a gain: each is the least under what it holds. The first of equal values.
+// As long as no table has more than `most` entries, exact. Beyond, variables are held at the values that are the best
+// so far (at first each at its best among those before it) until the others are no wider, and others are held in the
+// next round, as long as rounds bring a gain: each is the least under what it holds. The first of equal values.
 LeastSum least_sum(const SumOfTables& sum, std::size_t most);
 
 }  // namespace unity
