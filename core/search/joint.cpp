@@ -96,6 +96,7 @@ class JointSearch {
   void join_gradients();
   void hide();
   void finish_stopped(const std::optional<Outcome>& data);
+  void rewrite_for_pipelines();
   Result<Outcome> pipelines();
   void progress(const std::string& stage, double fraction) const;
 
@@ -104,6 +105,7 @@ class JointSearch {
   Picoseconds known_;
   std::vector<Rule> rules_;
   PartChain chain_;
+  std::optional<Outcome> rewriting_;  // the graph that pipelines are made of, where it is not the model
   std::optional<IntraPlans> stages_;  // of pipelines, if there are to be any
   std::set<Hash> assembled_;
   std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
@@ -457,6 +459,18 @@ void JointSearch::parts() {
   whole_plans(plans);
 }
 
+// Pipelines of a large model are made of the graph that is fastest on one device: its layers repeat, so that it is soon
+// found. Of small ones both graphs are looked at, in two searches.
+void JointSearch::rewrite_for_pipelines() {
+  if (!in_.options.algebra || rewritten_ || compute_operators(in_.model) <= kFewOperators) return;
+  SearchOptions serial = in_.options;
+  auto scored = static_cast<int>(in_.evaluator.scored());
+  serial.budget = scored + std::max(1, (in_.options.budget - scored) / 4);
+  Result<Outcome> fastest = JointSearch({in_.model, in_.evaluator, serial, 1}, {.serial = true}).run();
+  if (fastest.ok() && canonical_hash(fastest->candidate.pcg) != canonical_hash(normalize(in_.model)))
+    rewriting_ = std::move(*fastest);
+}
+
 // Pipelines: their micro-batches are beyond what parts of the graph are searched for.
 Result<Outcome> JointSearch::pipelines() {
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
@@ -469,7 +483,21 @@ Result<Outcome> JointSearch::pipelines() {
   options.incumbent = known_;
   if (best_.ok() && fits(best_->candidate.score) && (known_.count == 0 || best_->candidate.score.iteration < known_))
     options.incumbent = best_->candidate.score.iteration;
-  return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options, *stages_);
+  if (!rewriting_) return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options, *stages_);
+  Result<Outcome> found =
+      search_stages({rewriting_->candidate.pcg, in_.evaluator, joined, in_.devices}, options, *stages_);
+  if (!found.ok() && !in_.evaluator.stopping()) {  // what is fastest on one device may not be splittable
+    rewriting_.reset();
+    stages_.emplace(in_.model, in_);
+    return pipelines();
+  }
+  if (!found.ok()) return found;
+  auto lead = [&](Outcome& plan) {
+    plan.derivation.insert(plan.derivation.begin(), rewriting_->derivation.begin(), rewriting_->derivation.end());
+  };
+  lead(*found);
+  for (Outcome& rival : found->rivals) lead(rival);
+  return found;
 }
 
 // Whether each device could hold one of so many parts of all weights, their gradients and optimizer states; on few
@@ -493,7 +521,6 @@ Result<Outcome> JointSearch::run() {
   if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) data = data_parallel(in_);
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   const bool with_stages = first || rewritten_;
-  if (with_stages) stages_.emplace(in_.model, in_);
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);
@@ -512,6 +539,11 @@ Result<Outcome> JointSearch::run() {
   }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = first && in_.devices > kManyDevices && !(data && data->ok() && fits((*data)->candidate.score));
+  if (with_stages) {
+    // There, a plan that fits is hard to find, and known to be one of the model as it is.
+    if (first && !too_large) rewrite_for_pipelines();
+    stages_.emplace(rewriting_ ? rewriting_->candidate.pcg : in_.model, in_);
+  }
   if (too_large && stages_) compare(pipelines());
   std::string why;
   // What stages of pipelines can do inside needs nothing of what rewritings find; where these may leave nothing of the
@@ -524,8 +556,10 @@ Result<Outcome> JointSearch::run() {
   if (chain_.parts().size() == 1) {
     if (best_.ok()) why = best_->stopped_because;
   } else {
-    why = in_.evaluator.scored() >= budget_of_parts()
-              ? fmt::format("budget of {} candidates", in_.options.budget)
+    why = in_.evaluator.scored() >= budget_of_parts() ? fmt::format("budget of {} candidates", in_.options.budget)
+          : in_.evaluator.scored() >= chain_.budget()
+              ? fmt::format("{} candidates for {} parts, as they are many and large", chain_.budget(),
+                            chain_.parts().size())
               : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
   }
   if (!serial_) map_plainly();

@@ -14,9 +14,11 @@
 namespace unity {
 namespace {
 
-constexpr std::size_t kFrontKept = 6;    // partial plans per layout at a cut
-constexpr int kBudgetPerPart = 80;       // candidates per part and pair of layouts
-constexpr int kPatience = 12;            // of these, without progress
+constexpr std::size_t kFrontKept = 6;                    // partial plans per layout at a cut
+constexpr int kBudgetPerPart = 80;                       // candidates per part and pair of layouts
+constexpr int kPatience = 12;                            // of these, without progress
+constexpr std::ptrdiff_t kManyUnlike = 600;              // operators, of parts that are not alike,
+constexpr int kPatienceOfMany = 3, kBudgetOfMany = 320;  // on many devices
 constexpr std::size_t kAheadAtMost = 2;  // parts that are solved at once where the time of one may end the chain
 
 // Shards the class of dimension `dim` of a value by `degree`, when it has one.
@@ -48,6 +50,15 @@ PartChain::PartChain(const StrategyInput& input, std::vector<Part> parts, const 
     kind_.push_back(graph.ok() ? first.try_emplace(canonical_hash(*graph), p).first->second : p);
   }
   least_.assign(parts_.size(), 0);
+  // On many devices a candidate of a graph of many unlike operators takes long, and there are many to be solved.
+  std::ptrdiff_t unlike = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p)
+    for (std::size_t i = parts_[p].first; kind_[p] == p && i < parts_[p].last; ++i)
+      unlike += in_.model.nodes()[i].is_compute() ? 1 : 0;
+  if (in_.devices > kManyDevices && unlike > kManyUnlike && !in_.options.pareto) {
+    of_parts_.patience = std::min(of_parts_.patience, kPatienceOfMany);
+    budget_ = std::min(budget_, kBudgetOfMany);
+  }
 }
 
 std::vector<std::vector<Layout>> PartChain::layouts_at_cuts() const {

@@ -36,6 +36,7 @@ class PartChain {
   PartChain(const StrategyInput& input, std::vector<Part> parts, const SubstitutionOptions& of_parts, int budget);
 
   const std::vector<Part>& parts() const { return parts_; }
+  int budget() const { return budget_; }
   // Those that the options allow, cut by cut.
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
 
@@ -70,7 +71,7 @@ class PartChain {
   const StrategyInput& in_;
   std::vector<Part> parts_;
   SubstitutionOptions of_parts_;
-  int budget_;
+  int budget_;  // candidates of the search, with those of before
   std::map<Hash, Solved> memo_;
   RewritingGains gains_;
   std::vector<std::size_t> kind_;    // by part: the first one that is alike
