@@ -16,6 +16,7 @@
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
+#include "core/search/pipeline_stages.h"
 #include "core/search/placed_operators.h"
 #include "core/search/stage_search.h"
 #include "core/search/strategy.h"
@@ -244,26 +245,9 @@ void JointSearch::keep(Outcome plan) {
   keep_front(front_);
 }
 
-// Whether micro-batches go through operators of which some are on devices that all come after those of another.
-bool runs_in_stages(const Candidate& candidate) {
-  const std::vector<Node>& nodes = candidate.pcg.nodes();
-  if (std::none_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op->name() == "pipeline"; })) return false;
-  int first_end = std::numeric_limits<int>::max(), last_begin = 0;
-  for (std::size_t i = 0; i < candidate.pcg.size(); ++i) {
-    if (!nodes[i].is_compute()) continue;
-    TaskGrid grid = node_grid(candidate.pcg, NodeId(static_cast<std::int64_t>(i)));
-    const MachineMapping& mapping = candidate.mappings[i];
-    int end = mapping.start;
-    for (std::size_t g = 0; g < grid.size() && g < mapping.strides.size(); ++g)
-      end += (grid[g].degree - 1) * mapping.strides[g];
-    first_end = std::min(first_end, end), last_begin = std::max(last_begin, mapping.start);
-  }
-  return last_begin > first_end;
-}
-
 // The mapping search adds up pieces, and may spread single tasks over devices whose links are busy.
 void JointSearch::map_plainly() {
-  if (!best_.ok() || !in_.options.mapping_dp || runs_in_stages(best_->candidate)) return;
+  if (!best_.ok() || !in_.options.mapping_dp || runs_in_stages(best_->candidate.pcg, best_->candidate.mappings)) return;
   const Candidate& best = best_->candidate;
   std::vector<MachineMapping> plain = natural_mappings(best.pcg);
   if (plain == best.mappings || in_.evaluator.scored() >= in_.options.budget) return;
@@ -327,7 +311,7 @@ void JointSearch::finish_stopped(const std::optional<Outcome>& data) {
   std::vector<Outcome> plans = {*best_};
   if (data && canonical_hash(data->candidate.pcg) != canonical_hash(best_->candidate.pcg)) plans.push_back(*data);
   for (const Outcome& plan : plans) {
-    if (runs_in_stages(plan.candidate)) continue;
+    if (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings)) continue;
     for (bool hidden : {false, true})
       for (bool joined : {false, true}) {
         Schedule schedule = plan.candidate.schedule;
@@ -356,7 +340,9 @@ void JointSearch::trade_memory() {
     bool enough = fits(plan.candidate.score) && !pareto;
     if (enough && !in_.options.stored_parts) continue;
     // A pipeline's parts were stored so by the search for its stages; here its operators would be mapped anew.
-    if (enough && (runs_in_stages(plan.candidate) || canonical_hash(plan.candidate.pcg) == stored_of_)) continue;
+    if (enough && (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings) ||
+                   canonical_hash(plan.candidate.pcg) == stored_of_))
+      continue;
     if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
     for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
       in_.evaluator.found(variant.candidate.score);
@@ -558,8 +544,7 @@ Result<Outcome> JointSearch::run() {
   } else {
     why = in_.evaluator.scored() >= budget_of_parts() ? fmt::format("budget of {} candidates", in_.options.budget)
           : in_.evaluator.scored() >= chain_.budget()
-              ? fmt::format("{} candidates for {} parts, as they are many and large", chain_.budget(),
-                            chain_.parts().size())
+              ? fmt::format("{} candidates for its many large parts", chain_.budget())
               : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
   }
   if (!serial_) map_plainly();

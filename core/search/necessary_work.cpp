@@ -9,6 +9,7 @@
 #include "core/graph/autodiff.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/rewrite/library.h"
+#include "core/search/work_estimate.h"
 
 namespace unity {
 namespace {
@@ -386,19 +387,6 @@ class Finder {
   }
 
   static double shape_bytes(const Shape& s) { return static_cast<double>(s.bytes()); }
-  static double traffic(const Operator& op, const AxisTable& table) {
-    std::vector<Shape> in;
-    for (const OperandAxes& o : table.inputs) in.push_back(operand_shape(table, o));
-    Shape first = operand_shape(table, table.outputs[0]);
-    double bytes = 0;
-    for (std::size_t k = 0; k < in.size(); ++k) {
-      if (table.inputs[k].shape_only) continue;
-      std::int64_t read = std::min(in[k].elements(), op.elements_read(in, first, k).value_or(in[k].elements()));
-      bytes += static_cast<double>(read * size_of(in[k].dtype));
-    }
-    for (const OperandAxes& o : table.outputs) bytes += shape_bytes(operand_shape(table, o));
-    return bytes;
-  }
   static double arithmetic(const AxisTable& table) {
     // Rates are those of f32.
     return operand_shape(table, table.outputs[0]).dtype == DType::f32 ? flops(table, full_ranges(table)) : 0;
@@ -421,7 +409,8 @@ class Finder {
   // The operator and its gradient. `product`: only steps that are products, and their FLOPs count.
   WorkUnit as_it_is(NodeId id, bool product) const {
     const Node& n = model_[id];
-    WorkUnit unit{{{product ? arithmetic(*n.table) : 0, traffic(*n.op, *n.table), true, {}}}, 1, uneven_[id.index()]};
+    WorkUnit unit{
+        {{product ? arithmetic(*n.table) : 0, memory_traffic(*n.op, *n.table), true, {}}}, 1, uneven_[id.index()]};
     if (!reached_[id.index()] || !needs_[id.index()]) return unit;
     GradientProgram program = gradient_program(model_, id, needs_);
     std::vector<std::vector<Shape>> shapes;
@@ -439,7 +428,7 @@ class Finder {
       shapes.emplace_back();
       for (const OperandAxes& o : table.outputs) shapes.back().push_back(operand_shape(table, o));
       if (product && step.op->name() == "relu_gradient") continue;
-      WorkStep work{product ? arithmetic(table) : 0, traffic(*step.op, table), false, {}};
+      WorkStep work{product ? arithmetic(table) : 0, memory_traffic(*step.op, table), false, {}};
       for (std::size_t k = 0; k < program.input_gradients.size(); ++k) {
         const auto& g = program.input_gradients[k];
         if (g && g->kind == GradientValue::Kind::step && static_cast<std::size_t>(g->index) == s)
@@ -524,8 +513,8 @@ class Finder {
   // Rows are read; of plain gradient descent the same rows are updated, else the table is.
   WorkUnit lookup(NodeId id) const {
     const Node& n = model_[id];
-    double rows =
-        traffic(*n.op, *n.table) - shape_bytes(n.outputs[0].shape()) - shape_bytes(model_.shape(n.inputs[0]).shape());
+    double rows = memory_traffic(*n.op, *n.table) - shape_bytes(n.outputs[0].shape()) -
+                  shape_bytes(model_.shape(n.inputs[0]).shape());
     WorkUnit unit{{{0, rows, true, {}}}, 1, {}};
     if (!reached_[id.index()] || !needs_[id.index()]) return unit;
     unit.steps.push_back({0, std::min(2 * rows, 4 * shape_bytes(model_.shape(n.inputs[1]).shape())), false, {}});

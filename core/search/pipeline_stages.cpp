@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -214,6 +215,21 @@ Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector
                          : natural_mapping(grid, stage.first);
   }
   return mappings;
+}
+
+bool runs_in_stages(const Pcg& pcg, const std::vector<MachineMapping>& mappings) {
+  const std::vector<Node>& nodes = pcg.nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op->name() == "pipeline"; })) return false;
+  int first_end = std::numeric_limits<int>::max(), last_begin = 0;
+  for (std::size_t i = 0; i < pcg.size(); ++i) {
+    if (!nodes[i].is_compute()) continue;
+    TaskGrid grid = node_grid(pcg, NodeId(static_cast<std::int64_t>(i)));
+    int end = mappings[i].start;
+    for (std::size_t g = 0; g < grid.size() && g < mappings[i].strides.size(); ++g)
+      end += (grid[g].degree - 1) * mappings[i].strides[g];
+    first_end = std::min(first_end, end), last_begin = std::max(last_begin, mappings[i].start);
+  }
+  return last_begin > first_end;
 }
 
 }  // namespace unity

@@ -31,4 +31,7 @@ std::vector<Resources> even_devices(int stages, int groups, int width);
 Result<std::vector<MachineMapping>> map_stages(const Pcg& pcg, const std::vector<int>& stages,
                                                const std::vector<Resources>& devices);
 
+// Whether micro-batches go through operators of which some are on devices that all come after those of another.
+bool runs_in_stages(const Pcg& pcg, const std::vector<MachineMapping>& mappings);
+
 }  // namespace unity

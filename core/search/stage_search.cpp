@@ -16,6 +16,7 @@
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_chains.h"
 #include "core/search/stage_estimate.h"
+#include "core/search/stage_layers.h"
 #include "core/search/stage_moves.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
@@ -42,8 +43,7 @@ constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far 
 constexpr double kMostTasksOfVeryMany = 12e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
-constexpr int kMoreLayers = 16;  // on many devices, where they are even
-constexpr double kEven = 1.05;
+constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 constexpr int kOneAtOnce = 2048;  // devices beyond which the memory of one is much
@@ -77,7 +77,8 @@ class StageSearch {
     if (input.devices <= kManyDevices) return;
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
-    if (options_.layers[0] < kMoreLayers && are_even(kMoreLayers)) options_.layers = {kMoreLayers};
+    if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
+      options_.layers = {kMoreLayers};
     if (plans_.operators().size() > kManyOperators) options_.layers = {kManyLayers};
     if (input.devices <= kVeryManyDevices) options_.plans /= 3;  // else most are refused
     options_.improvements /= 4;
@@ -94,8 +95,7 @@ class StageSearch {
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
   using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
-  void cluster(int layers);
-  bool are_even(int layers);
+  void cluster(int layers) { layer_ends_ = cluster_layers(plans_, layers); }
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
   std::vector<int> micro_batches() const;
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
@@ -115,7 +115,6 @@ class StageSearch {
   std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
   std::vector<StagedPlan> with_parts(std::vector<StagedPlan> plans) const;
   void keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const;
-  std::vector<std::vector<StagedPlan>> even_plans();
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
   void take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates);
@@ -153,26 +152,6 @@ class StageSearch {
   std::set<Scored> whole_;                             // of one stage without micro-batches
   ScheduleEffects effects_;                            // of what was simulated in improve()
 };
-
-// About equal FLOPs, few bytes between them.
-void StageSearch::cluster(int layers) {
-  layers = std::min<int>(layers, static_cast<int>(plans_.operators().size()));
-  std::vector<int> layer_of = balanced_stages(plans_.model(), std::vector<double>(static_cast<std::size_t>(layers), 1));
-  layer_ends_.assign(static_cast<std::size_t>(layers), 0);
-  for (std::size_t k = 0; k < plans_.operators().size(); ++k)
-    layer_ends_[static_cast<std::size_t>(layer_of[plans_.operators()[k].index()])] = k + 1;
-}
-
-// Whether so many layers have about as many FLOPs each.
-bool StageSearch::are_even(int layers) {
-  cluster(layers);
-  double all = 0, most = 0;
-  for (std::size_t l = 0; l < layer_ends_.size(); ++l) {
-    const double here = plans_.flops_of(begin_of(static_cast<int>(l)), layer_ends_[l]);
-    all += here, most = std::max(most, here);
-  }
-  return static_cast<int>(layer_ends_.size()) == layers && most * layers <= kEven * all;
-}
 
 std::vector<int> StageSearch::micro_batches() const {
   if (in_.options.micro_batches > 0) return {in_.options.micro_batches};
@@ -340,29 +319,6 @@ void StageSearch::keep_fastest(std::vector<StagedPlan>& plans, std::size_t most)
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
   plans.resize(std::min(plans.size(), most));
-}
-
-// By number of stages.
-std::vector<std::vector<StagedPlan>> StageSearch::even_plans() {
-  std::vector<std::vector<StagedPlan>> plans;
-  int most = std::min(in_.devices, static_cast<int>(plans_.operators().size()));
-  for (int stages : {2, 3, 4, 6, 12}) {
-    if (stages > most || in_.devices % stages != 0) continue;
-    IntraPlan inside{in_.devices / stages, 1, {}};
-    if (!plans_.sharded(inside)) continue;
-    cluster(stages);
-    plans.emplace_back();
-    for (int m : {stages, 2 * stages}) {
-      if (!plans_.has_micro_batches(inside, m)) continue;
-      plans.back().push_back({.micro_batches = m,
-                              .ends = layer_ends_,
-                              .devices = even_devices(stages, stages, in_.devices / stages),
-                              .plans = std::vector<IntraPlan>(plans_.operators().size(), inside),
-                              .bucket = in_.options.schedule.bucket,
-                              .overlap = first_overlap()});
-    }
-  }
-  return plans;
 }
 
 // The fastest plan that fits, of this search or from before it, picoseconds; 0: none.
@@ -585,7 +541,8 @@ Result<Outcome> StageSearch::run() {
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
   std::vector<std::vector<StagedPlan>> even;
-  if (options_.even && may_have_stages(in_)) even = even_plans();
+  if (options_.even && may_have_stages(in_))
+    even = even_pipelines(plans_, in_.devices, in_.options.schedule.bucket, first_overlap());
   for (int layers : options_.layers) {
     cluster(layers);
     std::vector<StagedPlan> proposals = best_proposals();

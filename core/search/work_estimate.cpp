@@ -57,4 +57,18 @@ Picoseconds path_time(const Pcg& pcg, const CostModel& cost) {
   return {longest};
 }
 
+double memory_traffic(const Operator& op, const AxisTable& table) {
+  std::vector<Shape> in;
+  for (const OperandAxes& o : table.inputs) in.push_back(operand_shape(table, o));
+  Shape first = operand_shape(table, table.outputs[0]);
+  double bytes = 0;
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    if (table.inputs[k].shape_only) continue;
+    std::int64_t read = std::min(in[k].elements(), op.elements_read(in, first, k).value_or(in[k].elements()));
+    bytes += static_cast<double>(read * size_of(in[k].dtype));
+  }
+  for (const OperandAxes& o : table.outputs) bytes += static_cast<double>(operand_shape(table, o).bytes());
+  return bytes;
+}
+
 }  // namespace unity

@@ -16,4 +16,7 @@ double work_seconds(const Pcg& pcg, const DeviceSpec& device);
 // Nothing is communicated.
 Picoseconds path_time(const Pcg& pcg, const CostModel& cost);
 
+// Bytes that one call reads and writes, of what it selects of its operands.
+double memory_traffic(const Operator& op, const AxisTable& table);
+
 }  // namespace unity
