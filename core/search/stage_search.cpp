@@ -103,13 +103,14 @@ class StageSearch {
   double slower_by(double factor) const;
   void drop_hopeless(std::vector<StagedPlan>& plans);
   bool order_is_free() const;
-  bool parts_are_free() const;
+  // Or say that stages have several parts.
+  bool parts_are_free() const { return order_is_free() || in_.options.schedule.order == PipelineOrder::interleaved; }
   // On very many devices, to find what hides their communications takes too long.
   bool overlap_is_free() const {
     return options_.overlap && in_.options.overlap && in_.options.schedule.overlap == 0 &&
            in_.devices <= kVeryManyDevices;
   }
-  // Stages wait for one another less where gradients of weights come behind what they send.
+  // Stages wait less where gradients of weights come behind what they send.
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
   std::vector<StagedPlan> best_proposals();
   std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
@@ -230,10 +231,6 @@ bool StageSearch::order_is_free() const {
   rest.bucket = {}, rest.overlap = 0;
   return rest == Schedule();
 }
-// Or say that stages have several parts.
-bool StageSearch::parts_are_free() const {
-  return order_is_free() || in_.options.schedule.order == PipelineOrder::interleaved;
-}
 
 // Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
 // activations again, then what stores weights in parts.
@@ -291,8 +288,10 @@ std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) 
   return plans;
 }
 
-// The fastest of them with two parts on each group of devices: a shorter way to the last stage, for more that is sent.
+// The fastest of them that fit with two parts on each group of devices: a shorter way to the last stage, for more that
+// is sent and held.
 std::vector<StagedPlan> StageSearch::with_parts(std::vector<StagedPlan> plans) const {
+  std::erase_if(plans, [&](const StagedPlan& p) { return unfit_.contains(p); });
   keep_fastest(plans, kInParts);
   std::vector<StagedPlan> found;
   for (const StagedPlan& p : plans) {
@@ -457,7 +456,9 @@ void StageSearch::improve(int steps) {
     ++improved_[plan.ends.size()];
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
     std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom);
-    std::erase_if(moves, [&](const StagedPlan& p) { return is_known(p) || slows_down(plan, p); });
+    std::erase_if(moves, [&](const StagedPlan& p) {
+      return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));
+    });
     std::stable_sort(moves.begin(), moves.end(), [&](const StagedPlan& a, const StagedPlan& b) {
       return estimates_.of(a).time < estimates_.of(b).time;
     });
@@ -473,7 +474,7 @@ void StageSearch::improve(int steps) {
   }
 }
 
-// Where what was proposed takes more memory than there is, whatever the estimate said.
+// Where what was proposed takes more memory than there is.
 bool StageSearch::correct_margin() {
   if (!best_.ok() || in_.evaluator.fits(best_->candidate.score) || in_.evaluator.stopping()) return false;
   if (std::isinf(least_excess_)) return false;  // nothing that was to fit was simulated
