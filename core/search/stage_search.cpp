@@ -30,8 +30,8 @@ constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on many devices
 constexpr std::size_t kAlike = 2;                                          // proposals of one number of stages
 constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
-constexpr std::size_t kAlternating = 6;  // of the proposals, also in the other order
-constexpr std::size_t kInParts = 4;      // of the proposals, also with several parts each
+constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
+constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
 constexpr double kHopelessAloneOfMany = 2;
@@ -292,7 +292,7 @@ std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) 
 // is sent and held.
 std::vector<StagedPlan> StageSearch::with_parts(std::vector<StagedPlan> plans) const {
   std::erase_if(plans, [&](const StagedPlan& p) { return unfit_.contains(p); });
-  keep_fastest(plans, kInParts);
+  keep_fastest(plans, in_.devices > kManyDevices ? kInPartsOfMany : kInParts);
   std::vector<StagedPlan> found;
   for (const StagedPlan& p : plans) {
     std::optional<StagedPlan> parts = in_parts(plans_, p, 2);
