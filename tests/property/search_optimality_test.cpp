@@ -102,7 +102,10 @@ TEST_CASE("no strategy finds a plan that is faster than the certificate") {
   const std::vector<Case> cases = {{{"mlp-mnist", {{"batch", 96}}}, "summit", 1, 4},
                                    {{"bert-tiny", {{"batch", 12}}}, "dgx-a100", 1, 4},
                                    {{"mlp", {{"batch", 384}, {"layers", 4}, {"hidden", 1024}}}, "summit", 2, 12},
-                                   {{"mlp-mnist", {{"batch", 96}}}, "laptop", 1, 4}};
+                                   {{"mlp-mnist", {{"batch", 96}}}, "laptop", 1, 4},
+                                   // Of one device additions count, too.
+                                   {{"resnext-50", {{"batch", 4}, {"image", 64}, {"blocks", 1}}}, "summit", 1, 1},
+                                   {{"bert-tiny", {{"batch", 12}}}, "summit", 1, 1}};
   for (const Case& c : cases)
     for (const std::string& strategy : strategy_names()) {
       if (strategy == "exhaustive") continue;
