@@ -4,6 +4,8 @@
 #include <array>
 #include <optional>
 
+#include "core/search/gradient_buckets.h"
+
 namespace unity {
 namespace {
 
@@ -121,6 +123,23 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
       add(std::move(next));
     }
   }
+  return all;
+}
+
+std::vector<StagedPlan> other_schedules(const StagedPlan& plan, const StageMoves& free, bool buckets) {
+  std::vector<StagedPlan> all;
+  auto add = [&](auto change) {
+    StagedPlan other = plan;
+    change(other);
+    if (other != plan) all.push_back(std::move(other));
+  };
+  if (free.stored) add([](StagedPlan& p) { p.stored_parts = true; });
+  if (plan.ends.size() > 1) {
+    for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble})
+      if (free.order && !is_interleaved(plan)) add([&](StagedPlan& p) { p.order = order; });
+    if (free.overlap && plan.micro_batches > 1) add([](StagedPlan& p) { p.overlap = 2; });
+  }
+  if (buckets) add([](StagedPlan& p) { p.bucket = p.bucket.count > 0 ? Bytes{} : kUsualBucket; });
   return all;
 }
 

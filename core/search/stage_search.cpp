@@ -37,7 +37,7 @@ constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one sta
 constexpr double kHopelessAloneOfMany = 2;
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
-constexpr double kMostTasks = 3e6;       // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kMostTasks = 2e6;       // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 12e6;
@@ -116,6 +116,10 @@ class StageSearch {
   std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
   std::vector<StagedPlan> with_parts(std::vector<StagedPlan> plans) const;
   void keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const;
+  StageMoves freedom() const {
+    return {layer_ends_,       micro_batches_,   order_is_free(),
+            overlap_is_free(), parts_are_free(), in_.options.stored_parts};
+  }
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
   void take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates);
@@ -446,8 +450,6 @@ void StageSearch::improve(int steps) {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const StageMoves freedom{layer_ends_,       micro_batches_,   order_is_free(),
-                           overlap_is_free(), parts_are_free(), in_.options.stored_parts};
   if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
@@ -455,7 +457,7 @@ void StageSearch::improve(int steps) {
     auto& [unfit, key, plan] = next.value();
     ++improved_[plan.ends.size()];
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
-    std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom);
+    std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom());
     std::erase_if(moves, [&](const StagedPlan& p) {
       return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));
     });
@@ -482,24 +484,13 @@ bool StageSearch::correct_margin() {
   return true;
 }
 
-// The best plan with its weights stored in parts, and in the other orders: 1F1B holds fewer activations, and both may
-// be faster.
+// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
-  StagedPlan stored = std::get<2>(best_plan_);
-  stored.stored_parts = true;
-  std::vector<StagedPlan> plans;
-  if (in_.options.stored_parts) plans.push_back(stored);
-  for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble}) {
-    if (!order_is_free() || stored.ends.size() == 1 || is_interleaved(stored)) continue;
-    plans.push_back(std::get<2>(best_plan_));
-    plans.back().order = order;
-  }
-  if (options_.buckets) {
-    plans.push_back(std::get<2>(best_plan_));
-    plans.back().bucket = plans.back().bucket.count > 0 ? Bytes{} : kUsualBucket;
-  }
-  simulate(plans);
+  std::vector<StagedPlan> plans = other_schedules(std::get<2>(best_plan_), freedom(), options_.buckets);
+  std::erase_if(plans, [&](const StagedPlan& p) { return is_known(p); });
+  tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
+  simulate(std::move(plans));
 }
 
 // Of one stage, what splits all operators alike, with gradients of weights behind communications; then the fastest in
