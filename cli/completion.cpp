@@ -110,6 +110,7 @@ const Values kValues[] = {
     {"", "--remat", nullptr, "none blocks all"},
     {"", "--offload", nullptr, "none activations optimizer", "", true},
     {"", "--weight-versions", nullptr, "newest 2bw"},
+    {"", "--zero-stage", nullptr, "1 2 3"},
     {"", "--optimizer", nullptr, "sgd adam adamw"},
     {"", "--backend", nullptr, "cpu cuda"},
     {"", "--comm", nullptr, "threads mpi nccl"},

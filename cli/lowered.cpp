@@ -24,7 +24,8 @@ void PlanSource::add_options(CLI::App& command, bool models, bool with_budget, b
     if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed") &&
         !option->check_lname("optimizer") && !option->check_lname("pipeline-schedule") &&
         !option->check_lname("bucket") && !option->check_lname("remat") && !option->check_lname("offload") &&
-        !option->check_lname("weight-versions"))
+        !option->check_lname("weight-versions") && !option->check_lname("overlap") &&
+        !option->check_lname("zero-stage"))
       for_models_.push_back(option);
 }
 

@@ -42,6 +42,7 @@ std::string memory_ways(const Plan& plan) {
   }
   ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
   if (!plan.schedule.remat.empty()) ways.push_back("computed again: " + join(plan.schedule.remat));
+  if (plan.schedule.zero_stage > 1) ways.push_back(fmt::format("ZeRO stage {}", plan.schedule.zero_stage));
   if (plan.schedule.offload != Offload::none)
     ways.push_back(fmt::format("offloaded: {}", to_string(plan.schedule.offload)));
   return join(ways);

@@ -23,12 +23,14 @@ struct Bucket {
 // By task: a sum of gradients whose result only updates read.
 std::vector<bool> find_synchronisations(const Program& program, const std::vector<PooledTask>& pool) {
   std::vector<bool> read_early(program.buffers.size(), false);
+  std::vector<std::size_t> last_addition(program.buffers.size(), 0);
   std::vector<bool> found(pool.size(), false);
-  for (const PooledTask& t : pool)
-    if (t.task.phase != Phase::update)
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    if (const PooledTask& t = pool[i]; t.task.phase != Phase::update)
       for_each_use(program, t.task, t.operands, [&](BufferId b, bool written) {
         // A summand's own buffer may take the sum: it is read by this collective and by those before it in the list.
         if (!written && t.task.kind != TaskKind::communicate) read_early[b.index()] = true;
+        if (written && t.task.kind == TaskKind::accumulate) last_addition[b.index()] = i;
       });
   std::vector<int> sent(program.buffers.size(), 0);
   for (const PooledTask& t : pool)
@@ -42,7 +44,9 @@ std::vector<bool> find_synchronisations(const Program& program, const std::vecto
     for (const Participant& p : c.participants) {
       if (!p.receive.valid()) continue;
       bool in_place = p.send == p.receive;
-      if (read_early[p.receive.index()] || sent[p.receive.index()] > (in_place ? 1 : 0)) found[i] = false;
+      if (read_early[p.receive.index()] || last_addition[p.receive.index()] > i ||
+          sent[p.receive.index()] > (in_place ? 1 : 0))
+        found[i] = false;
     }
   }
   return found;

@@ -19,7 +19,7 @@ using Reader = JsonReader;
 
 // Plans without one are older, or have none of what it says.
 Schedule read_schedule(const Reader& reader, const std::string& file) {
-  reader.expect_only({"order", "overlap", "bucket_bytes", "rematerialise", "offload", "weights"});
+  reader.expect_only({"order", "overlap", "bucket_bytes", "rematerialise", "offload", "weights", "zero_stage"});
   Schedule s;
   s.order = parse_pipeline_order(reader.get_or<std::string>("order", "gpipe"), file + ": plan.schedule.order");
   s.overlap = reader.get_or<int>("overlap", 0);
@@ -31,6 +31,9 @@ Schedule read_schedule(const Reader& reader, const std::string& file) {
                         file + ": plan.schedule.rematerialise");
   s.offload = parse_offload(reader.get_or<std::string>("offload", "none"), file + ": plan.schedule.offload");
   s.weights = parse_weight_versions(reader.get_or<std::string>("weights", "newest"), file + ": plan.schedule.weights");
+  s.zero_stage = reader.get_or<int>("zero_stage", 0);
+  if (s.zero_stage < 0 || s.zero_stage > 3)
+    throw_input_error("{}: plan.schedule.zero_stage: found {}, expected 0 to 3", file, s.zero_stage);
   return s;
 }
 
@@ -55,7 +58,8 @@ std::string plan_to_json(const Plan& plan) {
                        {"nesterov", o.nesterov}};
   root["schedule"] = {{"order", to_string(plan.schedule.order)},     {"overlap", plan.schedule.overlap},
                       {"bucket_bytes", plan.schedule.bucket.count},  {"rematerialise", plan.schedule.remat},
-                      {"offload", to_string(plan.schedule.offload)}, {"weights", to_string(plan.schedule.weights)}};
+                      {"offload", to_string(plan.schedule.offload)}, {"weights", to_string(plan.schedule.weights)},
+                      {"zero_stage", plan.schedule.zero_stage}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},

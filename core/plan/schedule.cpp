@@ -10,6 +10,7 @@
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
 #include "core/plan/rematerialise.h"
+#include "core/plan/zero_stages.h"
 
 namespace unity {
 namespace {
@@ -58,6 +59,7 @@ std::string in_words(const Schedule& s) {
   if (!s.remat.empty()) text += fmt::format(", computed again: {}", fmt::join(s.remat, ", "));
   if (contains(s.offload, Offload::activations)) text += ", activations wait on the host";
   if (contains(s.offload, Offload::optimizer)) text += ", optimizer states wait on the host";
+  if (s.zero_stage > 0) text += fmt::format(", ZeRO stage {} of what is stored in parts", s.zero_stage);
   if (s.weights == WeightVersions::delayed) text += ", weights of one update before (2bw)";
   return text;
 }
@@ -79,12 +81,22 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
   return names;
 }
 
+int parse_zero_stage(std::string_view text, std::string_view subject) {
+  if (text.empty()) return 0;
+  if (text.size() != 1 || text[0] < '1' || text[0] > '3')
+    throw_input_error("{}: found '{}', expected 1, 2 or 3", subject, text);
+  return text[0] - '0';
+}
+
 Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   std::vector<PooledTask> pool = take_tasks(program);
   bool changed = UNITY_TRY(order_micro_batches(program, pool, schedule));
+  if (schedule.zero_stage >= 2) changed = scatter_each_gradient(program, pool) || changed;
+  if (schedule.zero_stage >= 3) changed = gather_again(program, pool) || changed;
   changed = accumulate_in_place(program, pool) || changed;
   changed = join_gradients(program, pool, schedule.bucket) || changed;
+  if (schedule.zero_stage >= 2) changed = limit_whole_gradients(program, pool) || changed;
   if (changed) put_tasks(program, pool);
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));
   offload(program, schedule.offload);

@@ -3,6 +3,7 @@
 //
 //   rematerialise.h   which activations are computed again in the backward pass
 //   pipeline_order.h  the order of micro-batches, and of tasks around communications (overlap.h)
+//   zero_stages.h     what of weights stored in parts is whole in a step
 //   accumulation.h    gradients that are added up as they are computed, whatever the schedule
 //   buckets.h         which all-reduces of gradients become one
 //   delayed_weights.h which weights the passes read
@@ -59,6 +60,7 @@ struct Schedule {
   std::vector<std::string> remat;  // "blocks", "all", or labels of operators; empty: nothing is computed again
   Offload offload = Offload::none;
   WeightVersions weights = WeightVersions::newest;
+  int zero_stage = 0;  // of weights that are stored in parts: 1, 2 or 3 (zero_stages.h); 0: as 1, where nothing is said
 
   bool operator==(const Schedule&) const = default;
 };
@@ -69,6 +71,9 @@ std::string in_words(const Schedule& schedule);
 // "none", "blocks", "all", "encoder.0,encoder.1.gelu". InputError (begins with `subject`) when a keyword stands beside
 // names, or a name is empty.
 std::vector<std::string> parse_remat(std::string_view text, std::string_view subject);
+
+// "1", "2", "3"; "" is 0. InputError, which begins with `subject`.
+int parse_zero_stage(std::string_view text, std::string_view subject);
 
 class Program;
 

@@ -28,6 +28,7 @@ void ScheduleSettings::apply(Schedule& schedule) const {
   if (!bucket.empty()) schedule.bucket = bucket == "0" ? Bytes{} : parse_memory("--bucket", bucket);
   if (!offload.empty()) schedule.offload = parse_offload(offload, "--offload");
   if (!weights.empty()) schedule.weights = parse_weight_versions(weights, "--weight-versions");
+  if (!zero_stage.empty()) schedule.zero_stage = parse_zero_stage(zero_stage, "--zero-stage");
   if (!remat.empty()) schedule.remat = parse_remat(remat, "--remat");
 }
 
@@ -49,6 +50,10 @@ std::vector<SettingField> setting_fields(ScheduleSettings& s) {
        &s.offload},
       {"weight-versions", "Weights that a pipeline's passes read: newest (default), or those of one update before: 2bw",
        &s.weights},
+      {"zero-stage",
+       "Of weights stored in parts, what is whole in a step: gradients and weights (1, default), weights (2), neither "
+       "(3)",
+       &s.zero_stage},
   };
 }
 

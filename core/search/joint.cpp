@@ -60,12 +60,12 @@ class JointSearch {
         rewritten_(purpose.rewritten),
         known_(purpose.known),
         rules_(rules_of(input.options)),
-        chain_(in_, parts_of(input), level_2_of_parts(), budget_of_parts()) {}
+        chain_(in_, parts_of(input, rules_), level_2_of_parts(), budget_of_parts()) {}
   Result<Outcome> run();
 
  private:
   static std::vector<Rule> rules_of(const SearchOptions& options);
-  static std::vector<Part> parts_of(const StrategyInput& input);
+  static std::vector<Part> parts_of(const StrategyInput& input, const std::vector<Rule>& rules);
   SubstitutionOptions level_2() const;
   SubstitutionOptions level_2_of_parts() const;
   // The rest is for complete plans.
@@ -133,8 +133,8 @@ std::vector<Rule> JointSearch::rules_of(const SearchOptions& options) {
   return rules;
 }
 
-std::vector<Part> JointSearch::parts_of(const StrategyInput& input) {
-  if (input.options.splitting) return split(input.model, input.options.minimum_part);
+std::vector<Part> JointSearch::parts_of(const StrategyInput& input, const std::vector<Rule>& rules) {
+  if (input.options.splitting) return split(input.model, input.options.minimum_part, rules);
   return {{0, input.model.size(), {}, {}}};
 }
 

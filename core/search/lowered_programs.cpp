@@ -35,6 +35,7 @@ Hash schedule_hash(const Schedule& schedule) {
   Hash hash = combine(static_cast<Hash>(schedule.order), static_cast<Hash>(schedule.overlap));
   hash = combine(hash, static_cast<Hash>(schedule.bucket.count));
   for (const std::string& label : schedule.remat) hash = combine(hash, hash_text(label));
+  hash = combine(hash, static_cast<Hash>(schedule.zero_stage));
   return combine(hash, combine(static_cast<Hash>(schedule.offload), static_cast<Hash>(schedule.weights)));
 }
 

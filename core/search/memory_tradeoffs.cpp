@@ -16,8 +16,8 @@ struct Variant {
   Schedule schedule;
 };
 
-// Of a plan with this schedule, without itself.
-std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which) {
+// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts.
+std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages) {
   if (which == Tradeoffs::stored_parts) return {{true, 1, schedule}};
   std::vector<std::vector<std::string>> remats = {schedule.remat};
   if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
@@ -26,13 +26,18 @@ std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which) {
     offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});
   std::vector<Variant> all;
   for (Offload offload : offloads)
-    for (bool parts : {false, true})
+    for (int stage : stages)
       for (int micro_batches : {1, 2, 4, 8})
         for (const std::vector<std::string>& remat : remats) {
-          Variant v{parts, micro_batches, schedule};
+          Variant v{stage > 0, micro_batches, schedule};
           v.schedule.remat = remat;
           v.schedule.offload = offload;
-          if (parts || micro_batches > 1 || v.schedule != schedule) all.push_back(std::move(v));
+          if (stage > 1) v.schedule.zero_stage = stage;
+          if (v.stored_parts || micro_batches > 1 || v.schedule != schedule) all.push_back(v);
+          // A micro-batch's activations leave before those of the next one come; its passes are in one another's way.
+          if (micro_batches == 1 || schedule.order != PipelineOrder::gpipe) continue;
+          v.schedule.order = PipelineOrder::one_f_one_b;
+          all.push_back(std::move(v));
         }
   return all;
 }
@@ -112,14 +117,22 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
 }
 
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
-  std::vector<Variant> tried = variants(plan.candidate.schedule, which);
-  std::vector<std::optional<Outcome>> scored(tried.size());
-  parallel_for(tried.size(), input.evaluator.threads(), [&](std::size_t i) {
-    if (auto variant = apply(plan, tried[i], input); variant.ok()) scored[i] = std::move(*variant);
-  });
   std::vector<Outcome> plans = {plan};
-  for (std::optional<Outcome>& s : scored)
-    if (s) plans.push_back(std::move(*s));
+  auto try_stages = [&](const std::vector<int>& stages) {
+    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages);
+    std::vector<std::optional<Outcome>> scored(tried.size());
+    parallel_for(tried.size(), input.evaluator.threads(), [&](std::size_t i) {
+      if (auto variant = apply(plan, tried[i], input); variant.ok()) scored[i] = std::move(*variant);
+    });
+    for (std::optional<Outcome>& s : scored)
+      if (s) plans.push_back(std::move(*s));
+  };
+  try_stages({0, 1});
+  // What communicates more is of use where nothing else fits.
+  if (which == Tradeoffs::all && plan.candidate.schedule.zero_stage == 0 &&
+      (input.options.pareto || std::none_of(plans.begin(), plans.end(),
+                                            [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); })))
+    try_stages({2, 3});
   keep_front(plans);
   return plans;
 }

@@ -1,7 +1,8 @@
 // What a plan can do to need less memory, at the price of time:
 //
 //   stored in parts   weights, gradients and optimizer states of replicas (ZeRO; Rajbhandari et al., 2020): the proved
-//                     rule gather_stored_parts at every weight
+//                     rule gather_stored_parts at every weight; in stages 2 and 3 (plan/zero_stages.h) where no other
+//                     fits
 //   micro-batches     the batch one part after the other, gradients added up
 //   rematerialised    activations computed again in the backward pass (Chen et al., 2016): of blocks, of all operators
 //   offloaded         optimizer states and activations wait in the memory of the host

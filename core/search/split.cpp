@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+
+#include "core/rewrite/match.h"
 
 namespace unity {
 
@@ -62,7 +65,9 @@ constexpr std::size_t kMostValues = 2;  // at a cut
 // Where a graph can be cut.
 class Places {
  public:
-  explicit Places(const Pcg& pcg) : pcg_(pcg), last_use_(pcg.size(), 0), whole_(pcg.size(), true) {
+  Places(const Pcg& pcg, const std::vector<Rule>& rules)
+      : pcg_(pcg), last_use_(pcg.size(), 0), whole_(pcg.size(), true), disturbed_(pcg.size(), 0) {
+    count_disturbed(rules);
     for (std::size_t i = 0; i < pcg.size(); ++i)
       for (ValueRef v : pcg.nodes()[i].inputs) {
         if (!pcg[v.node].is_compute()) continue;
@@ -79,25 +84,52 @@ class Places {
   // operator's; `in`: what is cut before the first.
   std::vector<Part> cut(std::size_t first, std::size_t last, const std::vector<NodeId>& in, std::size_t most,
                         std::size_t minimum) const {
-    std::size_t left = 0, in_part = 0;
-    for (std::size_t i = first; i < last; ++i) left += pcg_.nodes()[i].is_compute();
-    std::vector<Part> parts = {{first, last, in, {}}};
+    std::size_t operators = 0;  // up to and with a place
+    std::vector<Place> places;
     std::vector<NodeId> open = in;  // values that are read later
     for (std::size_t i = first; i < last; ++i) {
       if (!pcg_.nodes()[i].is_compute()) continue;
-      ++in_part, --left;
+      ++operators;
       std::erase_if(open, [&](NodeId v) { return last_use_[v.index()] <= i; });
       const bool jumped = open.size() >= most;
       if (last_use_[i] > i || !jumped) open.emplace_back(static_cast<std::int64_t>(i));
-      if (jumped || in_part < minimum || left < minimum || !may_cut(open)) continue;
-      parts.back().last = i + 1, parts.back().out = open;
-      parts.push_back({i + 1, last, open, {}});
-      in_part = 0;
+      if (!jumped && may_cut(open)) places.push_back({i, operators, open});
+    }
+    std::vector<Part> parts = {{first, last, in, {}}};
+    std::size_t begun = 0;  // operators before the part
+    for (std::size_t p = 0; p < places.size(); ++p) {
+      if (places[p].operators < begun + minimum) continue;
+      auto allowed = [&](std::size_t q) { return q < places.size() && places[q].operators + minimum <= operators; };
+      if (!allowed(p)) break;
+      for (std::size_t q = p + 1; allowed(q) && places[q].operators < begun + 2 * minimum; ++q)
+        if (disturbed_[places[q].node] < disturbed_[places[p].node]) p = q;
+      parts.back().last = places[p].node + 1, parts.back().out = places[p].open;
+      parts.push_back({places[p].node + 1, last, places[p].open, {}});
+      begun = places[p].operators;
     }
     return parts;
   }
 
  private:
+  struct Place {
+    std::size_t node = 0, operators = 0;
+    std::vector<NodeId> open;
+  };
+
+  // By operator: matches of rules that have operators up to it, and behind it.
+  void count_disturbed(const std::vector<Rule>& rules) {
+    std::vector<std::int64_t> change(pcg_.size(), 0);
+    MatchIndex index(pcg_);
+    for (const Rule& rule : rules) {
+      if (!rule.algebraic()) continue;
+      for (const Match& match : find_matches(index, rule)) {
+        auto [least, most] = std::minmax_element(match.nodes.begin(), match.nodes.end());
+        ++change[least->index()], --change[most->index()];
+      }
+    }
+    std::partial_sum(change.begin(), change.end(), disturbed_.begin());
+  }
+
   // All have a result that a part can begin with, alike in rank.
   bool may_cut(const std::vector<NodeId>& values) const {
     return std::all_of(values.begin(), values.end(), [&](NodeId v) {
@@ -107,15 +139,16 @@ class Places {
 
   const Pcg& pcg_;
   std::vector<std::size_t> last_use_;
-  std::vector<bool> whole_;  // nothing but the first result leaves it
+  std::vector<bool> whole_;              // nothing but the first result leaves it
+  std::vector<std::int64_t> disturbed_;  // by operator: rules, by a cut behind it
 };
 
 std::string boundary_name(std::size_t value) { return value == 0 ? "boundary" : fmt::format("boundary.{}", value); }
 
 }  // namespace
 
-std::vector<Part> split(const Pcg& pcg, int minimum) {
-  Places places(pcg);
+std::vector<Part> split(const Pcg& pcg, int minimum, const std::vector<Rule>& rules) {
+  Places places(pcg, rules);
   std::vector<Part> parts;
   for (const Part& part : places.cut(0, pcg.size(), {}, 1, static_cast<std::size_t>(minimum))) {
     std::size_t operators = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/graph/pcg.h"
+#include "core/rewrite/rule.h"
 
 namespace unity {
 
@@ -40,9 +41,11 @@ struct Part {
 };
 
 // Cuts into parts of at least `minimum` compute operators, at the same places of repeated blocks; through two values in
-// parts of more than kLargePart operators. One part when there are no cuts, or the graph is smaller than two parts.
+// parts of more than kLargePart operators. Of the places that make a part of less than twice the minimum it is the
+// first of those where the fewest matches of these rules lie on both sides. One part when there are no cuts, or the
+// graph is smaller than two parts.
 constexpr std::size_t kLargePart = 200;
-std::vector<Part> split(const Pcg& pcg, int minimum);
+std::vector<Part> split(const Pcg& pcg, int minimum, const std::vector<Rule>& rules);
 
 // The part as a graph of its own: for each value a boundary leaf in layout `in`, a deliver operator in layout `out`
 // (also for what only passes by: it may change its layout); leaves have as many copies as the boundary, so that every

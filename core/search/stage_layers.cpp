@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
 
 namespace unity {
 namespace {
 
 constexpr double kEven = 1.05;
+constexpr std::size_t kNear = 3;
 
 }  // namespace
 
@@ -49,6 +51,60 @@ std::vector<std::vector<StagedPlan>> even_pipelines(IntraPlans& plans, int devic
     }
   }
   return found;
+}
+
+namespace {
+
+// Elsewhere, up to kNear operators away, where fewer bytes leave the devices: of a value with copies, each sends its
+// own.
+std::vector<std::size_t> with_few_copies(const IntraPlans& plans, const IntraPlan& inside,
+                                         std::vector<std::size_t> ends) {
+  auto sent = [&](std::size_t cut) {
+    const Node& n = plans.model(inside)[plans.operators(inside)[cut - 1]];
+    return plans.crossing()[cut] * n.outputs[0].copies * n.outputs[0].partials;
+  };
+  for (std::size_t s = 0; s + 1 < ends.size(); ++s) {
+    const std::size_t even = ends[s], least = s == 0 ? 1 : ends[s - 1] + 1;
+    for (std::size_t d = 1; d <= kNear; ++d)
+      for (std::size_t cut : {even - d, even + d})
+        if (cut >= least && cut < ends[s + 1] && cut <= even + d && sent(cut) < sent(ends[s])) ends[s] = cut;
+  }
+  return ends;
+}
+
+}  // namespace
+
+std::vector<StagedPlan> tensor_pipelines(IntraPlans& plans, int devices, int micro_batches, Bytes bucket) {
+  constexpr int kMicroBatchesPerStage = 4;
+  std::vector<StagedPlan> found;
+  for (int stages : {2, 3, 4}) {
+    if (stages > static_cast<int>(plans.operators().size()) || devices % stages != 0) continue;
+    for (const IntraPlan& inside : plans.of_width(devices / stages)) {
+      const int m = micro_batches > 0 ? micro_batches : kMicroBatchesPerStage * stages;
+      if (inside.tensor == 1 || !plans.has_micro_batches(inside, m)) continue;
+      found.push_back({.micro_batches = m,
+                       .ends = with_few_copies(plans, inside, cluster_layers(plans, stages)),
+                       .devices = even_devices(stages, stages, devices / stages),
+                       .plans = std::vector<IntraPlan>(plans.operators().size(), inside),
+                       .order = PipelineOrder::zero_bubble,
+                       .bucket = bucket,
+                       .overlap = 2});
+    }
+  }
+  return found;
+}
+
+Resources example(const Submesh& submesh) {
+  auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
+  return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
+}
+
+bool may_have_stages(const StrategyInput& input) { return is_allowed({"pipeline"}, input.options.parallelism); }
+
+std::vector<Submesh> stage_submeshes(const StrategyInput& input) {
+  std::vector<Submesh> all = submeshes(input.evaluator.cost().topology(), input.devices);
+  if (!may_have_stages(input)) std::erase_if(all, [&](const Submesh& s) { return s.width != input.devices; });
+  return all;
 }
 
 }  // namespace unity

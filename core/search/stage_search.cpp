@@ -48,21 +48,6 @@ constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 constexpr int kOneAtOnce = 2048;  // devices beyond which the memory of one is much
 
-// One of the kind.
-Resources example(const Submesh& submesh) {
-  auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
-  return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
-}
-
-bool may_have_stages(const StrategyInput& input) { return is_allowed({"pipeline"}, input.options.parallelism); }
-
-// What a stage may be on.
-std::vector<Submesh> stage_submeshes(const StrategyInput& input) {
-  std::vector<Submesh> all = submeshes(input.evaluator.cost().topology(), input.devices);
-  if (!may_have_stages(input)) std::erase_if(all, [&](const Submesh& s) { return s.width != input.devices; });
-  return all;
-}
-
 // How a pipeline may save memory.
 struct Saving {
   bool fits = true;  // the estimates of memory say so; else weights are stored in parts
@@ -126,6 +111,7 @@ class StageSearch {
   bool correct_margin();
   void vary_best();
   void hide_communications();
+  void split_stages_alike();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
@@ -525,6 +511,22 @@ void StageSearch::hide_communications() {
   simulate(std::move(plans));
 }
 
+// Few stages, of which the same holds; of each number of them the fastest as estimated.
+void StageSearch::split_stages_alike() {
+  if (!overlap_is_free() || !order_is_free() || !may_have_stages(in_)) return;
+  std::vector<StagedPlan> plans =
+      tensor_pipelines(plans_, in_.devices, in_.options.micro_batches, in_.options.schedule.bucket);
+  drop_hopeless(plans);
+  std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
+    return estimates_.of(a).time < estimates_.of(b).time;
+  });
+  std::map<std::size_t, std::size_t> alike;  // by number of stages
+  std::erase_if(plans, [&](const StagedPlan& p) {
+    return alike[p.ends.size()]++ >= (in_.devices > kManyDevices ? kAlike : kAlternating);
+  });
+  simulate(std::move(plans));
+}
+
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batches();
@@ -547,6 +549,7 @@ Result<Outcome> StageSearch::run() {
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
   }
   hide_communications();
+  split_stages_alike();
   vary_best();
   // From their own start and from even stages, half of the steps each.
   const int steps = options_.improvements;

@@ -8,6 +8,9 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "core/plan/pipeline_order.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/data_parallel.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
@@ -68,6 +71,7 @@ Schedule random_schedule(std::mt19937_64& random) {
   s.bucket = {static_cast<std::int64_t>(std::vector<int>{0, 1, 1000, 1 << 30}[random() % 4])};
   if (random() % 2) s.remat = {"all"};
   s.offload = static_cast<Offload>(random() % 4);
+  s.zero_stage = static_cast<int>(random() % 4);
   return s;
 }
 
@@ -142,6 +146,28 @@ TEST_CASE("random plans with micro-batches and random schedules equal one device
   }
   CHECK(done >= 40);
   INFO(refused << " refused");
+}
+
+TEST_CASE("weights stored in parts train like one device in every stage of ZeRO") {
+  for (const std::string& name : {std::string("mlp-tiny"), std::string("bert-tiny")}) {
+    Reference reference(name, 24);
+    for (int micro_batches : {1, 2, 4}) {
+      Pcg pcg = with_stored_parts(shard_batch({normalize(reference.serial), {}, {}}, 3).value().pcg).value();
+      if (micro_batches > 1) pcg = with_micro_batches(pcg, micro_batches).value();
+      for (int stage : {1, 2, 3})
+        for (const char* remat : {"none", "all"})
+          for (auto [order, overlap] : {std::pair{PipelineOrder::gpipe, 0},
+                                        {PipelineOrder::one_f_one_b, 0},
+                                        {PipelineOrder::one_f_one_b, 2},
+                                        {PipelineOrder::zero_bubble, 1}}) {
+            Schedule schedule{.order = order, .overlap = overlap, .bucket = {1000}};
+            schedule.remat = parse_remat(remat, "test"), schedule.zero_stage = stage;
+            INFO(name << ", " << micro_batches << " micro-batches, " << in_words(schedule));
+            reference.require_equal(
+                lower(pcg, natural_mappings(pcg), uniform_topology(3), {true, {}, schedule}).value());
+          }
+    }
+  }
 }
 
 TEST_CASE("buckets, rematerialisation and offload keep every bit of a step on 3 devices of each stage") {

@@ -115,6 +115,9 @@ TEST_CASE("stages and micro-batches that do not divide are refused with what the
   options.stages = 3;
   CHECK(pipeline("mlp-tiny", 4, options).error().message ==
         "strategy pipeline: 3 stages, expected a divisor of the 4 devices");
+  options.stages = 12;
+  CHECK(pipeline("mlp-tiny", 12, options).error().message ==
+        "strategy pipeline: 12 stages of 1 parts for a model of 4 operators");
   options.stages = 2, options.micro_batches = 5;
   CHECK(pipeline("mlp-tiny", 2, options).error().message.find("5 micro-batches do not divide dimension 0") !=
         std::string::npos);

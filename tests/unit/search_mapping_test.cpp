@@ -110,7 +110,7 @@ TEST_CASE("a grid larger than the machine is refused by name") {
 }
 
 TEST_CASE("a chain of 24 layers splits into parts of at least 10 operators") {
-  std::vector<Part> parts = split(chain(24), 10);  // 48 operators and the loss: cuts after 10, 20, 30 operators
+  std::vector<Part> parts = split(chain(24), 10, {});  // 48 operators and the loss: cuts after 10, 20, 30 operators
   REQUIRE(parts.size() == 4);
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) CHECK(parts[i].out == parts[i + 1].in);
   CHECK(parts[0].in.empty());
@@ -119,7 +119,7 @@ TEST_CASE("a chain of 24 layers splits into parts of at least 10 operators") {
 
 TEST_CASE("equal parts of a split have equal canonical hashes, and stitching them gives the graph back") {
   Pcg g = chain(24);
-  std::vector<Part> parts = split(g, 10);
+  std::vector<Part> parts = split(g, 10, {});
   Layout serial{{1, 1}, 1};
   std::vector<Pcg> graphs;
   for (std::size_t i = 0; i < parts.size(); ++i)

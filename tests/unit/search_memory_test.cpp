@@ -43,6 +43,34 @@ TEST_CASE("weights without replicas, or with too few elements, are not stored in
                   .ok());
 }
 
+TEST_CASE("deepspeed-zero takes the fastest stage that fits, in the fewest micro-batches") {
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  auto plan = [&](int stage, std::int64_t limit) {
+    SearchOptions options;
+    options.strategy = "deepspeed-zero";
+    options.optimizer = {.name = "adam"};
+    options.schedule.zero_stage = stage;
+    options.memory_limit = {limit};
+    return find_plan(kBert, build_model(kBert), cost, options);
+  };
+  const Plan first = plan(1, 0).value(), third = plan(3, 0).value();
+  CHECK(third.prediction.communicated.count > first.prediction.communicated.count);
+  REQUIRE(third.prediction.peak_memory < first.prediction.peak_memory);
+  CHECK(first.prediction.iteration <= third.prediction.iteration);
+  CHECK(plan(0, 0)->search.stopped_because == "stage 1 is the fastest that fits");
+  const Plan tight = plan(0, third.prediction.peak_memory.count).value();
+  CHECK(tight.schedule.zero_stage > 1);
+  CHECK(tight.prediction.peak_memory <= third.prediction.peak_memory);
+  const Plan tighter = plan(0, third.prediction.peak_memory.count - 1).value();
+  CHECK(tighter.prediction.peak_memory < third.prediction.peak_memory);
+  CHECK(tighter.search.stopped_because.find("micro-batches is the fastest that fits") != std::string::npos);
+  CHECK(tighter.schedule.order == PipelineOrder::one_f_one_b);
+  // The error says what the smallest needs.
+  auto none = plan(0, 1000);
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.error().message.find(to_string(plan(3, 0)->prediction.peak_memory)) == std::string::npos);
+}
+
 TEST_CASE("a front holds the fastest plan, and of each memory only the fastest") {
   std::vector<Plan> plans = front({});
   REQUIRE(plans.size() >= 3);

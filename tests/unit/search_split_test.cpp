@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/rewrite/rule_text.h"
 #include "core/search/split.h"
 #include "core/search/table_elimination.h"
 #include "tests/support/plan_builder.h"
@@ -104,7 +105,7 @@ TEST_CASE("a band of a thousand variables, each next to the three before it, tak
 
 TEST_CASE("a large graph of cells that read the two before them is cut between cells, through both results") {
   Pcg g = cells(12, 10);  // 22 operators each, beside the first and the loss
-  std::vector<Part> parts = split(g, 10);
+  std::vector<Part> parts = split(g, 10, {});
   REQUIRE(parts.size() == 13);  // nothing reads the last but one behind the last, which is cut inside, too
   CHECK(parts[0].in.empty());
   CHECK(parts.back().out.empty());
@@ -112,13 +113,13 @@ TEST_CASE("a large graph of cells that read the two before them is cut between c
     CHECK(parts[p].out.size() == 2);
     CHECK(parts[p].out == parts[p + 1].in);
   }
-  CHECK(parts[3].in[0] == parts[2].in[1]);     // what the cell before the last has made passes by
-  CHECK(split(cells(6, 10), 10).size() == 1);  // not a large one
+  CHECK(parts[3].in[0] == parts[2].in[1]);         // what the cell before the last has made passes by
+  CHECK(split(cells(6, 10), 10, {}).size() == 1);  // not a large one
 }
 
 TEST_CASE("parts that are cut through two values are alike, and make the graph again") {
   Pcg g = cells(12, 10);
-  std::vector<Part> parts = split(g, 10);
+  std::vector<Part> parts = split(g, 10, {});
   Layout serial{{1, 1}, 1};
   std::vector<Pcg> graphs;
   for (std::size_t i = 0; i < parts.size(); ++i)
@@ -126,4 +127,27 @@ TEST_CASE("parts that are cut through two values are alike, and make the graph a
         part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
   CHECK(canonical_hash(graphs[4]) == canonical_hash(graphs[5]));
   CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
+}
+
+TEST_CASE("of the places that make a part large enough, it is cut where the fewest rules are disturbed") {
+  // Runs of relu, one tanh between two of them: a pair of relus is a match, through which it is better not to cut.
+  auto graph = [](int operators, int run) {
+    Builder b("runs");
+    ValueRef h = b.input("x", {8, 8});
+    for (int i = 1; i <= operators; ++i) h = b.apply(i % (run + 1) == 0 ? "tanh" : "relu", {}, {h});
+    return std::move(b).finish({h});
+  };
+  const std::vector<Rule> rules = parse_rules("rule relu_twice\n  relu(relu(x)) => relu(x)\n");
+  auto ends = [](const std::vector<Part>& parts) {
+    std::vector<std::int64_t> values;
+    for (const Part& p : parts)
+      for (NodeId v : p.out) values.push_back(v.value);  // of operators, counted from 1, as the input comes first
+    return values;
+  };
+  CHECK(ends(split(graph(40, 6), 5, {})) == std::vector<std::int64_t>{5, 10, 15, 20, 25, 30, 35});
+  // Behind the last relu of a run, or the tanh after it; every 7 operators.
+  CHECK(ends(split(graph(40, 6), 5, rules)) == std::vector<std::int64_t>{6, 13, 20, 27, 34});
+  // Where all are disturbed alike: the first. Parts stay below twice the minimum.
+  CHECK(ends(split(graph(40, 100), 5, rules)) == std::vector<std::int64_t>{5, 10, 15, 20, 25, 30, 35});
+  CHECK(ends(split(graph(40, 12), 5, rules)) == std::vector<std::int64_t>{5, 12, 17, 25, 30, 35});
 }
