@@ -1,6 +1,7 @@
 #include "core/search/intra_costs.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/search/through_layouts.h"
@@ -9,6 +10,15 @@ namespace unity {
 namespace {
 
 double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
+
+// One device of each kind that there is, the first device's first.
+std::vector<DeviceId> kinds_among(const Topology& topology, const Resources& devices) {
+  std::vector<DeviceId> kinds;
+  std::set<std::size_t> specs;
+  for (int d = devices.first; d < devices.first + devices.count; ++d)
+    if (specs.insert(topology.device(DeviceId(d)).spec).second) kinds.emplace_back(d);
+  return kinds;
+}
 
 }  // namespace
 
@@ -94,11 +104,24 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
   const Pcg &model = plans_.model(), &pcg = plans_.model(plan);
   const std::vector<NodeId>& nodes = plans_.operators(plan);
   const CostModel& cost = in_.evaluator.cost();
-  auto task_time = [&](double flops, double bytes) {
+  const std::vector<DeviceId> kinds = kinds_among(cost.topology(), devices);
+  auto time_on = [&](DeviceId device, double flops, double bytes) {
     Task task;
     task.flops = flops, task.bytes = bytes;
-    return static_cast<double>(cost.task_time(task, nullptr, DeviceId(0)).count);
+    return static_cast<double>(cost.task_time(task, nullptr, device).count);
   };
+  // Each has as much to do: what waits for all of them waits for the slowest. The first has a task of each operator.
+  auto task_time = [&](double flops, double bytes) {
+    double slowest = 0;
+    for (DeviceId d : kinds) slowest = std::max(slowest, time_on(d, flops, bytes));
+    return slowest;
+  };
+  auto fastest = [&](double flops, double bytes) {
+    double least = std::numeric_limits<double>::infinity();
+    for (DeviceId d : kinds) least = std::min(least, time_on(d, flops, bytes));
+    return least;
+  };
+  auto on_first = [&](double flops, double bytes) { return time_on(kinds[0], flops, bytes); };
   // Of gradients in buckets (buckets.h), each takes its share of a bucket's time.
   const auto bucket = static_cast<double>(in_.options.schedule.bucket.count);
   auto summed = [&](double shard, int copies) {
@@ -120,13 +143,13 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
     if (auto axis = plans_.batch_axis(k)) sharding.micro[static_cast<std::size_t>(*axis)] = micro_batches;
     TaskGrid grid = task_grid(table, sharding);
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
-    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0,
-           kept = 0;
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, least = 0, sync = 0, update = 0,
+           persistent = 0, kept = 0;
     for (const OperandAxes& in : table.inputs)
       if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
-    time += task_time(work, read + made), compute += task_time(work, made);
+    time += task_time(work, read + made), compute += on_first(work, made), least += fastest(work, made);
     // What is not a product may have a gradient that takes no time: that of a sum is what comes in.
     const bool product =
         table.inputs.size() >= 2 &&
@@ -138,7 +161,8 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
       const ParallelShape& shape = pcg.shape(n.inputs[j]);
       NodeId in_model = model[plans_.operators()[k]].inputs[j].node;
       if (plans_.needs_gradient(in_model) && !table.inputs[j].shape_only)
-        time += task_time(work, read + made), compute += product && j < 2 ? task_time(work, 0) : 0;
+        time += task_time(work, read + made), compute += product && j < 2 ? on_first(work, 0) : 0,
+            least += product && j < 2 ? fastest(work, 0) : 0;
       if (producer.is_compute()) {
         double move = move_time(pcg.shape(source), shape, micro_batches, devices);
         time += move;
@@ -154,7 +178,7 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
       persistent += (2 + states) * shard;
     }
     auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
-    push(sums.work, compute * task_count(grid)), push(sums.forward, task_time(work, made));
+    push(sums.work, least * task_count(grid)), push(sums.forward, on_first(work, made));
     push(sums.compute, compute), push(sums.time, time), push(sums.sync, sync), push(sums.update, update),
         push(sums.persistent, persistent);
     const bool needed = plans_.needs_gradient(plans_.operators()[k]);

@@ -24,8 +24,9 @@ class IntraCosts {
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
   // `in_flight`. `compute` is the least that tasks of the forward and the backward pass take: of
-  // operands it may be that few elements are read; `work` is that of all devices together, `forward`
-  // that of the forward pass.
+  // operands it may be that few elements are read; `work` is that of all devices together, if all were as fast as the
+  // fastest, `forward` that of the forward pass. Of unequal devices, `time` is that of the slowest, `compute` and
+  // `forward` those of the first.
   struct Sums {
     std::vector<double> time, compute, work, forward, sync, update, persistent, in_flight, again, kept;
   };
