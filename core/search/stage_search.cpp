@@ -24,7 +24,8 @@
 namespace unity {
 namespace {
 
-constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much, to begin with
+constexpr double kMemoryMargin = 1.05;  // estimates of memory may be too high by so much, to begin with
+constexpr double kFarTooLarge = 1.15;   // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on many devices
@@ -179,14 +180,16 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
     problem.memory =
         std::min(problem.memory,
                  static_cast<std::int64_t>(margin_ * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
-  problem.all_in_flight = in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b;
+  problem.all_in_flight =
+      (in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans_.waits_for_batch();
+  const bool remat = saving.remat || in_.options.schedule.remat == std::vector<std::string>{"blocks"};
   std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
   auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
     auto [it, fresh] = by_start.try_emplace({first, submesh});
     if (fresh)
-      it->second = chains(
-          plans_, estimates_, begin_of(first), std::span(layer_ends_).subspan(static_cast<std::size_t>(first)),
-          example(problem.submeshes[static_cast<std::size_t>(submesh)]), {micro_batches, saving.remat, copies, plain});
+      it->second =
+          chains(plans_, estimates_, begin_of(first), std::span(layer_ends_).subspan(static_cast<std::size_t>(first)),
+                 example(problem.submeshes[static_cast<std::size_t>(submesh)]), {micro_batches, remat, copies, plain});
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {
@@ -336,6 +339,11 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
     if ((options_.several && p.ends.size() == 1) || is_known(p)) return true;
     if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
+      return true;
+    }
+    if (best > 0 && !in_.options.pareto && estimates_.excess(p) > kFarTooLarge) {
+      in_.evaluator.record().left_out(LeftOut::does_not_fit);
+      too_long_.insert(p);
       return true;
     }
     if (static_cast<double>(estimates_.of(p).least) >= longest) {
