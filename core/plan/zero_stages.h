@@ -2,7 +2,8 @@
 //
 //   stage 1   weights and gradients: a weight is gathered once a step, where it is used first, and stays until nothing
 //             reads it; its gradients are added up whole, over micro-batches, and then scattered
-//   stage 2   weights: each micro-batch's gradients are scattered, and the parts are added up; of whole gradients no more
+//   stage 2   weights: each micro-batch's gradients are scattered, and the parts are added up; of whole gradients no
+//   more
 //             are there than the two largest take
 //   stage 3   neither: a gathered weight makes room for those that come after it, and is gathered again where it is
 //             read again: in the backward pass, by the next micro-batch

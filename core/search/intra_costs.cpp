@@ -1,6 +1,7 @@
 #include "core/search/intra_costs.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/search/through_layouts.h"
@@ -9,6 +10,15 @@ namespace unity {
 namespace {
 
 double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
+
+// One device of each kind that there is, the first device's first.
+std::vector<DeviceId> kinds_among(const Topology& topology, const Resources& devices) {
+  std::vector<DeviceId> kinds;
+  std::set<std::size_t> specs;
+  for (int d = devices.first; d < devices.first + devices.count; ++d)
+    if (specs.insert(topology.device(DeviceId(d)).spec).second) kinds.emplace_back(d);
+  return kinds;
+}
 
 }  // namespace
 
@@ -94,11 +104,24 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
   const Pcg &model = plans_.model(), &pcg = plans_.model(plan);
   const std::vector<NodeId>& nodes = plans_.operators(plan);
   const CostModel& cost = in_.evaluator.cost();
-  auto task_time = [&](double flops, double bytes) {
+  const std::vector<DeviceId> kinds = kinds_among(cost.topology(), devices);
+  auto time_on = [&](DeviceId device, double flops, double bytes) {
     Task task;
     task.flops = flops, task.bytes = bytes;
-    return static_cast<double>(cost.task_time(task, nullptr, DeviceId(0)).count);
+    return static_cast<double>(cost.task_time(task, nullptr, device).count);
   };
+  // Each has as much to do: what waits for all of them waits for the slowest. The first has a task of each operator.
+  auto task_time = [&](double flops, double bytes) {
+    double slowest = 0;
+    for (DeviceId d : kinds) slowest = std::max(slowest, time_on(d, flops, bytes));
+    return slowest;
+  };
+  auto fastest = [&](double flops, double bytes) {
+    double least = std::numeric_limits<double>::infinity();
+    for (DeviceId d : kinds) least = std::min(least, time_on(d, flops, bytes));
+    return least;
+  };
+  auto on_first = [&](double flops, double bytes) { return time_on(kinds[0], flops, bytes); };
   // Of gradients in buckets (buckets.h), each takes its share of a bucket's time.
   const auto bucket = static_cast<double>(in_.options.schedule.bucket.count);
   auto summed = [&](double shard, int copies) {
@@ -108,11 +131,12 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
                collective(CollectiveKind::all_reduce, copies, std::max(1, devices.count / copies), devices, whole));
   };
   int states = in_.options.optimizer.states();
+  StageBytes bytes = stage_bytes(plans_, plan, micro_batches, reads_);
+  sums.transient = std::move(bytes.transient), sums.transient_again = std::move(bytes.again);
   std::set<NodeId> stored;
-  for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.in_flight, &sums.again,
-                                 &sums.kept, &sums.compute, &sums.work, &sums.forward})
+  for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.gradients,
+                                 &sums.in_flight, &sums.again, &sums.kept, &sums.compute, &sums.work, &sums.forward})
     v->assign(1, 0);
-  std::set<std::pair<ValueRef, int>> brought;  // values, by the degree of what they are read in
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     const Node& n = pcg[nodes[k]];
     const AxisTable& table = *n.table;
@@ -120,13 +144,13 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
     if (auto axis = plans_.batch_axis(k)) sharding.micro[static_cast<std::size_t>(*axis)] = micro_batches;
     TaskGrid grid = task_grid(table, sharding);
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
-    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0,
-           kept = 0;
+    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, least = 0, sync = 0, update = 0,
+           persistent = bytes.outside[k], gradients = 0;
     for (const OperandAxes& in : table.inputs)
       if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
-    time += task_time(work, read + made), compute += task_time(work, made);
+    time += task_time(work, read + made), compute += on_first(work, made), least += fastest(work, made);
     // What is not a product may have a gradient that takes no time: that of a sum is what comes in.
     const bool product =
         table.inputs.size() >= 2 &&
@@ -138,29 +162,27 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
       const ParallelShape& shape = pcg.shape(n.inputs[j]);
       NodeId in_model = model[plans_.operators()[k]].inputs[j].node;
       if (plans_.needs_gradient(in_model) && !table.inputs[j].shape_only)
-        time += task_time(work, read + made), compute += product && j < 2 ? task_time(work, 0) : 0;
-      if (producer.is_compute()) {
-        double move = move_time(pcg.shape(source), shape, micro_batches, devices);
-        time += move;
-        if (move > 0 && brought.emplace(source, shape.shards()).second)
-          kept += bytes_of(shape) / shape.shards() / micro_batches;
-      }
+        time += task_time(work, read + made), compute += product && j < 2 ? on_first(work, 0) : 0,
+            least += product && j < 2 ? fastest(work, 0) : 0;
+      if (producer.is_compute()) time += move_time(pcg.shape(source), shape, micro_batches, devices);
       if (!producer.is_leaf() || !producer.op->stored()) continue;
       double shard = bytes_of(shape) / shape.shards();
       if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
-      if (!stored.insert(source.node).second) continue;
+      if (!stored.insert(source.node).second) {                // in another stage, it and its gradient go to and fro
+        persistent += 2 * shard, gradients += shard;
+        continue;
+      }
       sync += summed(shard, shape.copies);
       update += task_time(0, (3 + 2 * states) * shard);
-      persistent += (2 + states) * shard;
+      persistent += (2 + states) * shard, gradients += shard;
     }
     auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
-    push(sums.work, compute * task_count(grid)), push(sums.forward, task_time(work, made));
+    push(sums.work, least * task_count(grid)), push(sums.forward, on_first(work, made));
     push(sums.compute, compute), push(sums.time, time), push(sums.sync, sync), push(sums.update, update),
-        push(sums.persistent, persistent);
+        push(sums.persistent, persistent), push(sums.gradients, gradients);
     const bool needed = plans_.needs_gradient(plans_.operators()[k]);
-    push(sums.in_flight, needed ? made : 0);
+    push(sums.in_flight, bytes.held[k]), push(sums.kept, bytes.kept[k]);
     push(sums.again, needed ? again : 0);
-    push(sums.kept, needed ? kept + (plans_.in_block(k) && !plans_.leaves_block(k) ? 0 : made) : 0);
   }
   return sums;
 }

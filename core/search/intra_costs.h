@@ -11,6 +11,7 @@
 
 #include "core/search/intra_stage.h"
 #include "core/search/stage_dp.h"
+#include "core/search/stage_memory.h"
 #include "core/search/strategy.h"
 
 namespace unity {
@@ -19,15 +20,18 @@ namespace unity {
 class IntraCosts {
  public:
   // Both have to live as long. Gradients are joined as the options' schedule says.
-  IntraCosts(const StrategyInput& input, const IntraPlans& plans) : in_(input), plans_(plans) {}
+  IntraCosts(const StrategyInput& input, const IntraPlans& plans)
+      : in_(input), plans_(plans), reads_(backward_reads(plans)) {}
 
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
   // `in_flight`. `compute` is the least that tasks of the forward and the backward pass take: of
-  // operands it may be that few elements are read; `work` is that of all devices together, `forward`
-  // that of the forward pass.
+  // operands it may be that few elements are read; `work` is that of all devices together, if all were as fast as the
+  // fastest, `forward` that of the forward pass. Of unequal devices, `time` is that of the slowest, `compute` and
+  // `forward` those of the first.
   struct Sums {
-    std::vector<double> time, compute, work, forward, sync, update, persistent, in_flight, again, kept;
+    std::vector<double> time, compute, work, forward, sync, update, persistent, gradients, in_flight, again, kept;
+    std::vector<double> transient, transient_again;  // by operator: no sums (stage_memory.h)
   };
   // Of a plan that `IntraPlans::of_width` gave before.
   const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices) const;
@@ -45,6 +49,7 @@ class IntraCosts {
 
   const StrategyInput& in_;
   const IntraPlans& plans_;
+  const std::vector<BackwardReads> reads_;
   mutable std::mutex mutex_;  // of what follows
   mutable std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
   mutable std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;

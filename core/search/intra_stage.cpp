@@ -70,6 +70,17 @@ IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
       if (model_[v.node].is_compute() && repeated_block(model_[v.node].name) != block)
         leaves_block_[place[v.node.index()]] = true;
   }
+  std::vector<bool> of_all(operators_.size(), false);  // samples
+  for (std::size_t k = 0; k < operators_.size(); ++k) {
+    const auto axis = batch_axis(k);
+    const bool by_sample =
+        axis && model_[operators_[k]].table->axes[static_cast<std::size_t>(*axis)].role == AxisRole::parallel;
+    of_all[k] = axis && !by_sample;
+    for (std::size_t p : producers_[k]) {
+      if (of_all[p] && by_sample) waits_for_batch_ = true;
+      if (of_all[p] && !by_sample) of_all[k] = true;
+    }
+  }
   crossing_.assign(operators_.size() + 1, 0);
   for (const auto& [value, last] : last_use)
     for (std::size_t k = place[value.node.index()] + 1; k <= last; ++k)

@@ -62,6 +62,10 @@ class IntraPlans {
   // The axis of an operator that walks the batch.
   std::optional<int> batch_axis(std::size_t op) const;
 
+  // Whether operators read what was computed of all samples (batch norms): no micro-batch goes back before the last one
+  // has come.
+  bool waits_for_batch() const { return waits_for_batch_; }
+
   // Bytes of the whole batch that operators before `cut` make and those from it on read.
   const std::vector<double>& crossing() const { return crossing_; }
   // Operators that an operator waits for.
@@ -89,6 +93,7 @@ class IntraPlans {
   std::int64_t batch_ = 1;
   std::vector<NodeId> operators_;
   std::map<NodeId, int> batch_axis_;
+  bool waits_for_batch_ = false;
   std::vector<bool> needs_gradient_;  // by node
   std::vector<double> crossing_;      // by operator
   std::vector<std::vector<std::size_t>> producers_;

@@ -10,6 +10,7 @@
 
 #include "core/base/parallel.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/device_memory.h"
 #include "core/search/device_speeds.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/hidden_communications.h"
@@ -90,7 +91,7 @@ class JointSearch {
   void parts();
   void take(Result<Outcome> other);
   void keep(Outcome plan);
-  bool copies_may_fit(int parts = 1) const;
+  bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void map_plainly();
   void store_parts();
   void trade_memory();
@@ -106,12 +107,12 @@ class JointSearch {
   Picoseconds known_;
   std::vector<Rule> rules_;
   PartChain chain_;
-  std::optional<Outcome> rewriting_;  // the graph that pipelines are made of, where it is not the model
-  std::optional<IntraPlans> stages_;  // of pipelines, if there are to be any
-  std::set<Hash> assembled_;
-  std::optional<Hash> stored_of_;  // the graph that was tried with its weights in parts
-  std::set<Hash> hidden_of_;       // graphs whose communications were hidden
-  std::optional<Hash> joined_of_;  // the graph whose buckets are chosen
+  std::optional<Outcome> rewriting_;   // the graph that pipelines are made of, where it is not the model
+  std::optional<IntraPlans> stages_;   // of pipelines, if there are to be any
+  std::set<Hash> assembled_, traded_;  // of plans that were made to need less memory, and what they became
+  std::optional<Hash> stored_of_;      // the graph that was tried with its weights in parts
+  std::set<Hash> hidden_of_;           // graphs whose communications were hidden
+  std::optional<Hash> joined_of_;      // the graph whose buckets are chosen
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
@@ -336,7 +337,7 @@ void JointSearch::trade_memory() {
   for (std::size_t i = 0; i < plans.size() && !in_.evaluator.stopping(); ++i) {
     Outcome& plan = plans[i];
     bool slower = best_.ok() && plan.candidate.score.iteration > best_->candidate.score.iteration;
-    if (slower && !pareto && i > 0) continue;
+    if ((slower && !pareto && i > 0) || !traded_.insert(plan_hash(plan)).second) continue;
     bool enough = fits(plan.candidate.score) && !pareto;
     if (enough && !in_.options.stored_parts) continue;
     // A pipeline's parts were stored so by the search for its stages; here its operators would be mapped anew.
@@ -346,12 +347,11 @@ void JointSearch::trade_memory() {
     if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
     for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
       in_.evaluator.found(variant.candidate.score);
+      traded_.insert(plan_hash(variant));
       keep(variant);
       take(std::move(variant));
     }
   }
-  for (Outcome& plan : hidden_) keep(std::move(plan));
-  if (pareto && best_.ok()) best_->front = front_;
 }
 
 // Scores what the parts' solutions make together, each graph once.
@@ -486,18 +486,6 @@ Result<Outcome> JointSearch::pipelines() {
   return found;
 }
 
-// Whether each device could hold one of so many parts of all weights, their gradients and optimizer states; on few
-// devices it is not worth the question.
-bool JointSearch::copies_may_fit(int parts) const {
-  if (in_.devices <= kManyDevices || serial_) return true;
-  std::int64_t bytes = 0;
-  for (const Node& n : in_.model.nodes())
-    if (n.op->name() == "weight") bytes += n.outputs[0].shape().bytes() * (2 + in_.options.optimizer.states());
-  for (int d = 0; d < in_.devices; ++d)
-    if (in_.evaluator.memory_of(DeviceId(d)).count < bytes / parts) return false;
-  return true;
-}
-
 Result<Outcome> JointSearch::run() {
   // The search that was asked for, rather than one within it or after another.
   const bool first = !serial_ && !rewritten_ && known_.count == 0;
@@ -555,6 +543,7 @@ Result<Outcome> JointSearch::run() {
   if (!serial_) hide(), join_gradients(), map_plainly();
   if (with_stages && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     store_parts();
+    if (!best_.ok() && stages_) trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (first && in_.options.algebra && compute_operators(in_.model) <= kFewOperators) {
@@ -568,6 +557,8 @@ Result<Outcome> JointSearch::run() {
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
+    for (Outcome& plan : hidden_) keep(std::move(plan));
+    if (in_.options.pareto && best_.ok()) best_->front = front_;
     finish_stopped(data_plan);
   }
   if (best_.ok() && !why.empty()) best_->stopped_because = why;

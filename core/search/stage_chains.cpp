@@ -18,18 +18,22 @@ std::vector<std::vector<Chain>> chains(IntraPlans& intra, const StageEstimates& 
   if (plans.empty()) return result;
   std::vector<const IntraCosts::Sums*> sums;
   for (const IntraPlan& p : plans) sums.push_back(&estimates.costs().sums(p, micro_batches, devices));
-  auto memory = [&](const Chain& c) { return c.totals.persistent + micro_batches * c.totals.in_flight; };
+  auto memory = [&](const Chain& c) { return c.totals.bytes.peak(micro_batches, micro_batches); };
   auto time = [&](const StageTotals& t) { return t.option(micro_batches, false).time; };
   auto faster = [&](const Chain& a, const Chain& b) { return time(a.totals) < time(b.totals); };
   std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
   // Every device of a tensor-parallel group reads all of what comes in.
   for (std::size_t p = 0; p < plans.size(); ++p)
     mixed[p].totals.time = uniform[p].totals.time =
-        plans[p].tensor * estimates.border_time(plans[p], begin, devices, micro_batches);
+        plans[p].tensor * estimates.border_time(plans[p], begin, devices, micro_batches),
+    mixed[p].totals.bytes.in_flight = uniform[p].totals.bytes.in_flight =
+        estimates.border_bytes(plans[p], begin, micro_batches);
   for (std::size_t n = 0; n < ends.size(); ++n) {
     const std::size_t layer = n == 0 ? begin : ends[n - 1];
+    std::vector<StageTotals> here(plans.size());
+    for (std::size_t p = 0; p < plans.size(); ++p) here[p].add(*sums[p], layer, ends[n], kind.remat);
     auto extend = [&](StageTotals t, std::size_t plan) {
-      t.add(*sums[plan], layer, ends[n], kind.remat);
+      t.append(here[plan]);
       return t;
     };
     double laid_out = n == 0 ? 0 : estimates.anew(layer, devices, micro_batches);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/search/stage_memory.h"
+
 namespace unity {
 namespace {
 
@@ -73,6 +75,11 @@ class StageDp {
   std::int64_t in_flight(std::size_t stages) const {
     return p_.all_in_flight ? p_.micro_batches : std::min<std::int64_t>(p_.micro_batches, static_cast<int>(stages));
   }
+  double needed(const StageOption& o, std::int64_t held) const {
+    auto bytes = [](std::int64_t n) { return static_cast<double>(n); };
+    return StageNeeds{bytes(o.persistent), bytes(o.gradients), bytes(o.in_flight), bytes(o.turn), bytes(o.first_turn)}
+        .peak(held, p_.micro_batches);
+  }
   std::size_t sum_at(std::size_t first, std::size_t devices) const { return first * (devices_ + 1) + devices; }
   Front& front(std::size_t stages, std::size_t first, std::size_t devices) {
     return fronts_[(stages - 1) * sums_.size() + sum_at(first, devices)];
@@ -85,8 +92,7 @@ class StageDp {
       std::int64_t held = in_flight(stages);
       for (std::size_t i = 0; i < options_.size(); ++i)
         for (std::size_t o = options_[i].size(); o-- > 0;)
-          if (options_[i][o].persistent + held * options_[i][o].in_flight <= p_.memory)
-            fitting_[stages][i] = static_cast<int>(o);
+          if (needed(options_[i][o], held) <= static_cast<double>(p_.memory)) fitting_[stages][i] = static_cast<int>(o);
     }
   }
   std::int64_t time_of(std::size_t stages, std::size_t range) const {

@@ -23,6 +23,7 @@ struct StageOption {
   std::int64_t persistent = 0;  // bytes, whatever is in flight
   std::int64_t in_flight = 0;   // bytes for each micro-batch between its forward and backward pass
   std::int64_t unawaited = 0;   // of `time`: gradients of weights, where they come behind what a stage sends
+  std::int64_t gradients = 0, turn = 0, first_turn = 0;  // bytes, as of StageNeeds (stage_memory.h)
 };
 
 // Ranges of devices of one kind: what runs on one takes as long on the others.

@@ -32,21 +32,29 @@ void StageTotals::add(const IntraCosts::Sums& s, std::size_t begin, std::size_t 
   work += s.work[end] - s.work[begin];
   sync += s.sync[end] - s.sync[begin];
   update += s.update[end] - s.update[begin];
-  persistent += s.persistent[end] - s.persistent[begin];
-  in_flight += remat ? s.kept[end] - s.kept[begin] : s.in_flight[end] - s.in_flight[begin];
+  bytes.persistent += s.persistent[end] - s.persistent[begin];
+  const std::vector<double>&held = remat ? s.kept : s.in_flight, &transient = remat ? s.transient_again : s.transient;
+  for (std::size_t k = begin; k < end; ++k)
+    bytes.add(held[k + 1] - held[k], s.gradients[k + 1] - s.gradients[k], transient[k]);
   if (remat) time += s.again[end] - s.again[begin];
 }
 
-void StageTotals::add(const StageTotals& other) {
-  time += other.time, compute += other.compute, forward += other.forward, work += other.work;
-  sync += other.sync, update += other.update, persistent += other.persistent, in_flight += other.in_flight;
+void StageTotals::append(const StageTotals& next) {
+  time += next.time, compute += next.compute, forward += next.forward, work += next.work;
+  sync += next.sync, update += next.update, bytes.append(next.bytes);
 }
 
 double StageTotals::once() const { return std::max(0.0, sync - kHidden * time) + update; }
 
 StageOption StageTotals::option(int micro_batches, bool behind) const {
-  return {static_cast<std::int64_t>(time + once() / micro_batches), static_cast<std::int64_t>(persistent),
-          static_cast<std::int64_t>(in_flight), static_cast<std::int64_t>(unawaited(behind))};
+  auto whole = [](double x) { return static_cast<std::int64_t>(x); };
+  return {.time = whole(time + once() / micro_batches),
+          .persistent = whole(bytes.persistent),
+          .in_flight = whole(bytes.in_flight),
+          .unawaited = whole(unawaited(behind)),
+          .gradients = whole(bytes.gradients),
+          .turn = whole(bytes.turn),
+          .first_turn = whole(bytes.first_turn)};
 }
 
 StageEstimates::StageEstimates(const StrategyInput& input, const IntraPlans& plans)
@@ -130,7 +138,7 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
     }
     double time = std::max(totals.time, static_cast<double>(entry_time(begin, devices, plan.micro_batches)));
     double behind = totals.unawaited(plan.overlap > 0);
-    group.totals.add(totals), group.time += time;
+    group.totals.append(totals), group.time += time;
     if (s < count) group.first = time, group.behind = behind;
     if (s > 0) time += static_cast<double>(handover(begin, devices.first, plan.micro_batches));
     filled[s] = arrives + time - behind;
@@ -153,6 +161,44 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
   result.beside = static_cast<std::int64_t>(sum - longest);
   result.least = static_cast<std::int64_t>(least);
   return result;
+}
+
+double StageEstimates::border_bytes(const IntraPlan& plan, std::size_t cut, int micro_batches) const {
+  if (cut == 0 || cut == plans_.operators().size()) return 0;
+  return plans_.crossing()[cut] / micro_batches / plan.data;
+}
+
+std::vector<double> StageEstimates::peaks(const StagedPlan& plan) const {
+  const PipelineOrder order = plan.order.value_or(in_.options.schedule.order);
+  const bool all = order == PipelineOrder::gpipe || plans_.waits_for_batch();
+  const std::vector<std::string>& again = in_.options.schedule.remat;
+  const bool remat = plan.remat || again == std::vector<std::string>{"blocks"};
+  if (!remat && !again.empty()) return {};
+  if (plan.stored_parts || is_interleaved(plan) || order == PipelineOrder::interleaved ||
+      in_.options.schedule.offload != Offload::none)
+    return {};
+  std::vector<double> peaks;
+  for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s) {
+    StageTotals totals;
+    totals.bytes.in_flight = border_bytes(plan.plans[k], k, plan.micro_batches);
+    for (std::size_t end = k; k < plan.ends[s]; k = end) {
+      while (end < plan.ends[s] && plan.plans[end] == plan.plans[k]) ++end;
+      totals.add(costs_.sums(plan.plans[k], plan.micro_batches, plan.devices[s]), k, end, remat);
+    }
+    const int from_here = static_cast<int>(plan.ends.size() - s);
+    peaks.push_back(
+        totals.bytes.peak(all ? plan.micro_batches : std::min(plan.micro_batches, from_here), plan.micro_batches));
+  }
+  return peaks;
+}
+
+double StageEstimates::excess(const StagedPlan& plan) const {
+  const std::vector<double> needed = peaks(plan);
+  double most = 0;
+  for (std::size_t s = 0; s < needed.size(); ++s)
+    for (int d = plan.devices[s].first; d < plan.devices[s].first + plan.devices[s].count; ++d)
+      most = std::max(most, needed[s] / static_cast<double>(in_.evaluator.memory_of(DeviceId(d)).count));
+  return most;
 }
 
 }  // namespace unity

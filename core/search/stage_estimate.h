@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/search/intra_costs.h"
 #include "core/search/staged_plan.h"
@@ -10,13 +11,14 @@
 namespace unity {
 
 // What a device does and holds in a range of operators; picoseconds and bytes, of one micro-batch but for what is done
-// once an iteration (`sync`, `update`) or held throughout (`persistent`).
+// once an iteration (`sync`, `update`) or held throughout.
 struct StageTotals {
-  double time = 0, compute = 0, forward = 0, work = 0, sync = 0, update = 0, persistent = 0, in_flight = 0;
+  double time = 0, compute = 0, forward = 0, work = 0, sync = 0, update = 0;
+  StageNeeds bytes;
 
   // Operators begin .. end - 1.
   void add(const IntraCosts::Sums& sums, std::size_t begin, std::size_t end, bool remat);
-  void add(const StageTotals& other);  // of another stage on the same devices
+  void append(const StageTotals& next);  // of the operators behind
   // Once an iteration: what of the sums of gradients is not hidden behind a micro-batch, and the updates.
   double once() const;
   // Gradients of weights, where they come behind what a stage sends: half of what the backward pass computes.
@@ -51,6 +53,13 @@ class StageEstimates {
   };
   // Of each stage what the DP's equation asks for; that one adds up all stages, this the longest way through them.
   Estimate of(const StagedPlan& plan) const;
+  // By stage, bytes of its fullest device, under GPipe and 1F1B; zb-h1 holds more than 1F1B, and so do several
+  // micro-batches at once. None where the estimates do not know: of weights in parts, of stages with several parts,
+  // of what waits on the host.
+  std::vector<double> peaks(const StagedPlan& plan) const;
+  double excess(const StagedPlan& plan) const;  // of these over what devices have, the most; 0: not known
+  // What comes into a stage, of one micro-batch, and waits on its devices for the backward pass.
+  double border_bytes(const IntraPlan& plan, std::size_t cut, int micro_batches) const;
 
  private:
   const StrategyInput& in_;

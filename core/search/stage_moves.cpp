@@ -177,4 +177,21 @@ std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vecto
   return found;
 }
 
+std::vector<StagedPlan> in_two_parts(const IntraPlans& plans, const std::vector<StagedPlan>& pipelines,
+                                     const std::vector<int>& micro_batches) {
+  std::vector<StagedPlan> found;
+  for (const StagedPlan& p : pipelines) {
+    std::optional<StagedPlan> parts = in_parts(plans, p, 2);
+    if (!parts) continue;
+    auto can_be = [&](int m) {
+      parts->micro_batches = m;
+      return m >= p.micro_batches && goes_around(*parts) &&
+             std::all_of(parts->plans.begin(), parts->plans.end(),
+                         [&](const IntraPlan& inside) { return plans.has_micro_batches(inside, m); });
+    };
+    if (std::any_of(micro_batches.begin(), micro_batches.end(), can_be)) found.push_back(std::move(*parts));
+  }
+  return found;
+}
+
 }  // namespace unity

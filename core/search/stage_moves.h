@@ -50,4 +50,9 @@ class ScheduleEffects {
 // the estimates know.
 std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vector<StagedPlan>& pipelines);
 
+// Of those that have several stages: with two parts on each group of devices, a shorter way to the last stage for more
+// that is sent and held; in as many micro-batches, or the next number of them that goes around.
+std::vector<StagedPlan> in_two_parts(const IntraPlans& plans, const std::vector<StagedPlan>& pipelines,
+                                     const std::vector<int>& micro_batches);
+
 }  // namespace unity

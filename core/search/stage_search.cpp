@@ -24,7 +24,8 @@
 namespace unity {
 namespace {
 
-constexpr double kMemoryMargin = 1.25;  // estimates of memory may be too high by so much, to begin with
+constexpr double kMemoryMargin = 1.05;  // estimates of memory may be too high by so much, to begin with
+constexpr double kFarTooLarge = 1.15;   // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;     // than the incumbent
 constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on many devices
@@ -37,6 +38,9 @@ constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one sta
 constexpr double kHopelessAloneOfMany = 2;
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
+constexpr double kAsLong = 0.005;        // of what both take
+constexpr double kPatience = 2.5e6;      // tasks of plans that are simulated without a gain
+constexpr double kGain = 0.998;          // times what the best took
 constexpr double kMostTasks = 2e6;       // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
@@ -108,6 +112,7 @@ class StageSearch {
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
   void take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates);
+  bool has_twin(const StagedPlan& plan) const;
   bool correct_margin();
   void vary_best();
   void hide_communications();
@@ -132,6 +137,7 @@ class StageSearch {
   std::set<StagedPlan> too_long_;                                // to be simulated
   std::set<StagedPlan> unfit_;                                   // of those that were
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
+  double tasks_since_gain_ = 0;
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
   std::optional<Outcome> fastest_[2];  // of what fits: of one stage, of several
@@ -166,21 +172,25 @@ std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const
   problem.devices = in_.devices;
   problem.micro_batches = micro_batches;
   problem.submeshes = meshes_;
-  if (micro_batches == 1)  // nothing to gain from stages that wait for one another
+  // Stages that wait for one another save memory, and sums of gradients, which count where models are small.
+  const bool may_wait = in_.devices <= kManyDevices && in_.options.schedule.weights == WeightVersions::newest;
+  if (micro_batches == 1 && !may_wait && saving.fits && !saving.one_f_one_b)
     std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in_.devices; });
   problem.memory = std::numeric_limits<std::int64_t>::max();
   for (int d = 0; saving.fits && d < in_.devices; ++d)
     problem.memory =
         std::min(problem.memory,
                  static_cast<std::int64_t>(margin_ * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
-  problem.all_in_flight = in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b;
+  problem.all_in_flight =
+      (in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans_.waits_for_batch();
+  const bool remat = saving.remat || in_.options.schedule.remat == std::vector<std::string>{"blocks"};
   std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
   auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
     auto [it, fresh] = by_start.try_emplace({first, submesh});
     if (fresh)
-      it->second = chains(
-          plans_, estimates_, begin_of(first), std::span(layer_ends_).subspan(static_cast<std::size_t>(first)),
-          example(problem.submeshes[static_cast<std::size_t>(submesh)]), {micro_batches, saving.remat, copies, plain});
+      it->second =
+          chains(plans_, estimates_, begin_of(first), std::span(layer_ends_).subspan(static_cast<std::size_t>(first)),
+                 example(problem.submeshes[static_cast<std::size_t>(submesh)]), {micro_batches, remat, copies, plain});
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {
@@ -278,24 +288,11 @@ std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) 
   return plans;
 }
 
-// The fastest of them that fit with two parts on each group of devices: a shorter way to the last stage, for more that
-// is sent and held.
+// The fastest of them that fit with two parts on each group of devices.
 std::vector<StagedPlan> StageSearch::with_parts(std::vector<StagedPlan> plans) const {
   std::erase_if(plans, [&](const StagedPlan& p) { return unfit_.contains(p); });
   keep_fastest(plans, in_.devices > kManyDevices ? kInPartsOfMany : kInParts);
-  std::vector<StagedPlan> found;
-  for (const StagedPlan& p : plans) {
-    std::optional<StagedPlan> parts = in_parts(plans_, p, 2);
-    if (!parts) continue;
-    auto can_be = [&](int m) {
-      parts->micro_batches = m;
-      return m >= p.micro_batches && goes_around(*parts) &&
-             std::all_of(parts->plans.begin(), parts->plans.end(),
-                         [&](const IntraPlan& inside) { return plans_.has_micro_batches(inside, m); });
-    };
-    if (std::any_of(micro_batches_.begin(), micro_batches_.end(), can_be)) found.push_back(std::move(*parts));
-  }
-  return found;
+  return in_two_parts(plans_, plans, micro_batches_);
 }
 
 // Of pipelines that were simulated, and are not far slower than what is known.
@@ -345,6 +342,11 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
     }
+    if (best > 0 && !in_.options.pareto && estimates_.excess(p) > kFarTooLarge) {
+      in_.evaluator.record().left_out(LeftOut::does_not_fit);
+      too_long_.insert(p);
+      return true;
+    }
     if (static_cast<double>(estimates_.of(p).least) >= longest) {
       in_.evaluator.record().left_out(LeftOut::long_path);
       too_long_.insert(p);
@@ -380,13 +382,19 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
     const Score& score = outcome->candidate.score;
     simulated_[plan] = score.iteration.count;
     tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
+    tasks_since_gain_ += static_cast<double>(outcome->candidate.tasks);
     if (!in_.evaluator.fits(score)) unfit_.insert(plan);
     if (!plan.stored_parts) least_excess_ = std::min(least_excess_, in_.evaluator.excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
-    if (!best_.ok() || scored < best_plan_) best_plan_ = scored;
+    if (!best_.ok() || scored < best_plan_) {
+      if (!best_.ok() || std::get<0>(scored) != std::get<0>(best_plan_) ||
+          static_cast<double>(std::get<1>(scored)) < kGain * static_cast<double>(std::get<1>(best_plan_)))
+        tasks_since_gain_ = 0;
+      best_plan_ = scored;
+    }
     if (plan.ends.size() > 1) {
       // What makes no difference here would make none to neighbours.
-      if (seen_[without_schedule(plan)].insert(score.iteration.count).second)
+      if (seen_[without_schedule(plan)].insert(score.iteration.count).second && !has_twin(plan))
         open_.emplace(std::get<0>(scored), static_cast<double>(score.iteration.count), plan);
     } else if (plan.micro_batches == 1)
       whole_.insert(std::move(scored));
@@ -396,6 +404,21 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
       (!of_kind || outcome->candidate.score.iteration < of_kind->candidate.score.iteration))
     of_kind = *outcome;
   take_better(best_, std::move(outcome), in_.evaluator, candidates);
+}
+
+// Whether the plan was simulated with its gradients joined otherwise, and takes as long: the steps from there are
+// known.
+bool StageSearch::has_twin(const StagedPlan& plan) const {
+  const auto here = static_cast<double>(simulated_.at(plan));
+  for (Bytes bucket : {Bytes{}, kUsualBucket, in_.options.schedule.bucket}) {
+    StagedPlan twin = plan;
+    twin.bucket = bucket;
+    auto known = simulated_.find(twin);
+    if (twin != plan && known != simulated_.end() && unfit_.contains(twin) == unfit_.contains(plan) &&
+        std::abs(here - static_cast<double>(known->second)) <= kAsLong * here)
+      return true;
+  }
+  return false;
 }
 
 // Whether all of these are, than the best plan known; asked on many devices.
@@ -434,6 +457,7 @@ bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to) {
 // stage is what other searches are for.
 void StageSearch::improve(int steps) {
   std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
+  tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
   if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
@@ -443,6 +467,7 @@ void StageSearch::improve(int steps) {
     auto& [unfit, key, plan] = next.value();
     ++improved_[plan.ends.size()];
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
+    if (tasks_since_gain_ > kPatience && !in_.options.pareto) return;
     std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom());
     std::erase_if(moves, [&](const StagedPlan& p) {
       return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));

@@ -1,6 +1,10 @@
 #include "core/search/submesh.h"
 
+#include <algorithm>
 #include <map>
+#include <tuple>
+
+#include "core/search/parallelism.h"
 
 namespace unity {
 namespace {
@@ -13,12 +17,14 @@ std::vector<Submesh> submeshes(const Topology& topology, int devices) {
   std::vector<int> node_ends;  // by node: one past its last device
   for (int d = 1; d <= devices; ++d)
     if (d == devices || topology.distance_level(DeviceId(d - 1), DeviceId(d)) == 0) node_ends.push_back(d);
-  std::map<std::pair<int, std::vector<int>>, Submesh> kinds;
+  std::map<std::tuple<int, std::vector<int>, std::vector<std::size_t>>, Submesh> kinds;
   auto add = [&](int start, int width) {
     std::vector<int> apart;
     for (int d = start + 1; d < start + width; ++d)
       apart.push_back(topology.distance_level(DeviceId(d - 1), DeviceId(d)));
-    Submesh& kind = kinds[{width, apart}];
+    std::vector<std::size_t> specs;
+    for (int d = start; d < start + width; ++d) specs.push_back(topology.devices[static_cast<std::size_t>(d)].spec);
+    Submesh& kind = kinds[{width, apart, specs}];
     kind.width = width;
     kind.starts.resize(static_cast<std::size_t>(devices), false);
     kind.starts[static_cast<std::size_t>(start)] = true;
@@ -34,6 +40,19 @@ std::vector<Submesh> submeshes(const Topology& topology, int devices) {
   }
   std::vector<Submesh> all;
   for (auto& [key, kind] : kinds) all.push_back(std::move(kind));
+  return all;
+}
+
+Resources example(const Submesh& submesh) {
+  auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
+  return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
+}
+
+bool may_have_stages(const StrategyInput& input) { return is_allowed({"pipeline"}, input.options.parallelism); }
+
+std::vector<Submesh> stage_submeshes(const StrategyInput& input) {
+  std::vector<Submesh> all = submeshes(input.evaluator.cost().topology(), input.devices);
+  if (!may_have_stages(input)) std::erase_if(all, [&](const Submesh& s) { return s.width != input.devices; });
   return all;
 }
 

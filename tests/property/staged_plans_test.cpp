@@ -113,9 +113,9 @@ TEST_CASE("no pipeline is simulated faster than what its stages compute") {
        {ModelSpec{"mlp", {{"batch", 768}}}, ModelSpec{"bert-large", {{"batch", 24}, {"layers", 2}}},
         ModelSpec{"dlrm", {{"batch", 3072}, {"rows", 10000}}}, ModelSpec{"candle-uno", {{"batch", 768}}}}) {
     Pcg serial = build_model(spec);
-    for (int nodes : {1, 2}) {
-      SimulatedCostModel cost(load_topology("summit", {nodes, {}}));
-      const int devices = 6 * nodes;
+    for (int nodes : {1, 2, 0}) {  // 0: a node of A100 and one of V100
+      SimulatedCostModel cost(nodes > 0 ? load_topology("summit", {nodes, {}}) : load_topology("mixed-gpus"));
+      const auto devices = static_cast<int>(cost.topology().device_count());
       for (int tried = 0; tried < 12; ++tried) {
         SearchOptions options;
         options.schedule.order = drawn_order(random);

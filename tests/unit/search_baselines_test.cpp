@@ -123,6 +123,7 @@ TEST_CASE("each level of the search can be left out, and what is remembered deci
   CHECK(anew.search.candidates > plan.search.candidates);
   SearchOptions placed = full;
   placed.mapping_dp = false;
+  placed.parallelism = {"data", "model", "reduction", "head", "spatial"};  // stages have devices of their own
   Plan natural = planned(deep, 2, placed);
   for (const MachineMapping& m : natural.mappings) CHECK(m.start == 0);
   // The first candidate is data parallelism; by itself, the search starts with the model as it is, on one device.

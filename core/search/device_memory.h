@@ -1,0 +1,15 @@
+// What devices can hold, before anything is lowered; and which plans need the same.
+#pragma once
+
+#include "core/search/strategy.h"
+
+namespace unity {
+
+// Whether each device could hold one of so many parts of all weights, their gradients and optimizer states; on few
+// devices it is not worth the question.
+bool copies_may_fit(const StrategyInput& input, int parts = 1);
+
+// The same for plans of one graph under one schedule.
+Hash plan_hash(const Outcome& plan);
+
+}  // namespace unity
