@@ -144,7 +144,7 @@ SubstitutionOptions JointSearch::level_2() const {
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
   options.rules = &rules_;
-  options.one_device = serial_;
+  options.one_device = serial_, options.growth = in_.options.growth, options.uneven = in_.options.uneven;
   if (serial_) options.rewriting_share = 1;
   return options;
 }
