@@ -6,7 +6,8 @@
 //             every axis class (axis_classes.h), likewise, in unequal parts where it can not be divided; copies of
 //             everything. No operator has more tasks than there are devices, and no graph more operators (but for those
 //             of parallelization) than the model.
-//   mappings  of each graph, every combination of what the mapping search (level 3) chooses from for each operator
+//   orders    of each graph, every order of its operators in which none stands before another that it waits for.
+//   mappings  of each of these, every combination of what the mapping search (level 3) chooses from for each operator
 //             (mapping_search.h: MappingSearch::all), stored leaves with their users.
 //
 // The rest is as given: no pipeline, one schedule. The strategy `unity` searches a part of this space, and
@@ -28,6 +29,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/busy_bound.h"
 #include "core/search/data_parallel.h"
+#include "core/search/operator_orders.h"
 #include "core/search/rewritings.h"
 
 namespace unity {
@@ -52,7 +54,10 @@ std::ptrdiff_t least_growth(const Rule& rule) {
 class Exhaustive {
  public:
   Exhaustive(const StrategyInput& input, bool prune)
-      : in_(input), prune_(prune), degrees_(degrees_of_devices(input.devices)) {
+      : in_(input),
+        prune_(prune),
+        degrees_(degrees_of_devices(input.devices)),
+        bound_(input.evaluator.cost(), input.options.optimizer, input.options.schedule) {
     if (!input.options.algebra) return;
     for (const Rule& rule : rule_library()) rules_.push_back(rule);
     for (const Rule& rule : input.options.rules) rules_.push_back(rule);
@@ -62,39 +67,20 @@ class Exhaustive {
 
   Result<Outcome> run() {
     UNITY_TRY_VOID(reach_all());
-    Result<Outcome> best = fail("strategy exhaustive: no candidate could be lowered");
-    BusyBound bound(in_.evaluator.cost(), in_.options.optimizer, in_.options.schedule);
-    std::int64_t plans = 0, slower = 0;
     for (std::size_t g = 0; g < graphs_.size() && !in_.evaluator.stopping(); ++g) {
       if (in_.options.progress)
-        in_.options.progress({fmt::format("graph {} of {}", g + 1, graphs_.size()), plans,
-                              static_cast<double>(g) / static_cast<double>(graphs_.size()), best_});
-      auto mappings = in_.evaluator.mapping_search().all(graphs_[g].pcg, in_.options.budget - plans);
-      if (!mappings.ok()) return too_large("plans");
-      plans += static_cast<std::int64_t>(mappings->size());
-      // What does not fit would have to give way to any plan that does.
-      if (prune_ && best.ok() && in_.evaluator.fits(best->candidate.score)) {
-        const BusyBound::Graph busy = bound.of(graphs_[g].pcg);
-        slower += static_cast<std::int64_t>(std::erase_if(*mappings, [&](const std::vector<MachineMapping>& m) {
-          return bound.busiest(busy, m) >= best->candidate.score.iteration;
-        }));
-      }
-      std::vector<std::optional<Candidate>> candidates(mappings->size());
-      parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
-        auto candidate = in_.evaluator.evaluate(graphs_[g].pcg, (*mappings)[i]);
-        if (candidate.ok()) candidates[i] = std::move(*candidate);
-      });
-      for (std::optional<Candidate>& c : candidates) {
-        if (!c) continue;
-        take_better(best, Outcome{std::move(*c), graphs_[g].steps, ""}, in_.evaluator);
-        best_ = best->candidate.score.iteration;
-      }
+        in_.options.progress({fmt::format("graph {} of {}", g + 1, graphs_.size()), plans_,
+                              static_cast<double>(g) / static_cast<double>(graphs_.size()),
+                              best_.ok() ? best_->candidate.score.iteration : Picoseconds{}});
+      auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, in_.options.budget - plans_ + 1));
+      for (Ordered& ordered : operator_orders(graphs_[g].pcg, most))
+        UNITY_TRY_VOID(score(ordered.pcg, graphs_[g].steps));
     }
-    in_.evaluator.record().left_out(LeftOut::long_path, slower);
-    if (!best.ok()) return best;
-    best->stopped_because = fmt::format("all {} plans of {} graphs scored", plans, graphs_.size());
-    if (slower > 0) best->stopped_because += fmt::format(", but for {} with a device that computes longer", slower);
-    return best;
+    in_.evaluator.record().left_out(LeftOut::long_path, slower_);
+    if (!best_.ok()) return best_;
+    best_->stopped_because = fmt::format("all {} plans of {} graphs scored", plans_, graphs_.size());
+    if (slower_ > 0) best_->stopped_because += fmt::format(", but for {} with a device that computes longer", slower_);
+    return best_;
   }
 
  private:
@@ -103,6 +89,27 @@ class Exhaustive {
         "strategy exhaustive: {} operators on {} devices have more than {} {}, expected at most so many "
         "(--budget): it is for small graphs and machines",
         compute_operators(in_.model), in_.devices, in_.options.budget, what);
+  }
+
+  Result<void> score(const Pcg& pcg, const std::vector<DerivationStep>& steps) {
+    auto mappings = in_.evaluator.mapping_search().all(pcg, in_.options.budget - plans_);
+    if (!mappings.ok()) return too_large("plans");
+    plans_ += static_cast<std::int64_t>(mappings->size());
+    // What does not fit would have to give way to any plan that does.
+    if (prune_ && best_.ok() && in_.evaluator.fits(best_->candidate.score)) {
+      const BusyBound::Graph busy = bound_.of(pcg);
+      slower_ += static_cast<std::int64_t>(std::erase_if(*mappings, [&](const std::vector<MachineMapping>& m) {
+        return bound_.busiest(busy, m) >= best_->candidate.score.iteration;
+      }));
+    }
+    std::vector<std::optional<Candidate>> candidates(mappings->size());
+    parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
+      auto candidate = in_.evaluator.evaluate(pcg, (*mappings)[i]);
+      if (candidate.ok()) candidates[i] = std::move(*candidate);
+    });
+    for (std::optional<Candidate>& c : candidates)
+      if (c) take_better(best_, Outcome{std::move(*c), steps, ""}, in_.evaluator);
+    return {};
   }
 
   Result<void> reach_all() {
@@ -148,7 +155,9 @@ class Exhaustive {
   std::vector<std::ptrdiff_t> least_growth_;  // by rule
   std::deque<State> graphs_;
   std::set<Hash> seen_;
-  Picoseconds best_;
+  BusyBound bound_;
+  Result<Outcome> best_ = fail("strategy exhaustive: no candidate could be lowered");
+  std::int64_t plans_ = 0, slower_ = 0;
 };
 
 }  // namespace

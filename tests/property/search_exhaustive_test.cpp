@@ -1,9 +1,13 @@
 // The exhaustive search: what it does not score can not be faster than what it finds.
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/builder.h"
+#include "core/graph/text.h"
 #include "core/search/busy_bound.h"
 #include "core/search/exhaustive.h"
+#include "core/search/operator_orders.h"
 #include "core/search/random_plan.h"
 #include "simulator/cost_model.h"
 #include "tests/support/dice.h"
@@ -38,6 +42,19 @@ Pcg one_product(std::uint64_t seed) {
   ValueRef y = b.apply("matmul", {}, {x, b.weight("w", {b.dims(x)[1], size()})});
   if (dice.below(2)) y = b.apply("relu", {}, {y});
   return std::move(b).finish({b.apply("mean_squared_error", {}, {y, b.input("target", b.dims(y))}, "loss")});
+}
+
+// x w1 + gelu(x w2), whose second term stands before the first or behind it.
+Pcg sum_of_two(bool second_first) {
+  Builder b("sum");
+  ValueRef x = b.input("x", {96, 768});
+  ValueRef w1 = b.weight("w1", {768, 384}), w2 = b.weight("w2", {768, 384});
+  auto second = [&] { return b.apply("gelu", {}, {b.apply("matmul", {}, {x, w2}, "second")}); };
+  ValueRef last = second_first ? second() : ValueRef{};
+  ValueRef first = b.apply("matmul", {}, {x, w1}, "first");
+  if (!second_first) last = second();
+  ValueRef sum = b.apply("add", {}, {first, last});
+  return std::move(b).finish({b.apply("mean_squared_error", {}, {sum, b.input("target", {96, 384})}, "loss")});
 }
 
 }  // namespace
@@ -115,6 +132,37 @@ TEST_CASE("exhaustive search finds the same plan whether it scores all plans or 
     CHECK(canonical_hash(pruned.pcg) == canonical_hash(whole.pcg));
   }
   CHECK(scored < all);
+}
+
+TEST_CASE("operators that do not wait for one another stand in every order") {
+  Pcg pcg = sum_of_two(true);
+  std::vector<Ordered> orders = operator_orders(pcg, 100);
+  REQUIRE(orders.size() == 3);  // the first product before, between and behind the two that make the second term
+  std::set<std::vector<std::string>> seen;
+  for (const Ordered& ordered : orders) {
+    CHECK(canonical_hash(ordered.pcg) == canonical_hash(pcg));
+    CHECK(check_well_formed(ordered.pcg).ok());
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < ordered.was.size(); ++i) {
+      CHECK(ordered.pcg.nodes()[i].op == pcg[ordered.was[i]].op);
+      if (ordered.pcg.nodes()[i].is_compute()) names.push_back(ordered.pcg.nodes()[i].name);
+    }
+    CHECK(seen.insert(names).second);
+  }
+  CHECK(print(orders[0].pcg) == print(pcg));
+  CHECK(operator_orders(pcg, 2).size() == 2);
+}
+
+TEST_CASE("the optimum does not depend on the order in which a model is written") {
+  SimulatedCostModel cost(load_topology("dgx-a100", {1, 2}));
+  SearchOptions options;
+  options.budget = 60000, options.algebra = false;
+  auto optimum = [&](bool second_first) {
+    Pcg pcg = sum_of_two(second_first);
+    Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, {}, {});
+    return score_all({pcg, evaluator, options, 2}, true)->candidate.score.iteration;
+  };
+  CHECK(optimum(true) == optimum(false));
 }
 
 }  // namespace unity::test
