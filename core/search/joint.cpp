@@ -171,6 +171,8 @@ void JointSearch::whole_graph() {
   options.thorough = !serial_ && compute_operators(in_.model) <= kSmall;
   options.keep = options.thorough ? 128 : 16;
   if (options.thorough) {
+    // A share of it comes on top, for graphs of more operators.
+    options.budget -= options.budget / (options.rewriting_share + 1);
     options.budget = std::min(options.budget, kThoroughBudget);
   } else if (!serial_ && !in_.options.pareto && of_no_use().count > 0) {
     options.patience = kWholePatience;
