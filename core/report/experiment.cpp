@@ -108,10 +108,12 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
                                               {"overlap", &o.overlap},
                                               {"stored-parts", &o.stored_parts},
                                               {"seeds", &o.seeds},
-                                              {"templates", &o.templates}};
-  for (const std::string& part :
-       s.names("without", {},
-               {"splitting", "algebra", "dp", "cache", "buckets", "overlap", "stored-parts", "seeds", "templates"}))
+                                              {"templates", &o.templates},
+                                              {"growth", &o.growth},
+                                              {"uneven", &o.uneven}};
+  for (const std::string& part : s.names("without", {},
+                                         {"splitting", "algebra", "dp", "cache", "buckets", "overlap", "stored-parts",
+                                          "seeds", "templates", "growth", "uneven"}))
     *parts.at(part) = false;
   v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
   for (const auto& [key, value] :

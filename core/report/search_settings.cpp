@@ -104,6 +104,10 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        "as "
        "rules lead there; stages are data-parallel inside",
        &o.templates},
+      {"no-growth", "Strategy unity: rules lead to no graphs of more operators than the model has", &o.growth},
+      {"no-uneven",
+       "Strategies unity, exhaustive: no axes of small graphs in unequal parts (with --no-templates none of stages)",
+       &o.uneven},
   };
 }
 

@@ -14,6 +14,7 @@
 #include "core/search/device_speeds.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/hidden_communications.h"
+#include "core/search/improve_mappings.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
@@ -85,7 +86,6 @@ class JointSearch {
   }
   bool fits(const Score& score) const { return serial_ || in_.evaluator.fits(score); }
   void whole_graph();
-  void improve_mappings(std::vector<Found>& found);
   std::vector<ChainPlan> chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit = 0);
   void whole_plans(const std::vector<ChainPlan>& plans);
   void parts();
@@ -145,7 +145,7 @@ SubstitutionOptions JointSearch::level_2() const {
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
   options.rules = &rules_;
-  options.one_device = serial_;
+  options.one_device = serial_, options.growth = in_.options.growth, options.uneven = in_.options.uneven;
   if (serial_) options.rewriting_share = 1;
   return options;
 }
@@ -172,6 +172,8 @@ void JointSearch::whole_graph() {
   options.thorough = !serial_ && compute_operators(in_.model) <= kSmall;
   options.keep = options.thorough ? 128 : 16;
   if (options.thorough) {
+    // A share of it comes on top, for graphs of more operators.
+    options.budget -= options.budget / (options.rewriting_share + 1);
     options.budget = std::min(options.budget, kThoroughBudget);
   } else if (!serial_ && !in_.options.pareto && of_no_use().count > 0) {
     options.patience = kWholePatience;
@@ -180,7 +182,9 @@ void JointSearch::whole_graph() {
   }
   std::vector<State> start = {{normalize(in_.model), {}, {}}};
   SubstitutionResult result = substitute(start, in_.evaluator, options);
-  if (options.thorough && in_.options.mapping_dp) improve_mappings(result.found);
+  if (options.thorough && in_.options.mapping_dp)
+    improve_mappings(result.found, in_.evaluator,
+                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 4));
   if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
   if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
@@ -189,40 +193,6 @@ void JointSearch::whole_graph() {
     keep(complete);
     take(std::move(complete));
   }
-}
-
-// The mapping search adds up pieces; what runs at the same time as something else it does not see. So the mappings of
-// the best graphs are improved step by step, as long as the simulation finds them faster: an operator's mapping, then
-// those of two at once.
-void JointSearch::improve_mappings(std::vector<Found>& found) {
-  std::int64_t scored = in_.evaluator.scored();
-  std::int64_t limit = scored + std::min<std::int64_t>(kMappingBudget, (in_.options.budget - scored) / 4);
-  // Takes the fastest of the neighbours. False: none is faster, or there are too many.
-  auto step = [&](Found& f, bool pairs) {
-    auto neighbours = in_.evaluator.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings, pairs);
-    if (!neighbours.ok()) return false;
-    std::vector<std::optional<Candidate>> candidates(neighbours->size());
-    if (in_.evaluator.scored() + static_cast<std::int64_t>(candidates.size()) > limit) return false;
-    parallel_for(candidates.size(), in_.evaluator.threads(), [&](std::size_t i) {
-      auto candidate = in_.evaluator.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
-      if (candidate.ok()) candidates[i] = std::move(*candidate);
-    });
-    bool better = false;
-    for (std::optional<Candidate>& c : candidates)
-      if (c) {
-        in_.evaluator.found(c->score);
-        if (fits(c->score) && c->score.iteration < f.candidate.score.iteration)
-          f.candidate = std::move(*c), better = true;
-      }
-    return better;
-  };
-  for (bool pairs : {false, true})
-    for (Found& f : found)
-      while (step(f, pairs))
-        while (pairs && step(f, false)) continue;
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return a.candidate.score.iteration < b.candidate.score.iteration;
-  });
 }
 
 // The fastest plan that fits; of plans that do not fit, the error of the smallest.

@@ -59,6 +59,8 @@ struct SearchOptions {
   bool stored_parts = true;  // strategies unity, pipeline, alpa-like: weights in parts, where that is faster
   bool seeds = true;         // strategy unity: a look at data parallelism, the expert, even pipelines
   bool templates = true;     // strategy unity: parts and stages begin with columns, then rows, too (column_then_row.h)
+  bool growth = true;        // strategy unity: rules may lead to graphs of more operators than the model (or part) has
+  bool uneven = true;        // strategies unity, exhaustive: small graphs are split in unequal parts, too
   std::function<void(const SearchProgress&)> progress;
   // Called twice: when the search begins, with a function that any thread may call to see how far it is, and before it
   // ends, with an empty one, after which that function must not be called any more.

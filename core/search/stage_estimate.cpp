@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace unity {
@@ -199,6 +200,14 @@ double StageEstimates::excess(const StagedPlan& plan) const {
     for (int d = plan.devices[s].first; d < plan.devices[s].first + plan.devices[s].count; ++d)
       most = std::max(most, needed[s] / static_cast<double>(in_.evaluator.memory_of(DeviceId(d)).count));
   return most;
+}
+
+void keep_fastest_by_stages(std::vector<StagedPlan>& plans, const StageEstimates& estimates, std::size_t most) {
+  std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
+    return estimates.of(a).time < estimates.of(b).time;
+  });
+  std::map<std::size_t, std::size_t> kept;  // by number of stages
+  std::erase_if(plans, [&](const StagedPlan& p) { return kept[p.ends.size()]++ >= most; });
 }
 
 }  // namespace unity

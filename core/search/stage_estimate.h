@@ -69,4 +69,7 @@ class StageEstimates {
   std::vector<std::pair<std::int64_t, double>> to_;  // by device: latency and bandwidth from the one before it
 };
 
+// Of each number of stages so many, the fastest as estimated; fastest first.
+void keep_fastest_by_stages(std::vector<StagedPlan>& plans, const StageEstimates& estimates, std::size_t most);
+
 }  // namespace unity

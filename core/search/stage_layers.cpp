@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
 
 namespace unity {
@@ -74,6 +73,21 @@ std::vector<std::size_t> with_few_copies(const IntraPlans& plans, const IntraPla
 
 }  // namespace
 
+std::vector<StagedPlan> tensor_plans(IntraPlans& plans, int devices, Bytes bucket) {
+  const std::size_t operators = plans.operators().size();
+  std::vector<StagedPlan> found;
+  for (const IntraPlan& inside : plans.of_width(devices))
+    for (int m : {1, 2})
+      if (inside.tensor > 1 && plans.has_micro_batches(inside, m))
+        found.push_back({.micro_batches = m,
+                         .ends = {operators},
+                         .devices = {{0, devices}},
+                         .plans = std::vector<IntraPlan>(operators, inside),
+                         .bucket = bucket,
+                         .overlap = 1});
+  return found;
+}
+
 std::vector<StagedPlan> tensor_pipelines(IntraPlans& plans, int devices, int micro_batches, Bytes bucket) {
   constexpr int kMicroBatchesPerStage = 4;
   std::vector<StagedPlan> found;
@@ -92,19 +106,6 @@ std::vector<StagedPlan> tensor_pipelines(IntraPlans& plans, int devices, int mic
     }
   }
   return found;
-}
-
-Resources example(const Submesh& submesh) {
-  auto first = std::find(submesh.starts.begin(), submesh.starts.end(), true);
-  return {static_cast<int>(first - submesh.starts.begin()), submesh.width};
-}
-
-bool may_have_stages(const StrategyInput& input) { return is_allowed({"pipeline"}, input.options.parallelism); }
-
-std::vector<Submesh> stage_submeshes(const StrategyInput& input) {
-  std::vector<Submesh> all = submeshes(input.evaluator.cost().topology(), input.devices);
-  if (!may_have_stages(input)) std::erase_if(all, [&](const Submesh& s) { return s.width != input.devices; });
-  return all;
 }
 
 }  // namespace unity

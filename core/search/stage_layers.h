@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/search/staged_plan.h"
-#include "core/search/submesh.h"
 
 namespace unity {
 
@@ -19,14 +18,13 @@ bool are_even(const IntraPlans& plans, const std::vector<std::size_t>& layer_end
 // stages or twice as many.
 std::vector<std::vector<StagedPlan>> even_pipelines(IntraPlans& plans, int devices, Bytes bucket, int overlap);
 
+// One stage that splits all its operators alike, also by columns and rows: whole, and in two micro-batches; gradients
+// of weights come behind communications.
+std::vector<StagedPlan> tensor_plans(IntraPlans& plans, int devices, Bytes bucket);
+
 // Two to four even stages that split all their operators alike, also by columns and rows, with two micro-batches at
 // once: what one communicates inside a stage is hidden behind the other, which estimates do not know. `micro_batches`:
 // 0: four for each stage.
 std::vector<StagedPlan> tensor_pipelines(IntraPlans& plans, int devices, int micro_batches, Bytes bucket);
-
-// Whether a model may be cut into stages; what these may be on; one submesh of a kind.
-bool may_have_stages(const StrategyInput& input);
-std::vector<Submesh> stage_submeshes(const StrategyInput& input);
-Resources example(const Submesh& submesh);
 
 }  // namespace unity

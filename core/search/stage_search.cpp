@@ -508,19 +508,7 @@ void StageSearch::vary_best() {
 // micro-batches, one of which is computed while another is communicated: the estimates add up both.
 void StageSearch::hide_communications() {
   if (!overlap_is_free() || options_.several) return;
-  auto try_in = [&](std::vector<StagedPlan>& plans, StagedPlan plan, int micro_batches, int overlap) {
-    plan.micro_batches = micro_batches, plan.overlap = overlap;
-    if (plan.plans[0].tensor > 1 && plans_.has_micro_batches(plan.plans[0], micro_batches)) plans.push_back(plan);
-  };
-  const std::size_t operators = plans_.operators().size();
-  std::vector<StagedPlan> plans;
-  for (const IntraPlan& inside : plans_.of_width(in_.devices)) {
-    StagedPlan alike{.ends = {operators},
-                     .devices = {{0, in_.devices}},
-                     .plans = std::vector<IntraPlan>(operators, inside),
-                     .bucket = in_.options.schedule.bucket};
-    for (int micro_batches : {1, 2}) try_in(plans, alike, micro_batches, 1);
-  }
+  std::vector<StagedPlan> plans = tensor_plans(plans_, in_.devices, in_.options.schedule.bucket);
   drop_hopeless(plans);
   std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
     return estimates_.of(a).time < estimates_.of(b).time;
@@ -531,7 +519,11 @@ void StageSearch::hide_communications() {
   for (const Scored& s : whole_) {
     if (plans.size() >= 2 * kAlternating) break;
     if (static_cast<double>(std::get<1>(s)) > slower_by(kMayGain)) continue;
-    for (int micro_batches : {2, 4}) try_in(plans, std::get<2>(s), micro_batches, micro_batches);
+    for (int m : {2, 4}) {
+      StagedPlan plan = std::get<2>(s);
+      plan.micro_batches = plan.overlap = m;
+      if (plan.plans[0].tensor > 1 && plans_.has_micro_batches(plan.plans[0], m)) plans.push_back(std::move(plan));
+    }
   }
   simulate(std::move(plans));
 }
@@ -542,13 +534,7 @@ void StageSearch::split_stages_alike() {
   std::vector<StagedPlan> plans =
       tensor_pipelines(plans_, in_.devices, in_.options.micro_batches, in_.options.schedule.bucket);
   drop_hopeless(plans);
-  std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
-    return estimates_.of(a).time < estimates_.of(b).time;
-  });
-  std::map<std::size_t, std::size_t> alike;  // by number of stages
-  std::erase_if(plans, [&](const StagedPlan& p) {
-    return alike[p.ends.size()]++ >= (in_.devices > kManyDevices ? kAlike : kAlternating);
-  });
+  keep_fastest_by_stages(plans, estimates_, in_.devices > kManyDevices ? kAlike : kAlternating);
   simulate(std::move(plans));
 }
 

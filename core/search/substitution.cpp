@@ -30,16 +30,6 @@ constexpr double kGain = 0.002;            // of the best time: less is no progr
 constexpr std::size_t kLoweredAtOnce = 2;  // where the estimate of the best one may rule out the others
 constexpr std::size_t kScoredAtOnce = 8;   // where patience may end the search in between
 
-// Whether sharding a class has to give one of its operators more tasks than there are devices.
-bool has_no_room(const Pcg& pcg, const std::vector<AxisClass>& classes, const Move& move, int devices) {
-  if (move.kind != Move::Kind::shard_class) return false;
-  const std::vector<AxisClassMember>& members = classes[static_cast<std::size_t>(move.index)].members;
-  return std::any_of(members.begin(), members.end(), [&](const AxisClassMember& m) {
-    Sharding s = node_sharding(pcg, m.node);
-    return s.copies % move.degree != 0 && s.tasks() * move.degree > devices;
-  });
-}
-
 void keep_pareto(std::vector<Found>& found, std::size_t keep) {
   keep_pareto_front(
       found, keep, [](const Found& f) { return f.candidate.score.iteration.count; },
@@ -133,6 +123,24 @@ Result<State> apply_move(const State& state, const Move& move, const std::vector
   return next;
 }
 
+bool has_no_room(const Pcg& pcg, const std::vector<AxisClass>& classes, const Move& move, int devices) {
+  if (move.kind == Move::Kind::shard_one) return node_sharding(pcg, NodeId(move.index)).tasks() * move.degree > devices;
+  if (move.kind != Move::Kind::shard_class) return false;
+  const std::vector<AxisClassMember>& members = classes[static_cast<std::size_t>(move.index)].members;
+  return std::any_of(members.begin(), members.end(), [&](const AxisClassMember& m) {
+    Sharding s = node_sharding(pcg, m.node);
+    return s.copies % move.degree != 0 && s.tasks() * move.degree > devices;
+  });
+}
+
+Result<State> apply_evenly_or_not(const State& state, Move move, const std::vector<AxisClass>& classes,
+                                  const std::vector<Rule>& rules, bool uneven) {
+  Result<State> moved = apply_move(state, move, classes, rules);
+  if (!uneven || moved.ok() || move.kind != Move::Kind::shard_class) return moved;
+  move.kind = Move::Kind::shard_unevenly;
+  return apply_move(state, move, classes, rules);
+}
+
 std::ptrdiff_t compute_operators(const Pcg& pcg) {
   return std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
 }
@@ -204,12 +212,13 @@ void BestFirst::consider(std::vector<Reached> states) {
       record_.left_out(reached.why_not);
       continue;
     }
-    if (scored_ + static_cast<int>(fresh.size()) >= options_.budget) {
-      record_.left_out(LeftOut::over_budget);
+    bool grown = (options_.thorough || !options_.growth) && compute_operators(reached.state->pcg) > operators_;
+    if (grown && !options_.growth) {
+      record_.left_out(LeftOut::not_allowed);
       continue;
     }
-    bool grown = options_.thorough && compute_operators(reached.state->pcg) > operators_;
-    if (grown && grown_ >= options_.budget / options_.rewriting_share) {
+    if (grown ? grown_ >= options_.budget / options_.rewriting_share
+              : scored_ + static_cast<int>(fresh.size()) - grown_ >= options_.budget) {
       record_.left_out(LeftOut::over_budget);
       continue;
     }
@@ -336,7 +345,7 @@ void BestFirst::expand(const State& from) {
       states[i].why_not = LeftOut::too_many_tasks;
       return;
     }
-    auto moved = apply_move(from, moves[i], classes, rule_library());
+    auto moved = apply_evenly_or_not(from, moves[i], classes, rule_library(), options_.thorough && options_.uneven);
     if (!moved.ok()) return;
     if (most_tasks(moved->pcg) > options_.devices)
       states[i].why_not = LeftOut::too_many_tasks;
@@ -380,7 +389,7 @@ SubstitutionResult BestFirst::run(const std::vector<State>& start) {
     Open next = std::move(open_.extract(open_.begin()).value());
     if (!is_expanded(next.cost)) alpha_ = static_cast<double>(next.cost) / static_cast<double>(best_);
     expand(next.found.state);
-    if (scored_ >= options_.budget) {
+    if (scored_ - grown_ >= options_.budget) {
       result_.stopped_because = fmt::format("budget of {} candidates", options_.budget);
       break;
     }

@@ -63,8 +63,9 @@ struct SubstitutionOptions {
   std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
   RewritingGains* gains = nullptr;  // that other searches with these rules have found, and that this one adds to
-  int rewriting_share = 4;  // of the budget, one in so many may go to rewritings; when thorough, to all graphs of more
-                            // operators than the start, which have no end
+  int rewriting_share = 4;  // of the budget, one in so many may go to rewritings; when thorough, as many may come on
+                            // top of it, of more operators than the start, which have no end
+  bool growth = true;       // of such graphs there may be any
   bool one_device = false;  // every operator on device 0, whatever the others could do
   bool part = false;        // candidates are those of a part (Evaluator::evaluate_part),
   Bytes bucket{};           // whose gradients are joined so;
@@ -75,6 +76,7 @@ struct SubstitutionOptions {
   // none is left at all or the budget is spent; the results are the fastest of each degree of parallelism (`keep` of
   // them), and then the Pareto front.
   bool thorough = false;
+  bool uneven = true;  // then axis classes that can not be divided are split in unequal parts
 };
 
 struct SubstitutionResult {
@@ -100,6 +102,13 @@ std::ptrdiff_t compute_operators(const Pcg& pcg);
 
 // The largest number of tasks of an operator: how many devices the graph needs.
 int most_tasks(const Pcg& pcg);
+
+// Whether sharding a class, or one operator, has to give an operator more tasks than there are devices.
+bool has_no_room(const Pcg& pcg, const std::vector<AxisClass>& classes, const Move& move, int devices);
+
+// With `uneven`, an axis class that can not be split in equal parts is in unequal ones; else as apply_move().
+Result<State> apply_evenly_or_not(const State& state, Move move, const std::vector<AxisClass>& classes,
+                                  const std::vector<Rule>& rules, bool uneven);
 
 // Applies a move, whose rule is one of `rules`; error when it does not apply.
 Result<State> apply_move(const State& state, const Move& move, const std::vector<Rule>& rules = rule_library());

@@ -1,1 +1,1 @@
-unity_test(test_optimality SOURCES property/search_optimality_test.cpp DEPENDS unity_search unity_models unity_simulator)
+unity_test(test_optimality SOURCES property/search_optimality_test.cpp property/search_exhaustive_test.cpp DEPENDS unity_search unity_models unity_simulator)

@@ -1,0 +1,81 @@
+#include "core/search/improve_mappings.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/search/operator_orders.h"
+
+namespace unity {
+namespace {
+
+constexpr std::size_t kReordered = 128;  // graphs, the fastest,
+constexpr std::size_t kMostOrders = 12;  // in so many orders each
+
+class Improvement {
+ public:
+  Improvement(Evaluator& evaluator, std::int64_t most) : evaluator_(evaluator), limit_(evaluator.scored() + most) {}
+
+  // Takes the fastest of the neighbours. False: none is faster, or there are too many.
+  bool map_otherwise(Found& f, bool pairs) {
+    auto neighbours = evaluator_.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings, pairs);
+    if (!neighbours.ok()) return false;
+    return take_fastest(f, neighbours->size(), [&](std::size_t i) {
+      return evaluator_.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
+    });
+  }
+
+  bool order_otherwise(Found& f) {
+    std::vector<Ordered> orders = operator_orders(f.candidate.pcg, kMostOrders);
+    orders.erase(orders.begin());
+    return take_fastest(f, orders.size(), [&](std::size_t i) {
+      std::vector<MachineMapping> mappings;
+      for (NodeId was : orders[i].was) mappings.push_back(f.candidate.mappings[was.index()]);
+      return evaluator_.evaluate(std::move(orders[i].pcg), std::move(mappings));
+    });
+  }
+
+ private:
+  template <class Evaluate>
+  bool take_fastest(Found& f, std::size_t count, const Evaluate& evaluate) {
+    std::vector<std::optional<Candidate>> candidates(count);
+    if (evaluator_.scored() + static_cast<std::int64_t>(count) > limit_) return false;
+    parallel_for(count, evaluator_.threads(), [&](std::size_t i) {
+      auto candidate = evaluate(i);
+      if (candidate.ok()) candidates[i] = std::move(*candidate);
+    });
+    bool better = false;
+    for (std::optional<Candidate>& c : candidates)
+      if (c) {
+        evaluator_.found(c->score);
+        if (evaluator_.fits(c->score) && c->score.iteration < f.candidate.score.iteration)
+          f.candidate = std::move(*c), better = true;
+      }
+    return better;
+  }
+
+  Evaluator& evaluator_;
+  std::int64_t limit_;
+};
+
+void sort_by_time(std::vector<Found>& found) {
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return a.candidate.score.iteration < b.candidate.score.iteration;
+  });
+}
+
+}  // namespace
+
+void improve_mappings(std::vector<Found>& found, Evaluator& evaluator, std::int64_t most) {
+  Improvement improvement(evaluator, most);
+  for (bool pairs : {false, true})
+    for (Found& f : found)
+      while (improvement.map_otherwise(f, pairs))
+        while (pairs && improvement.map_otherwise(f, false)) continue;
+  sort_by_time(found);
+  for (std::size_t i = 0; i < std::min(found.size(), kReordered); ++i)
+    if (improvement.order_otherwise(found[i]))
+      while (improvement.map_otherwise(found[i], false)) continue;
+  sort_by_time(found);
+}
+
+}  // namespace unity
