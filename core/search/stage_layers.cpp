@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kEven = 1.05;
 constexpr std::size_t kNear = 3;
+constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on many devices
 
 }  // namespace
 
@@ -28,6 +29,18 @@ bool are_even(const IntraPlans& plans, const std::vector<std::size_t>& layer_end
     all += here, most = std::max(most, here);
   }
   return static_cast<int>(layer_ends.size()) == layers && most * layers <= kEven * all;
+}
+
+std::vector<int> micro_batch_counts(const IntraPlans& plans, const StrategyInput& input, int stages) {
+  if (input.options.micro_batches > 0) return {input.options.micro_batches};
+  const int most = std::min(input.devices, stages) *
+                   (input.devices > kManyDevices ? kMicroBatchesPerStageOfMany : kMicroBatchesPerStage);
+  std::vector<int> counts = {1};
+  for (int base : {2, 3})
+    for (int m = base; m <= most; m *= 2)
+      if (plans.has_micro_batches({}, m) && with_micro_batches(plans.model(), m).ok()) counts.push_back(m);
+  std::sort(counts.begin(), counts.end());
+  return counts;
 }
 
 std::vector<std::vector<StagedPlan>> even_pipelines(IntraPlans& plans, int devices, Bytes bucket, int overlap) {
@@ -89,12 +102,11 @@ std::vector<StagedPlan> tensor_plans(IntraPlans& plans, int devices, Bytes bucke
 }
 
 std::vector<StagedPlan> tensor_pipelines(IntraPlans& plans, int devices, int micro_batches, Bytes bucket) {
-  constexpr int kMicroBatchesPerStage = 4;
   std::vector<StagedPlan> found;
   for (int stages : {2, 3, 4}) {
     if (stages > static_cast<int>(plans.operators().size()) || devices % stages != 0) continue;
     for (const IntraPlan& inside : plans.of_width(devices / stages)) {
-      const int m = micro_batches > 0 ? micro_batches : kMicroBatchesPerStage * stages;
+      const int m = micro_batches > 0 ? micro_batches : kMicroBatchesPerStageOfMany * stages;
       if (inside.tensor == 1 || !plans.has_micro_batches(inside, m)) continue;
       found.push_back({.micro_batches = m,
                        .ends = with_few_copies(plans, inside, cluster_layers(plans, stages)),

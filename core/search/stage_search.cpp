@@ -24,12 +24,12 @@
 namespace unity {
 namespace {
 
-constexpr double kMemoryMargin = 1.05;  // estimates of memory may be too high by so much, to begin with
-constexpr double kFarTooLarge = 1.15;   // as estimated, of what is left out where something fits
-constexpr int kCorrections = 2;         // of that, where what is proposed does not fit
-constexpr double kFarSlower = 1.25;     // than the incumbent
-constexpr int kMicroBatchesPerStage = 8, kMicroBatchesPerStageOfMany = 4;  // on many devices
-constexpr std::size_t kAlike = 2;                                          // proposals of one number of stages
+constexpr double kMemoryMargin = 1.05;     // estimates of memory may be too high by so much, to begin with
+constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can be simulated: they have to fit
+constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
+constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
+constexpr double kFarSlower = 1.25;        // than the incumbent
+constexpr std::size_t kAlike = 2;          // proposals of one number of stages
 constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
@@ -64,6 +64,7 @@ class StageSearch {
   StageSearch(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans)
       : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
+    if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
     tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
@@ -86,7 +87,6 @@ class StageSearch {
 
   void cluster(int layers) { layer_ends_ = cluster_layers(plans_, layers); }
   std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
-  std::vector<int> micro_batches() const;
   std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
   double slower_by(double factor) const;
@@ -149,18 +149,6 @@ class StageSearch {
   std::set<Scored> whole_;                             // of one stage without micro-batches
   ScheduleEffects effects_;                            // of what was simulated in improve()
 };
-
-std::vector<int> StageSearch::micro_batches() const {
-  if (in_.options.micro_batches > 0) return {in_.options.micro_batches};
-  int stages = std::min(in_.devices, *std::max_element(options_.layers.begin(), options_.layers.end()));
-  const int most = stages * (in_.devices > kManyDevices ? kMicroBatchesPerStageOfMany : kMicroBatchesPerStage);
-  std::vector<int> counts = {1};
-  for (int base : {2, 3})
-    for (int m = base; m <= most; m *= 2)
-      if (plans_.has_micro_batches({}, m) && with_micro_batches(plans_.model(), m).ok()) counts.push_back(m);
-  std::sort(counts.begin(), counts.end());
-  return counts;
-}
 
 // The DP's, for each number of stages one; where `copies` is not 0, of plans with as many; `plain`: with one in a
 // stage.
@@ -540,7 +528,7 @@ void StageSearch::split_stages_alike() {
 
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
-  micro_batches_ = micro_batches();
+  micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
   prepare_stages(plans_, in_);
   for (const Submesh& mesh : meshes_)
     for (const IntraPlan& p : plans_.of_width(mesh.width))
