@@ -106,6 +106,11 @@ Result<std::vector<std::vector<Pass>>> passes_of_groups(const PipelineStages& st
     return fail("interleaved: devices hold {} to {} parts of the graph, expected the same number on all", least, most);
   if (order == PipelineOrder::interleaved && most > 1 && m % groups != 0)
     return fail("interleaved: {} passes of micro-batches, expected a multiple of the {} stages", m, groups);
+  // Those of branches may be in another order.
+  for (std::size_t k = 0; order == PipelineOrder::interleaved && most > 1 && k < stages.chain.size(); ++k)
+    if (stages.chain[k].group != static_cast<int>(k) % groups)
+      return fail("interleaved: part {} of the graph is on the devices of stage {}, expected stage {}", k,
+                  stages.chain[k].group, static_cast<int>(k) % groups);
   std::vector<std::vector<Pass>> passes;
   for (int g = 0; g < groups; ++g) {
     std::vector<int> parts;

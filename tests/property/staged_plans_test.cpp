@@ -127,11 +127,11 @@ TEST_CASE("no pipeline is simulated faster than what its stages compute") {
         IntraPlans plans(serial, input);
         StagedPlan plan = random_staged(plans, devices, random);
         plan.bucket = options.schedule.bucket;
+        INFO(spec.name << " on " << devices << " devices: " << to_string(plan) << ", ends at "
+                       << fmt::format("{}", fmt::join(plan.ends, " ")) << ", " << in_words(options.schedule));
         auto outcome = build_staged(plans, plan, input);
         if (!outcome.ok()) continue;
         StageEstimates::Estimate estimate = StageEstimates(input, plans).of(plan);
-        INFO(spec.name << " on " << devices << " devices: " << to_string(plan) << ", "
-                       << to_string(options.schedule.order) << ", bucket " << plan.bucket.count);
         CHECK(estimate.least <= kAsGood * static_cast<double>(outcome->candidate.score.iteration.count));
         CHECK(estimate.least > 0);
         ++simulated;
