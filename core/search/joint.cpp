@@ -434,6 +434,7 @@ Result<Outcome> JointSearch::pipelines() {
   StageSearchOptions options{
       .layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free(), .overlap = true, .even = in_.options.seeds};
   if (in_.devices > kManyDevices) options.layers = {8, 24};
+  if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   options.incumbent = known_;

@@ -37,11 +37,11 @@ constexpr double kMayGain = 1.5;  // than the best: in another order, or with wh
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
 constexpr double kHopelessAloneOfMany = 2;
 constexpr std::size_t kMovesAtOnce = 8;
-constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
-constexpr double kAsLong = 0.005;        // of what both take
-constexpr double kPatience = 2.5e6;      // tasks of plans that are simulated without a gain
-constexpr double kGain = 0.998;          // times what the best took
-constexpr double kMostTasks = 2e6;       // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kLessPromising = 1.01;                       // is a plan of which so many moves are known
+constexpr double kAsLong = 0.005;                             // of what both take
+constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans that are simulated without a gain
+constexpr double kGain = 0.998;                               // times what the best took
+constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 12e6;
@@ -65,7 +65,7 @@ class StageSearch {
       : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
-    tasks_left_ = input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks;
+    tasks_left_ = options_.share * (input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks);
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
       options_.layers = {kMoreLayers};
@@ -455,7 +455,7 @@ void StageSearch::improve(int steps) {
     auto& [unfit, key, plan] = next.value();
     ++improved_[plan.ends.size()];
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
-    if (tasks_since_gain_ > kPatience && !in_.options.pareto) return;
+    if (tasks_since_gain_ > (std::isinf(tasks_left_) ? kPatience : kPatienceOfMany) && !in_.options.pareto) return;
     std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom());
     std::erase_if(moves, [&](const StagedPlan& p) {
       return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));
@@ -516,13 +516,14 @@ void StageSearch::hide_communications() {
   simulate(std::move(plans));
 }
 
-// Few stages, of which the same holds; of each number of them the fastest as estimated.
+// Few stages, of which the same holds; of each number of them the fastest as estimated. On many devices they are wide,
+// and their simulations take long.
 void StageSearch::split_stages_alike() {
-  if (!overlap_is_free() || !order_is_free() || !may_have_stages(in_)) return;
+  if (!overlap_is_free() || !order_is_free() || !may_have_stages(in_) || in_.devices > kManyDevices) return;
   std::vector<StagedPlan> plans =
       tensor_pipelines(plans_, in_.devices, in_.options.micro_batches, in_.options.schedule.bucket);
   drop_hopeless(plans);
-  keep_fastest_by_stages(plans, estimates_, in_.devices > kManyDevices ? kAlike : kAlternating);
+  keep_fastest_by_stages(plans, estimates_, kAlternating);
   simulate(std::move(plans));
 }
 

@@ -20,6 +20,7 @@ struct StageSearchOptions {
   bool even = false;              // also stages of as many devices and about as many FLOPs each, with data parallelism
   int improvements = 0;           // plans simulated to improve the best one
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none
+  double share = 1;               // of the tasks that may be simulated on many devices
 };
 
 // The fastest that fits. Numbers of micro-batches are those of the options, else all that may be useful. Where
