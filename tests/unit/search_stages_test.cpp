@@ -13,6 +13,7 @@
 #include "core/search/search.h"
 #include "core/search/stage_dp.h"
 #include "core/search/stage_estimate.h"
+#include "core/search/stage_layers.h"
 #include "core/search/stage_moves.h"
 #include "core/search/stage_search.h"
 #include "core/search/staged_plan.h"
@@ -401,6 +402,36 @@ TEST_CASE("what a step of the schedule does to plans is the least that it did to
   CHECK(effects.least(plan, stored) == 1.5);
   effects.learn(plan, other, 4);  // no step of the schedule
   CHECK(effects.least(plan, other) == 0);
+}
+
+TEST_CASE("even stages of columns and rows are cut where each device has a part of its own") {
+  Pcg model = build_model({"mlp", {{"batch", 1536}}});
+  SimulatedCostModel cost(load_topology("summit", {2, {}}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  SearchOptions options;
+  StrategyInput input{model, evaluator, options, 12};
+  IntraPlans plans(model, input);
+  std::map<std::string, double> seconds;
+  for (const StagedPlan& plan : tensor_pipelines(plans, 12, 8, {})) {
+    CHECK(plan.overlap == 2);
+    CHECK(plan.order == PipelineOrder::zero_bubble);
+    CHECK(plan.micro_batches == 8);
+    REQUIRE(plan.ends.back() == plans.operators().size());
+    const IntraPlan& inside = plan.plans[0];
+    CHECK(inside.tensor > 1);
+    if (plan.ends.size() != 2 || inside != IntraPlan{1, 6, IntraPlan::Rest::copies}) continue;
+    auto made = [&](std::size_t cut) { return plans.model(inside)[plans.operators(inside)[cut - 1]].outputs[0]; };
+    CHECK(made(plan.ends[0]).copies == 1);
+    CHECK(made(plan.ends[0]).dims[1].degree == 6);
+    // The even cut lies between two pairs, of which each device has the whole result.
+    StagedPlan even = plan;
+    even.ends[0] = cluster_layers(plans, 2)[0];
+    CHECK(made(even.ends[0]).copies == 6);
+    auto time = [&](const StagedPlan& p) { return build_staged(plans, p, input)->candidate.score.iteration.seconds(); };
+    seconds = {{"even", time(even)}, {"moved", time(plan)}};
+  }
+  REQUIRE(seconds.size() == 2);
+  CHECK(seconds["moved"] < 0.8 * seconds["even"]);  // a sixth of the bytes go over the network
 }
 
 }  // namespace
