@@ -70,10 +70,15 @@ class Places {
     count_disturbed(rules);
     for (std::size_t i = 0; i < pcg.size(); ++i)
       for (ValueRef v : pcg.nodes()[i].inputs) {
-        if (!pcg[v.node].is_compute()) continue;
+        if (pcg[v.node].is_leaf()) continue;
         last_use_[v.node.index()] = i;
         if (v.output > 0) whole_[v.node.index()] = false;
       }
+    // What is laid out anew, or is one of the summands of a value (a rewritten graph has such), is used where that is.
+    for (std::size_t i = pcg.size(); i-- > 0;)
+      if (pcg.nodes()[i].is_parallelization())
+        for (ValueRef v : pcg.nodes()[i].inputs)
+          last_use_[v.node.index()] = std::max(last_use_[v.node.index()], last_use_[i]);
     for (ValueRef v : pcg.outputs()) whole_[v.node.index()] = false;
     for (std::size_t i = 0; i < pcg.size(); ++i)
       whole_[i] = whole_[i] && !pcg.nodes()[i].outputs.empty() && pcg.nodes()[i].outputs[0].dtype != DType::i32 &&

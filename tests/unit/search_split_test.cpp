@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/graph/text.h"
 #include "core/rewrite/rule_text.h"
 #include "core/search/split.h"
 #include "core/search/table_elimination.h"
@@ -150,4 +151,26 @@ TEST_CASE("of the places that make a part large enough, it is cut where the fewe
   // Where all are disturbed alike: the first. Parts stay below twice the minimum.
   CHECK(ends(split(graph(40, 100), 5, rules)) == std::vector<std::int64_t>{5, 10, 15, 20, 25, 30, 35});
   CHECK(ends(split(graph(40, 12), 5, rules)) == std::vector<std::int64_t>{5, 12, 17, 25, 30, 35});
+}
+
+TEST_CASE("a graph is not cut where summands of a value pass by") {
+  // What a4 and a5 add up to is open to the end.
+  Pcg g = parse_pcg(
+      "pcg g { x = input([8, 8]) w = weight([8, 8])\n"
+      "a1 = relu(x) a2 = relu(a1) a3 = relu(a2) a4 = relu(a3) a5 = relu(a4)\n"
+      "s = reduce(2, stack_partials(a4, a5))\n"
+      "b1 = matmul(a5, w) b2 = relu(b1) b3 = relu(b2) b4 = relu(b3) return add(b4, s) }");
+  std::vector<Part> parts = split(g, 2, {});
+  REQUIRE(parts.size() >= 2);
+  Layout serial{{1, 1}, 1};
+  std::vector<Pcg> graphs;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i + 1 < parts.size()) {
+      REQUIRE(parts[i].out.size() == 1);
+      CHECK(g[parts[i].out[0]].name.substr(0, 1) == "a");
+    }
+    graphs.push_back(
+        part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
+  }
+  CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
 }
