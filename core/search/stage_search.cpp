@@ -29,8 +29,10 @@ constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can b
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;        // than the incumbent
-constexpr std::size_t kAlike = 2;          // proposals of one number of stages
-constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
+constexpr double kFarSlowerOfFew = 3, kHopelessOfFew = 5;  // of few operators, which are soon simulated, on few devices
+constexpr std::size_t kFewOperators = 40;
+constexpr std::size_t kAlike = 2;  // proposals of one number of stages
+constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
@@ -91,6 +93,7 @@ class StageSearch {
   std::int64_t best_known() const;
   double slower_by(double factor) const;
   void drop_hopeless(std::vector<StagedPlan>& plans);
+  bool are_few() const { return plans_.operators().size() <= kFewOperators && in_.devices <= kManyDevices; }
   bool order_is_free() const;
   // Or say that stages have several parts.
   bool parts_are_free() const { return order_is_free() || in_.options.schedule.order == PipelineOrder::interleaved; }
@@ -311,7 +314,8 @@ double StageSearch::slower_by(double factor) const {
 
 void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
   const bool many = in_.devices > kManyDevices;
-  const double most = slower_by(kHopeless), most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
+  const double most = slower_by(are_few() ? kHopelessOfFew : kHopeless),
+               most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
   std::erase_if(plans, [&](const StagedPlan& p) {
     bool hopeless = estimates_.of(p).time > (p.ends.size() > 1 ? most : most_alone);
     if (hopeless) in_.evaluator.record().left_out(LeftOut::slow_estimate);
@@ -448,7 +452,8 @@ void StageSearch::improve(int steps) {
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  if (options_.incumbent.count > 0 && best_time() > kFarSlower * static_cast<double>(options_.incumbent.count)) return;
+  const double slowest = (are_few() ? kFarSlowerOfFew : kFarSlower) * static_cast<double>(options_.incumbent.count);
+  if (options_.incumbent.count > 0 && best_time() > slowest) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
     auto next = open_.extract(most_promising());
