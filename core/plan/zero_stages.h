@@ -2,9 +2,8 @@
 //
 //   stage 1   weights and gradients: a weight is gathered once a step, where it is used first, and stays until nothing
 //             reads it; its gradients are added up whole, over micro-batches, and then scattered
-//   stage 2   weights: each micro-batch's gradients are scattered, and the parts are added up; of whole gradients no
-//   more
-//             are there than the two largest take
+//   stage 2   weights: each micro-batch's gradients are scattered, and the parts are added up; whole ones take no more
+//             room than the two largest
 //   stage 3   neither: a gathered weight makes room for those that come after it, and is gathered again where it is
 //             read again: in the backward pass, by the next micro-batch
 //
@@ -19,7 +18,7 @@
 
 namespace unity {
 
-// Both take the tasks of a Program in the order in which they run. Whether there was anything to do.
+// All take the tasks of a Program in the order in which they run. Whether there was anything to do.
 
 // Stage 2. Gradients of a micro-batch by several operators are added up before they are scattered.
 bool scatter_each_gradient(Program& program, std::vector<PooledTask>& pool);
