@@ -431,8 +431,12 @@ void JointSearch::rewrite_for_pipelines() {
 Result<Outcome> JointSearch::pipelines() {
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
   if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
-  StageSearchOptions options{
-      .layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free(), .overlap = true, .even = in_.options.seeds};
+  StageSearchOptions options{.layers = {8, 12, 24},
+                             .plans = 12,
+                             .buckets = buckets_are_free(),
+                             .overlap = true,
+                             .even = in_.options.seeds,
+                             .mixed = true};
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =
