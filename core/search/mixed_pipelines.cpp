@@ -113,6 +113,19 @@ class Mixer {
 
 }  // namespace
 
+double time_of_dense_gradients(const IntraPlans& plans, const StrategyInput& input) {
+  const Pcg& model = plans.model();
+  const std::vector<bool> looks_up = lookups(model);
+  double bytes = 0;
+  for (NodeId id : plans.operators())
+    for (ValueRef v : model[id].inputs)
+      if (looks_up[id.index()] && plans.needs_gradient(v.node))
+        bytes += static_cast<double>(model.shape(v).shape().bytes());
+  Task task;
+  task.bytes = (1 + 3) * bytes / input.devices;  // written, then two read and one written
+  return static_cast<double>(input.evaluator.cost().task_time(task, nullptr, DeviceId(0)).count);
+}
+
 std::vector<MixedPipelines> mixed_pipelines(IntraPlans& plans, const StageEstimates& estimates, const StagedPlan& plan,
                                             const StageMoves& free, int devices) {
   return Mixer(plans, estimates, plan, free, devices).run();

@@ -21,4 +21,8 @@ using MixedPipelines = std::vector<std::vector<StagedPlan>>;
 std::vector<MixedPipelines> mixed_pipelines(IntraPlans& plans, const StageEstimates& estimates, const StagedPlan& plan,
                                             const StageMoves& free, int devices);
 
+// Picoseconds that a device takes to form gradients of all rows of the tables, which are spread over the devices, and
+// to add them up once: what a micro-batch takes longer than lookups of the whole batch.
+double time_of_dense_gradients(const IntraPlans& plans, const StrategyInput& input);
+
 }  // namespace unity

@@ -30,16 +30,16 @@ constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can b
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;        // than the incumbent
-constexpr double kFarSlowerOfFew = 3, kHopelessOfFew = 5;  // of few operators, which are soon simulated, on few devices
-constexpr std::size_t kFewOperators = 40;
-constexpr std::size_t kAlike = 2;  // proposals of one number of stages
-constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
+constexpr std::size_t kAlike = 2;          // proposals of one number of stages
+constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
 constexpr double kHopelessAloneOfMany = 2;
 constexpr std::size_t kMovesAtOnce = 8;
+constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
+constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
 constexpr double kLessPromising = 1.01;                       // is a plan of which so many moves are known
 constexpr double kAsLong = 0.005;                             // of what both take
 constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans that are simulated without a gain
@@ -80,7 +80,6 @@ class StageSearch {
   std::int64_t best_known() const;
   double slower_by(double factor) const;
   void drop_hopeless(std::vector<StagedPlan>& plans);
-  bool are_few() const { return plans_.operators().size() <= kFewOperators && in_.devices <= kManyDevices; }
   bool order_is_free() const;
   // Or say that stages have several parts.
   bool parts_are_free() const { return order_is_free() || in_.options.schedule.order == PipelineOrder::interleaved; }
@@ -240,8 +239,7 @@ double StageSearch::slower_by(double factor) const {
 
 void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
   const bool many = in_.devices > kManyDevices;
-  const double most = slower_by(are_few() ? kHopelessOfFew : kHopeless),
-               most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
+  const double most = slower_by(kHopeless), most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
   std::erase_if(plans, [&](const StagedPlan& p) {
     bool hopeless = estimates_.of(p).time > (p.ends.size() > 1 ? most : most_alone);
     if (hopeless) in_.evaluator.record().left_out(LeftOut::slow_estimate);
@@ -379,7 +377,7 @@ void StageSearch::improve(int steps) {
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const double slowest = (are_few() ? kFarSlowerOfFew : kFarSlower) * static_cast<double>(options_.incumbent.count);
+  const double slowest = kFarSlower * static_cast<double>(options_.incumbent.count);
   if (options_.incumbent.count > 0 && best_time() > slowest) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
@@ -459,28 +457,39 @@ void StageSearch::split_stages_alike() {
   simulate(std::move(plans));
 }
 
-// The fastest of one stage and of several with operators that take the batch at once. Not on many devices, where what
-// puts micro-batches together is lowered whole.
+// The fastest few of one stage and of several with lookups, the fastest also with others, that take the batch at once.
+// Not on many devices, where what puts micro-batches together is lowered whole.
 void StageSearch::mix() {
   if (!options_.mixed || !order_is_free() || !may_have_stages(in_) || in_.devices > kManyDevices) return;
+  const double tables = time_of_dense_gradients(plans_, in_);
   for (bool several : {false, true}) {
-    auto fastest = simulated_.end();
-    for (auto at = simulated_.begin(); at != simulated_.end(); ++at)
-      if ((at->first.ends.size() > 1) == several && at->first.whole.empty() && at->second != kNotRun &&
-          !unfit_.contains(at->first) && static_cast<double>(at->second) <= slower_by(kMayGain) &&
-          (fastest == simulated_.end() || at->second < fastest->second))
-        fastest = at;
-    if (fastest == simulated_.end()) continue;
-    for (const MixedPipelines& groups : mixed_pipelines(plans_, estimates_, fastest->first, freedom(), in_.devices))
-      for (const std::vector<StagedPlan>& group : groups) {
-        simulate(group);
-        if (std::none_of(group.begin(), group.end(), [&](const StagedPlan& p) {
-              auto time = simulated_.find(p);
-              return time != simulated_.end() &&
-                     static_cast<double>(time->second) <= kAlpha * static_cast<double>(fastest->second);
-            }))
-          break;
-      }
+    std::vector<StagedPlan> fastest;
+    for (const auto& [plan, time] : simulated_)
+      if ((plan.ends.size() > 1) == several && plan.whole.empty() && time != kNotRun && !unfit_.contains(plan) &&
+          static_cast<double>(time) <= slower_by(kMayGain))
+        fastest.push_back(plan);
+    std::stable_sort(fastest.begin(), fastest.end(),
+                     [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
+    std::size_t tried = 0;
+    double last = 0;  // what that one took: as long takes what is nearly the same
+    for (const StagedPlan& plan : fastest) {
+      const auto time = static_cast<double>(simulated_.at(plan));
+      if (tried == kMixed) break;
+      if (time <= (1 + kAsLong) * last) continue;
+      ++tried, last = time;
+      std::vector<MixedPipelines> mixed = mixed_pipelines(plans_, estimates_, plan, freedom(), in_.devices);
+      if (tables < kTablesCount * time) mixed[0].clear();
+      if (tried > 1) mixed.resize(1);  // lookups
+      for (const MixedPipelines& groups : mixed)
+        for (const std::vector<StagedPlan>& group : groups) {
+          simulate(group);
+          if (std::none_of(group.begin(), group.end(), [&](const StagedPlan& p) {
+                auto at = simulated_.find(p);
+                return at != simulated_.end() && static_cast<double>(at->second) <= kAlpha * last;
+              }))
+            break;
+        }
+    }
   }
 }
 
