@@ -224,6 +224,8 @@ GraphMatches find(const MatchIndex& index, const PreparedRules& rules, const Dif
     places.push_back(found == index.nodes.end() ? nullptr : &found->second);
   }
   GraphMatches result;
+  result.ends.reserve(rules.rules().size());
+  if (known) result.all.reserve(known->all.size());
   for (std::size_t r = 0; r < rules.rules().size(); ++r) {
     const PreparedRules::Prepared& rule = rules.rules()[r];
     bool occurs = std::all_of(rule.operators.begin(), rule.operators.end(),

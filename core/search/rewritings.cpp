@@ -61,6 +61,7 @@ GraphMatches matches_of(const State& state, const MatchIndex& index, const Prepa
 std::vector<Rewriting> all_rewritings(const MatchIndex& index, const std::vector<Rule>& library,
                                       const PreparedRules& rules, const GraphMatches& matches) {
   std::vector<Rewriting> all;
+  all.reserve(matches.all.size());
   Places places(index);
   for (std::size_t r = 0; r < rules.rules().size(); ++r) {
     int number = rules.rules()[r].number;
