@@ -174,7 +174,7 @@ void JointSearch::whole_graph() {
   options.budget = std::max<int>(0, budget - static_cast<int>(in_.evaluator.scored()));
   options.whole = !serial_;
   options.thorough = !serial_ && compute_operators(in_.model) <= kSmall;
-  options.keep = options.thorough ? 128 : 16;
+  options.keep = options.thorough ? 512 : 16;
   if (options.thorough) {
     // A share of it comes on top, for graphs of more operators.
     options.budget -= options.budget / (options.rewriting_share + 1);
@@ -188,7 +188,7 @@ void JointSearch::whole_graph() {
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp)
     improve_mappings(result.found, in_.evaluator,
-                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 4));
+                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 2));
   if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
   if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
