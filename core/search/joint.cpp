@@ -41,6 +41,7 @@ constexpr double kOfNoUse = 2;                 // the best known
 constexpr double kFarAbove = 1.1;              // of estimates of a part
 constexpr double kFarSlower = 1.25;            // than the best layout: others need not be looked at closely;
 constexpr double kSlower = 1.15;               // on many devices
+constexpr double kStoredMayGain = 1.5;         // than the best: with weights in parts, data parallelism may be faster
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
@@ -95,7 +96,7 @@ class JointSearch {
   void keep(Outcome plan);
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void map_plainly();
-  void store_parts();
+  void store_parts(const std::optional<Outcome>& data);
   void trade_memory();
   void join_gradients();
   void hide();
@@ -233,17 +234,24 @@ void JointSearch::map_plainly() {
 }
 
 // Of the fastest plan, which pipelines have to be faster than.
-void JointSearch::store_parts() {
+// Of the fastest plan, and of data parallelism, where that may be the fastest then (ZeRO).
+void JointSearch::store_parts(const std::optional<Outcome>& data) {
   if (front_.empty() || !in_.options.stored_parts) return;
   Outcome fastest = front_.front();
   if (best_.ok() && best_->candidate.score.iteration <= fastest.candidate.score.iteration) fastest = *best_;
   if (best_.ok()) fastest.stopped_because = best_->stopped_because;
+  const auto limit =
+      static_cast<std::int64_t>(kStoredMayGain * static_cast<double>(fastest.candidate.score.iteration.count));
   stored_of_ = canonical_hash(fastest.candidate.pcg);
-  for (Outcome& variant : memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts)) {
-    in_.evaluator.found(variant.candidate.score);
-    keep(variant);
-    take(std::move(variant));
-  }
+  std::vector<Outcome> plans = {std::move(fastest)};
+  if (data && data->candidate.score.iteration.count <= limit && canonical_hash(data->candidate.pcg) != stored_of_)
+    plans.push_back(*data);
+  for (const Outcome& plan : plans)
+    for (Outcome& variant : memory_tradeoffs(plan, in_, Tradeoffs::stored_parts)) {
+      in_.evaluator.found(variant.candidate.score);
+      keep(variant);
+      take(std::move(variant));
+    }
 }
 
 // What passes wait for, hidden behind other micro-batches and gradients of weights: the fastest plan may be another one
@@ -498,19 +506,22 @@ Result<Outcome> JointSearch::run() {
     stages_.emplace(rewriting_ ? rewriting_->candidate.pcg : in_.model, in_);
   }
   if (too_large && stages_) compare(pipelines());
-  // Of very many devices all in one stage, a single candidate takes seconds and gigabytes.
-  const bool pipelines_alone = too_large && in_.devices > kVeryManyDevices && !in_.options.pareto && best_.ok() &&
-                               fits(best_->candidate.score);
+  // Of very many devices all in one stage, a single candidate takes seconds and gigabytes. The pipelines have their
+  // gradients joined, and memory traded.
+  if (too_large && in_.devices > kVeryManyDevices && !in_.options.pareto && best_.ok() &&
+      fits(best_->candidate.score)) {
+    progress("done", 1);
+    return std::move(best_);
+  }
   std::string why;
   // What stages of pipelines can do inside needs nothing of what rewritings find; where these may leave nothing of the
   // budget, it may not be asked for.
   const bool ahead = stages_ && in_.options.budget - budget_of_parts() >= kPipelineBudget;
   parallel_for(ahead ? 2 : 1, in_.evaluator.threads(), [&](std::size_t i) {
     if (i == 1) return prepare_stages(*stages_, in_);
-    if (pipelines_alone) return;
     chain_.parts().size() == 1 ? whole_graph() : parts();
   });
-  if (pipelines_alone || chain_.parts().size() == 1) {
+  if (chain_.parts().size() == 1) {
     if (best_.ok()) why = best_->stopped_because;
   } else {
     why = in_.evaluator.scored() >= budget_of_parts() ? fmt::format("budget of {} candidates", in_.options.budget)
@@ -525,7 +536,7 @@ Result<Outcome> JointSearch::run() {
   if (data) take(std::move(*data));
   if (!serial_) hide(), join_gradients(), map_plainly();
   if (with_stages && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
-    store_parts();
+    store_parts(data_plan);
     if (!best_.ok() && stages_) trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
@@ -537,7 +548,7 @@ Result<Outcome> JointSearch::run() {
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);
     hide();
-    if (!pipelines_alone) join_gradients();  // theirs were
+    join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
     for (Outcome& plan : hidden_) keep(std::move(plan));

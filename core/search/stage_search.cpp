@@ -47,7 +47,7 @@ constexpr double kGain = 0.998;                               // times what the 
 constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
-constexpr double kMostTasksOfVeryMany = 12e6;
+constexpr double kMostTasksOfVeryMany = 10e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
 constexpr int kMoreLayers = 16;     // on many devices, where they are even
@@ -414,12 +414,14 @@ bool StageSearch::correct_margin() {
   return true;
 }
 
-// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left.
+// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left, but on
+// very many devices, where one of them takes seconds and gigabytes.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
   std::vector<StagedPlan> plans = other_schedules(std::get<2>(best_plan_), freedom(), options_.buckets);
   std::erase_if(plans, [&](const StagedPlan& p) { return is_known(p); });
-  tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
+  if (in_.devices <= kVeryManyDevices)
+    tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
   simulate(std::move(plans));
 }
 
