@@ -27,14 +27,18 @@ struct OperatorTasks {
   std::vector<std::vector<Box>> inputs, outputs;  // by operand, by task
   std::vector<int> passing;                       // by task
   std::vector<std::vector<int>> partials;         // by output, by task
-  std::vector<MachineMapping> choices;
+  std::vector<MachineMapping> choices;            // the general ones first
+  std::size_t general = 0;  // so many are for any share; the others for those that begin where they do
   std::vector<std::vector<DeviceId>> devices;  // by choice, by task
+  std::vector<Resources> span;                 // by choice: from the first device to the last
   std::vector<std::int64_t> compute;           // by choice: forward and backward, on the device that takes longest
   Task first;                                  // forward and backward of the first task
   bool fixed = false;
   Hash layout = 0;  // of grid and operand boxes
 
   std::size_t boxes() const;  // that it holds: most of its memory
+  // Whether it is one of what an operator has to choose from on a share; what is fixed is where it has to be.
+  bool may_choose(std::size_t choice, const Resources& share) const;
 };
 
 // What outlives one graph: costs of edges, and tasks, which most graphs of a search share.

@@ -4,17 +4,19 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "core/search/mapping_problem.h"
+#include "core/search/mapping_shares.h"
 #include "core/search/table_elimination.h"
 
 namespace unity {
 namespace {
 
 constexpr std::int64_t kVisits = 20'000, kVisitsOfItem = 300;  // of items: no more than that, or that many for each
-constexpr std::size_t kMostEntries = 1'000'000;                // of a table, where these are too few
+constexpr std::int64_t kSpareVisits = 100, kSpareVisitsOfFew = 2'000;  // in shares; more: a quarter of those elsewhere
+constexpr std::size_t kMostEntries = 1'000'000;                        // of a table, where these are too few
 constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max() / 4;
 
 class Dp {
@@ -25,24 +27,48 @@ class Dp {
 
  private:
   using Set = std::vector<int>;  // items, ascending (topological)
+  struct HashOf {
+    std::size_t operator()(const std::vector<int>& key) const {
+      Hash hash = mix(key.size());
+      for (int number : key) hash = combine(hash, static_cast<Hash>(number));
+      return hash;
+    }
+  };
+  using Bits = std::vector<std::uint64_t>;  // a bit for each item
 
   std::int64_t solve(const Set& set);
   std::int64_t solve_connected(const Set& set);
   std::int64_t condition(const Set& set, int pivot, bool splits);
   std::int64_t eliminate(const Set& set);
   bool given_up() const { return visits_ > most_visits_; }
-  bool is_inside(int item, std::size_t choice) const;
+  bool may_choose(int item, std::size_t choice) const;
   std::int64_t placement_cost(int item) const;
-  std::vector<Set> components(const Set& set) const;
-  int splitting_node(const Set& set) const;
-  bool fits(const Set& set, const Resources& r) const;
+  std::vector<Set> components(const Set& set);
+  int splitting_node(const Set& set);
+  // Until the next set is marked.
+  void mark(const Set& set) {
+    ++stamp_;
+    for (int i : set) stamps_[static_cast<std::size_t>(i)] = stamp_;
+  }
+  bool marked(int item) const { return stamps_[static_cast<std::size_t>(item)] == stamp_; }
+  std::int64_t side_by_side(const std::vector<Set>& parts, const std::vector<std::int64_t>& costs, std::int64_t best);
+  std::vector<std::vector<Set>> independent(std::vector<Set> parts) const;
+  void find_what_is_before();
+  static std::uint64_t bit(int item) { return std::uint64_t{1} << item % 64; }
+  int width(const Set& set) const;  // the most tasks of an operator
 
   MappingProblem problem_;
-  std::vector<int> chosen_;       // by item: index into choices, -1: open
-  std::vector<Resources> share_;  // by item: where it may run
-  std::map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>> memo_;
+  std::vector<int> chosen_;                  // by item: index into choices, -1: open
+  std::vector<Resources> share_;             // by item: where it may run
+  std::vector<Bits> before_;                 // by item: those that it waits for, by whatever way
+  std::size_t words_ = 0;                    // of such a set
+  std::vector<int> stamps_, parent_, rank_;  // by item
+  int stamp_ = 0;
+  std::unordered_map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>, HashOf> memo_;
   std::int64_t most_visits_ = 0;
-  std::int64_t visits_ = 0;  // of items
+  std::int64_t visits_ = 0;        // of items
+  std::int64_t spare_visits_ = 0;  // in shares that are tried as long as that takes no more than a part of the time
+  bool spare_ = false;             // in such a share
 };
 
 std::int64_t Dp::placement_cost(int item) const {
@@ -56,42 +82,46 @@ std::int64_t Dp::placement_cost(int item) const {
   return cost;
 }
 
-std::vector<Dp::Set> Dp::components(const Set& set) const {
-  std::map<int, int> parent;
-  for (int i : set) parent[i] = i;
+std::vector<Dp::Set> Dp::components(const Set& set) {
+  mark(set);
+  for (int i : set) parent_[static_cast<std::size_t>(i)] = i;
   auto find = [&](int i) {
-    while (parent[i] != i) i = parent[i];
+    while (parent_[static_cast<std::size_t>(i)] != i) i = parent_[static_cast<std::size_t>(i)];
     return i;
   };
   for (int i : set)
     for (int number : problem_.edges_of(i)) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
       int other = e.from == i ? e.to : e.from;
-      if (!parent.contains(other)) continue;
+      if (!marked(other)) continue;
       int a = find(i), b = find(other);
-      if (a != b) parent[std::max(a, b)] = std::min(a, b);
+      if (a != b) parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
     }
-  std::map<int, Set> groups;
-  for (int i : set) groups[find(i)].push_back(i);
   std::vector<Set> result;
-  for (auto& [root, group] : groups) result.push_back(std::move(group));
+  for (int i : set) {
+    int root = find(i);
+    int& number = rank_[static_cast<std::size_t>(root)];  // of the root's component; roots come before the others
+    if (root == i) number = static_cast<int>(result.size()), result.emplace_back();
+    result[static_cast<std::size_t>(number)].push_back(i);
+  }
   return result;
 }
 
 // The middle one of the nodes that no edge within the set jumps over: best of those that everything before leads to and
 // everything after comes from (else branches that start or end apart would be pulled into the sequence); -1 for none.
-int Dp::splitting_node(const Set& set) const {
-  std::map<int, int> rank;
-  for (std::size_t r = 0; r < set.size(); ++r) rank[set[r]] = static_cast<int>(r);
+int Dp::splitting_node(const Set& set) {
+  mark(set);
+  auto rank = [&](int item) { return static_cast<std::size_t>(rank_[static_cast<std::size_t>(item)]); };
+  for (std::size_t r = 0; r < set.size(); ++r) rank_[static_cast<std::size_t>(set[r])] = static_cast<int>(r);
   std::vector<int> jumps(set.size() + 1, 0);
   std::vector<bool> entered(set.size(), false), left(set.size(), false);
   for (int i : set)
     for (int number : problem_.edges_of(i)) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
-      if (e.from != i || !rank.contains(e.to)) continue;
-      ++jumps[static_cast<std::size_t>(rank[e.from]) + 1];
-      --jumps[static_cast<std::size_t>(rank[e.to])];
-      left[static_cast<std::size_t>(rank[e.from])] = entered[static_cast<std::size_t>(rank[e.to])] = true;
+      if (e.from != i || !marked(e.to)) continue;
+      ++jumps[rank(e.from) + 1];
+      --jumps[rank(e.to)];
+      left[rank(e.from)] = entered[rank(e.to)] = true;
     }
   std::size_t last_source = 0, first_sink = set.size() - 1;
   for (std::size_t r = 0; r < set.size(); ++r)
@@ -108,28 +138,10 @@ int Dp::splitting_node(const Set& set) const {
   return best;
 }
 
-bool Dp::fits(const Set& set, const Resources& r) const {
-  for (int i : set) {
-    const MappingProblem::Item& item = problem_.items()[static_cast<std::size_t>(i)];
-    if (item.tasks->fixed || task_count(item.tasks->grid) > r.count) return false;
-  }
-  return true;
-}
-
-// Ways to halve parts with such costs: by part, whether it goes left.
-std::vector<std::vector<bool>> halves(const std::vector<std::int64_t>& costs) {
-  std::vector<std::size_t> order(costs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
-  std::vector<bool> heaviest(costs.size(), false), even(costs.size(), false);
-  heaviest[order[0]] = true;
-  std::int64_t left = 0, right = 0;
-  for (std::size_t p : order) {
-    even[p] = left <= right;
-    (even[p] ? left : right) += costs[p];
-  }
-  if (even == heaviest) return {heaviest};
-  return {heaviest, even};
+int Dp::width(const Set& set) const {
+  int most = 1;
+  for (int i : set) most = std::max(most, task_count(problem_.items()[static_cast<std::size_t>(i)].tasks->grid));
+  return most;
 }
 
 // The best cost of the open items of `set`, leaving its choices in chosen_. Memoised on the choices of its neighbours.
@@ -137,22 +149,25 @@ std::int64_t Dp::solve(const Set& set) {
   if (set.empty()) return 0;
   std::vector<int> key = {static_cast<int>(set.size()), share_[static_cast<std::size_t>(set[0])].first,
                           share_[static_cast<std::size_t>(set[0])].count};
-  std::set<int> members(set.begin(), set.end()), around;
   key.insert(key.end(), set.begin(), set.end());
+  std::vector<int> around;
+  mark(set);
   for (int i : set)
     for (int number : problem_.edges_of(i)) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
       for (int other : {e.from, e.to})
-        if (!members.contains(other) && chosen_[static_cast<std::size_t>(other)] >= 0) around.insert(other);
+        if (!marked(other) && chosen_[static_cast<std::size_t>(other)] >= 0) around.push_back(other);
     }
+  std::sort(around.begin(), around.end());
+  around.erase(std::unique(around.begin(), around.end()), around.end());
   for (int other : around) key.push_back(other), key.push_back(chosen_[static_cast<std::size_t>(other)]);
-  auto [it, inserted] = memo_.try_emplace(key, kInfinite, std::vector<int>());
+  auto [found, inserted] = memo_.try_emplace(std::move(key), kInfinite, std::vector<int>());
+  auto& entry = found->second;
   if (!inserted) {
-    for (std::size_t k = 0; k < it->second.second.size(); ++k)
-      chosen_[static_cast<std::size_t>(set[k])] = it->second.second[k];
-    return it->second.first;
+    for (std::size_t k = 0; k < entry.second.size(); ++k) chosen_[static_cast<std::size_t>(set[k])] = entry.second[k];
+    return entry.first;
   }
-  visits_ += std::ssize(set);
+  (spare_ ? spare_visits_ : visits_) += std::ssize(set);
   if (given_up()) return 0;
   std::vector<Set> parts = components(set);
   std::int64_t best;
@@ -160,48 +175,92 @@ std::int64_t Dp::solve(const Set& set) {
     best = solve_connected(set);
   } else {
     best = 0;
-    std::vector<std::int64_t> costs;
-    for (const Set& part : parts) costs.push_back(solve(part)), best += costs.back();
-    // Of parts that need no more than half of the machine, some on one half and at once the others on the other half:
-    // the heaviest and the rest, or about as much on each.
-    const Resources all = share_[static_cast<std::size_t>(set[0])];
-    const Resources left{all.first, all.count / 2}, right{all.first + all.count / 2, all.count - all.count / 2};
-    std::vector<Set> narrow;
-    std::vector<std::int64_t> narrow_costs;
-    // Operators start at the begin of a half, so that halves of halves have nothing to offer.
-    const bool whole = all.count == static_cast<int>(problem_.topology().device_count());
-    for (std::size_t p = 0; p < parts.size(); ++p)
-      if (whole && all.count >= 2 && fits(parts[p], left)) narrow.push_back(parts[p]), narrow_costs.push_back(costs[p]);
-    if (narrow.size() > 1) {
-      std::int64_t one_by_one = std::accumulate(narrow_costs.begin(), narrow_costs.end(), std::int64_t{0});
-      const std::int64_t others = best - one_by_one;
-      for (const std::vector<bool>& on_left : halves(narrow_costs)) {
-        Set first, second, both;
-        for (std::size_t p = 0; p < narrow.size(); ++p) {
-          Set& to = on_left[p] ? first : second;
-          to.insert(to.end(), narrow[p].begin(), narrow[p].end());
-        }
-        std::sort(first.begin(), first.end());
-        std::sort(second.begin(), second.end());
-        both = first;
-        both.insert(both.end(), second.begin(), second.end());
-        std::vector<int> before;
-        for (int i : both) before.push_back(std::exchange(chosen_[static_cast<std::size_t>(i)], -1));
-        for (int i : first) share_[static_cast<std::size_t>(i)] = left;
-        for (int i : second) share_[static_cast<std::size_t>(i)] = right;
-        std::int64_t at_once = others + std::max(solve(first), solve(second));
-        for (int i : both) share_[static_cast<std::size_t>(i)] = all;
-        if (at_once < best)
-          best = at_once;
-        else
-          for (std::size_t k = 0; k < both.size(); ++k) chosen_[static_cast<std::size_t>(both[k])] = before[k];
-      }
+    for (const std::vector<Set>& at_once : independent(std::move(parts))) {
+      std::vector<std::int64_t> costs;
+      for (const Set& part : at_once) costs.push_back(solve(part));
+      std::int64_t one_by_one = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
+      best += at_once.size() == 1 ? one_by_one : side_by_side(at_once, costs, one_by_one);
     }
   }
-  auto& entry = memo_[key];
   entry.first = best;
   entry.second.clear();
   for (int i : set) entry.second.push_back(chosen_[static_cast<std::size_t>(i)]);
+  return best;
+}
+
+// Operators of one part may wait for those of another, through some whose mapping is given. So parts are put into
+// groups in which none waits for another.
+std::vector<std::vector<Dp::Set>> Dp::independent(std::vector<Set> parts) const {
+  std::vector<Bits> members, before;  // by part
+  for (const Set& part : parts) {
+    Bits& mine = members.emplace_back(words_, 0);
+    Bits& all = before.emplace_back(words_, 0);
+    for (int i : part) {
+      mine[static_cast<std::size_t>(i) / 64] |= bit(i);
+      const Bits& of_item = before_[static_cast<std::size_t>(i)];
+      for (std::size_t w = 0; w < words_; ++w) all[w] |= of_item[w];
+    }
+  }
+  auto meet = [&](const Bits& a, const Bits& b) {
+    for (std::size_t w = 0; w < words_; ++w)
+      if (a[w] & b[w]) return true;
+    return false;
+  };
+  std::vector<std::vector<Set>> groups;
+  std::vector<std::size_t> group(parts.size(), 0);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (std::size_t q = 0; q < p; ++q)
+      if (group[p] <= group[q] && (meet(before[p], members[q]) || meet(before[q], members[p]))) group[p] = group[q] + 1;
+    groups.resize(std::max(groups.size(), group[p] + 1));
+    groups[group[p]].push_back(std::move(parts[p]));
+  }
+  return groups;
+}
+
+// Some of the parts at the same time on two shares, as long as that takes less than `best`, what all take one after the
+// other; leaves the choices of the best in chosen_.
+std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<std::int64_t>& costs,
+                              std::int64_t best) {
+  const Resources all = share_[static_cast<std::size_t>(parts[0][0])];
+  std::vector<PartNeeds> needs;
+  for (std::size_t p = 0; p < parts.size(); ++p) needs.push_back({costs[p], width(parts[p])});
+  const bool was_spare = spare_;
+  const std::int64_t most_spare_visits =
+      problem_.topology().device_count() <= kFewShared ? kSpareVisitsOfFew : kSpareVisits;
+  for (const ShareCut& cut : share_cuts(problem_.topology(), all, needs)) {
+    // The halves of the machine are always tried.
+    if (!cut.general && spare_visits_ > most_spare_visits + visits_ / 4) break;
+    std::int64_t others = 0, least = 0;  // what is not on a side, and the side that takes longest at least
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      if (cut.sides[p] == Side::neither)
+        others += costs[p];
+      else
+        least = std::max(least, costs[p]);
+    if (others + least >= best) continue;
+    spare_ = was_spare || !cut.general;
+    Set first, second, both;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      if (cut.sides[p] == Side::neither) continue;
+      Set& to = cut.sides[p] == Side::first ? first : second;
+      to.insert(to.end(), parts[p].begin(), parts[p].end());
+    }
+    std::sort(first.begin(), first.end());
+    std::sort(second.begin(), second.end());
+    both = first;
+    both.insert(both.end(), second.begin(), second.end());
+    std::vector<int> before;
+    for (int i : both) before.push_back(std::exchange(chosen_[static_cast<std::size_t>(i)], -1));
+    for (int i : first) share_[static_cast<std::size_t>(i)] = cut.first;
+    for (int i : second) share_[static_cast<std::size_t>(i)] = cut.second;
+    std::int64_t at_once = others + solve(first);
+    if (at_once < best) at_once = std::max(at_once, others + solve(second));
+    for (int i : both) share_[static_cast<std::size_t>(i)] = all;
+    if (at_once < best)
+      best = at_once;
+    else
+      for (std::size_t k = 0; k < both.size(); ++k) chosen_[static_cast<std::size_t>(both[k])] = before[k];
+  }
+  spare_ = was_spare;
   return best;
 }
 
@@ -211,13 +270,9 @@ std::int64_t Dp::solve_connected(const Set& set) {
   return condition(set, *std::max_element(set.begin(), set.end(), fewer_edges), false);
 }
 
-// Whether all tasks are where the item may run; what is fixed is where it has to be.
-bool Dp::is_inside(int item, std::size_t choice) const {
-  const MappingProblem::Tasks& tasks = *problem_.items()[static_cast<std::size_t>(item)].tasks;
-  const Resources& share = share_[static_cast<std::size_t>(item)];
-  return tasks.fixed || std::all_of(tasks.devices[choice].begin(), tasks.devices[choice].end(), [&](DeviceId d) {
-           return d.value >= share.first && d.value < share.first + share.count;
-         });
+bool Dp::may_choose(int item, std::size_t choice) const {
+  auto i = static_cast<std::size_t>(item);
+  return problem_.items()[i].tasks->may_choose(choice, share_[i]);
 }
 
 // By each mapping of the pivot; `splits`: what is before it and what is after it are independent then.
@@ -231,7 +286,7 @@ std::int64_t Dp::condition(const Set& set, int pivot, bool splits) {
   std::int64_t best = kInfinite;
   std::vector<int> best_choice;
   for (std::size_t c = 0; c < problem_.items()[p].tasks->choices.size() && !given_up(); ++c) {
-    if (!is_inside(pivot, c)) continue;
+    if (!may_choose(pivot, c)) continue;
     for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
     chosen_[p] = static_cast<int>(c);
     std::int64_t cost = placement_cost(pivot);
@@ -257,7 +312,7 @@ std::int64_t Dp::eliminate(const Set& set) {
     auto& own = sum.own.emplace_back();
     auto& of_item = choices.emplace_back();
     for (std::size_t c = 0; c < problem_.items()[static_cast<std::size_t>(i)].tasks->choices.size(); ++c) {
-      if (!is_inside(i, c)) continue;
+      if (!may_choose(i, c)) continue;
       chosen_[static_cast<std::size_t>(i)] = static_cast<int>(c);
       of_item.push_back(static_cast<int>(c)), own.push_back(placement_cost(i));
     }
@@ -279,8 +334,24 @@ std::int64_t Dp::eliminate(const Set& set) {
   return std::min(least.cost, kInfinite);
 }
 
+void Dp::find_what_is_before() {
+  const std::size_t items = problem_.items().size();
+  words_ = (items + 63) / 64;
+  stamps_.assign(items, 0), parent_.assign(items, 0), rank_.assign(items, 0);
+  before_.assign(items, Bits(words_, 0));
+  for (std::size_t i = 0; i < items; ++i)
+    for (int number : problem_.edges_of(static_cast<int>(i))) {
+      const int from = problem_.edges()[static_cast<std::size_t>(number)].from;
+      if (from == static_cast<int>(i)) continue;
+      before_[i][static_cast<std::size_t>(from) / 64] |= bit(from);
+      const Bits& further = before_[static_cast<std::size_t>(from)];
+      for (std::size_t w = 0; w < words_; ++w) before_[i][w] |= further[w];
+    }
+}
+
 Result<MappingResult> Dp::run() {
   UNITY_TRY_VOID(problem_.build());
+  find_what_is_before();
   share_.assign(problem_.items().size(), {0, static_cast<int>(problem_.topology().device_count())});
   chosen_.assign(problem_.items().size(), -1);
   Set open;
