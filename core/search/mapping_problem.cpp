@@ -178,7 +178,6 @@ void MappingProblem::choose_from(Tasks& tasks) const {
   }
   tasks.general = tasks.choices.size();
   if (!tasks.fixed) add_fresh(tasks.choices, in_shares(tasks.grid, topology_));
-  if (all.count <= kFewShared) tasks.general = tasks.choices.size();
   std::vector<std::int64_t> time_on(topology_.specs.size(), -1);  // of a task, by kind of device
   for (const MachineMapping& m : tasks.choices) {
     std::vector<DeviceId> devices;

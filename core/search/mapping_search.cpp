@@ -34,7 +34,6 @@ class Dp {
       return hash;
     }
   };
-  using Bits = std::vector<std::uint64_t>;  // a bit for each item
 
   std::int64_t solve(const Set& set);
   std::int64_t solve_connected(const Set& set);
@@ -52,16 +51,11 @@ class Dp {
   }
   bool marked(int item) const { return stamps_[static_cast<std::size_t>(item)] == stamp_; }
   std::int64_t side_by_side(const std::vector<Set>& parts, const std::vector<std::int64_t>& costs, std::int64_t best);
-  std::vector<std::vector<Set>> independent(std::vector<Set> parts) const;
-  void find_what_is_before();
-  static std::uint64_t bit(int item) { return std::uint64_t{1} << item % 64; }
   int width(const Set& set) const;  // the most tasks of an operator
 
   MappingProblem problem_;
   std::vector<int> chosen_;                  // by item: index into choices, -1: open
   std::vector<Resources> share_;             // by item: where it may run
-  std::vector<Bits> before_;                 // by item: those that it waits for, by whatever way
-  std::size_t words_ = 0;                    // of such a set
   std::vector<int> stamps_, parent_, rank_;  // by item
   int stamp_ = 0;
   std::unordered_map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>, HashOf> memo_;
@@ -69,6 +63,8 @@ class Dp {
   std::int64_t visits_ = 0;        // of items
   std::int64_t spare_visits_ = 0;  // in shares that are tried as long as that takes no more than a part of the time
   bool spare_ = false;             // in such a share
+  bool halves_only_ = false;       // no such shares
+  bool in_shares_ = false;         // one was better somewhere
 };
 
 std::int64_t Dp::placement_cost(int item) const {
@@ -174,47 +170,14 @@ std::int64_t Dp::solve(const Set& set) {
   if (parts.size() == 1) {
     best = solve_connected(set);
   } else {
-    best = 0;
-    for (const std::vector<Set>& at_once : independent(std::move(parts))) {
-      std::vector<std::int64_t> costs;
-      for (const Set& part : at_once) costs.push_back(solve(part));
-      std::int64_t one_by_one = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
-      best += at_once.size() == 1 ? one_by_one : side_by_side(at_once, costs, one_by_one);
-    }
+    std::vector<std::int64_t> costs;
+    for (const Set& part : parts) costs.push_back(solve(part));
+    best = side_by_side(parts, costs, std::accumulate(costs.begin(), costs.end(), std::int64_t{0}));
   }
   entry.first = best;
   entry.second.clear();
   for (int i : set) entry.second.push_back(chosen_[static_cast<std::size_t>(i)]);
   return best;
-}
-
-// Operators of one part may wait for those of another, through some whose mapping is given. So parts are put into
-// groups in which none waits for another.
-std::vector<std::vector<Dp::Set>> Dp::independent(std::vector<Set> parts) const {
-  std::vector<Bits> members, before;  // by part
-  for (const Set& part : parts) {
-    Bits& mine = members.emplace_back(words_, 0);
-    Bits& all = before.emplace_back(words_, 0);
-    for (int i : part) {
-      mine[static_cast<std::size_t>(i) / 64] |= bit(i);
-      const Bits& of_item = before_[static_cast<std::size_t>(i)];
-      for (std::size_t w = 0; w < words_; ++w) all[w] |= of_item[w];
-    }
-  }
-  auto meet = [&](const Bits& a, const Bits& b) {
-    for (std::size_t w = 0; w < words_; ++w)
-      if (a[w] & b[w]) return true;
-    return false;
-  };
-  std::vector<std::vector<Set>> groups;
-  std::vector<std::size_t> group(parts.size(), 0);
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    for (std::size_t q = 0; q < p; ++q)
-      if (group[p] <= group[q] && (meet(before[p], members[q]) || meet(before[q], members[p]))) group[p] = group[q] + 1;
-    groups.resize(std::max(groups.size(), group[p] + 1));
-    groups[group[p]].push_back(std::move(parts[p]));
-  }
-  return groups;
 }
 
 // Some of the parts at the same time on two shares, as long as that takes less than `best`, what all take one after the
@@ -229,6 +192,7 @@ std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<s
       problem_.topology().device_count() <= kFewShared ? kSpareVisitsOfFew : kSpareVisits;
   for (const ShareCut& cut : share_cuts(problem_.topology(), all, needs)) {
     // The halves of the machine are always tried.
+    if (halves_only_ && !cut.general) break;
     if (!cut.general && spare_visits_ > most_spare_visits + visits_ / 4) break;
     std::int64_t others = 0, least = 0;  // what is not on a side, and the side that takes longest at least
     for (std::size_t p = 0; p < parts.size(); ++p)
@@ -256,7 +220,7 @@ std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<s
     if (at_once < best) at_once = std::max(at_once, others + solve(second));
     for (int i : both) share_[static_cast<std::size_t>(i)] = all;
     if (at_once < best)
-      best = at_once;
+      best = at_once, in_shares_ = in_shares_ || spare_;
     else
       for (std::size_t k = 0; k < both.size(); ++k) chosen_[static_cast<std::size_t>(both[k])] = before[k];
   }
@@ -334,24 +298,9 @@ std::int64_t Dp::eliminate(const Set& set) {
   return std::min(least.cost, kInfinite);
 }
 
-void Dp::find_what_is_before() {
-  const std::size_t items = problem_.items().size();
-  words_ = (items + 63) / 64;
-  stamps_.assign(items, 0), parent_.assign(items, 0), rank_.assign(items, 0);
-  before_.assign(items, Bits(words_, 0));
-  for (std::size_t i = 0; i < items; ++i)
-    for (int number : problem_.edges_of(static_cast<int>(i))) {
-      const int from = problem_.edges()[static_cast<std::size_t>(number)].from;
-      if (from == static_cast<int>(i)) continue;
-      before_[i][static_cast<std::size_t>(from) / 64] |= bit(from);
-      const Bits& further = before_[static_cast<std::size_t>(from)];
-      for (std::size_t w = 0; w < words_; ++w) before_[i][w] |= further[w];
-    }
-}
-
 Result<MappingResult> Dp::run() {
   UNITY_TRY_VOID(problem_.build());
-  find_what_is_before();
+  for (std::vector<int>* by_item : {&stamps_, &parent_, &rank_}) by_item->assign(problem_.items().size(), 0);
   share_.assign(problem_.items().size(), {0, static_cast<int>(problem_.topology().device_count())});
   chosen_.assign(problem_.items().size(), -1);
   Set open;
@@ -377,6 +326,13 @@ Result<MappingResult> Dp::run() {
   if (given_up()) of_open = eliminate(open);
   cost += of_open;
   result.mappings = problem_.mappings(chosen_);
+  if (in_shares_ && !given_up()) {
+    memo_.clear(), visits_ = 0, halves_only_ = true;
+    for (int i : open) chosen_[static_cast<std::size_t>(i)] = -1;
+    solve(open);
+    if (!given_up()) result.in_halves = problem_.mappings(chosen_);
+    if (result.in_halves == result.mappings) result.in_halves.clear();
+  }
   result.estimate = {cost};
   return result;
 }

@@ -4,7 +4,10 @@
 //   sequence split:  a node p that no edge jumps over: for each mapping of p, what is before and what is after it are
 //                    independent given p's mapping.
 //   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or
-//                    at the same time on disjoint shares of them: min(sum, max).
+//                    at the same time on disjoint shares of them: min(sum, max). Which shares: mapping_shares.h. On a
+//                    share that is not the whole machine, operators begin with it. Shares other than halves of the
+//                    machine are tried as long as that takes no more than a part of the time. It is not looked at
+//                    whether parts wait for one another through an operator whose mapping is given.
 //   otherwise:       condition on the node with the most edges, then split again (exact; exponential in how far the
 //                    graph is from series-parallel).
 //
@@ -28,6 +31,8 @@ namespace unity {
 struct MappingResult {
   std::vector<MachineMapping> mappings;  // by node
   Picoseconds estimate;                  // of the DP: sum of pieces
+  // The best on halves of the machine, where smaller shares are estimated to be faster: simulation has the last word.
+  std::vector<MachineMapping> in_halves = {};
 };
 
 class MappingSearch {

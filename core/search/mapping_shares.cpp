@@ -25,19 +25,12 @@ class Cuts {
     if (share_.count == machine) {
       const int middle = share_.first + share_.count / 2;
       heaviest_and_rest(middle);
-      balanced(middle, false, false);
+      balanced(middle, false);
       for (ShareCut& cut : found_) cut.general = true;
     }
     if (machine > kMostShared) return std::move(found_);
     for (int boundary : boundaries()) {
-      if (by_work_.size() == 2) {
-        two(boundary, by_work_[0], by_work_[1]);
-        two(boundary, by_work_[1], by_work_[0]);
-      } else if (!balanced(boundary, true, false)) {
-        balanced(boundary, false, false);
-      } else {
-        balanced(boundary, true, true);
-      }
+      if (!balanced(boundary, true)) balanced(boundary, false);
     }
     return std::move(found_);
   }
@@ -105,25 +98,15 @@ class Cuts {
     add(std::move(cut));
   }
 
-  // Two parts, either of which may be the first: what neighbours have may be nearer to it there.
-  void two(int boundary, std::size_t first, std::size_t second) {
-    ShareCut cut = cut_at(boundary);
-    if (parts_[first].width > cut.first.count || parts_[second].width > cut.second.count) return;
-    cut.sides.assign(parts_.size(), Side::neither);
-    cut.sides[first] = Side::first, cut.sides[second] = Side::second;
-    add(std::move(cut));
-  }
-
   // The heaviest first, each to the side that has less: time of operators one after the other, or work for each device.
-  // Mirrored, to the second where both have as much.
-  bool balanced(int boundary, bool by_work, bool mirrored) {
+  bool balanced(int boundary, bool by_work) {
     ShareCut cut = cut_at(boundary);
     double load[2] = {0, 0};
     cut.sides.assign(parts_.size(), Side::neither);
     for (std::size_t p : by_work ? by_work_ : by_cost_) {
       double after[2];
       int best = -1;
-      for (int s : mirrored ? std::vector{1, 0} : std::vector{0, 1}) {
+      for (int s : {0, 1}) {
         const int devices = s == 0 ? cut.first.count : cut.second.count;
         if (parts_[p].width > devices) continue;
         after[s] = by_work ? load[s] + work(p) / devices : load[s];

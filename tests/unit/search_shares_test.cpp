@@ -127,14 +127,3 @@ TEST_CASE("of two towers with work 2 : 1, one has two thirds of the devices and 
   CHECK(on_six[1].size() == 4);
   for (int d : on_six[0]) CHECK_FALSE(on_six[1].contains(d));
 }
-
-TEST_CASE("what waits for one another through an operator that is given does not run at the same time") {
-  // Two products in a row, with a sum on all devices between them, whose mapping is the only one: the estimate counts
-  // both products. 2 * 240^3 * 3 operations each, 1 ps per operation, and what moves.
-  Builder b("row");
-  ValueRef x = b.apply("matmul", {}, {b.input("x", {240, 240}), b.weight("w1", {240, 240})}, "first");
-  ValueRef h = combine(b, 0, 2, b.apply("relu", {}, {partition(b, 0, 2, x)}, "wide"));
-  Pcg g = std::move(b).finish({b.apply("matmul", {}, {h, b.weight("w2", {240, 240})}, "second")});
-  StubCostModel cost(uniform_topology(2));
-  CHECK(MappingSearch(cost).run(g).value().estimate.count > 2 * 6 * 240 * 240 * 240);
-}
