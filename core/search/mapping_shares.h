@@ -1,13 +1,12 @@
 // Shares of a machine for parts of a graph that run at the same time: consecutive devices each, cut where the machine's
 // hierarchy has its boundaries.
 //
-// A share is cut in two, and each half again (Dp::solve), so three equal parts have a third each in two cuts. Tried are
-// cuts in the middle of the whole machine, and at the boundaries of each level that the share spans, from the outermost
-// (nodes, sockets, devices) in, that are nearest below and above the proportion of the parts' work: of the heaviest to
-// all, and of about half of it to the rest; and those that leave one of the two
-// heaviest as many as it has tasks, where that is more than its proportion. Of few
-// devices, all boundaries. On more than 48 devices the middle of the whole machine, and nothing further: what is not
-// alike from block to block takes too long to score there.
+// A share is cut in two, and each side again, so three equal parts have a third each in two cuts. Tried are cuts in the
+// middle of the whole machine, and at the boundaries of each level that the share spans, from the outermost (nodes,
+// sockets, devices) in, that are nearest below and above the proportion of the parts' work: of the heaviest to all, and
+// of about half of it to the rest; and those that leave one of the two heaviest as many devices as it has tasks, where
+// that is more than its proportion. Of few devices, all boundaries. On more than 48 devices the middle of the whole
+// machine, and nothing further: what is not alike from block to block takes too long to score there.
 #pragma once
 
 #include <cstdint>
