@@ -150,6 +150,15 @@ GradientProgram gradient_program(const Pcg& pcg, NodeId id, const std::vector<bo
   return program;
 }
 
+bool looks_up_rows(const Pcg& pcg, NodeId node, const GradientProgram& program) {
+  return std::any_of(program.steps.begin(), program.steps.end(), [&](const GradientStep& s) {
+    const GradientValue& ids = s.inputs[0];
+    if (ids.kind != GradientValue::Kind::input) return false;
+    ValueRef v = pcg[node].inputs[static_cast<std::size_t>(ids.index)];
+    return s.op->row_factor(s.attributes, pcg.shape(v).shape().dims).has_value();
+  });
+}
+
 Result<Pcg> differentiate(const Pcg& pcg) { return Differentiation(pcg).run(); }
 
 }  // namespace unity

@@ -15,6 +15,9 @@ std::vector<bool> needs_gradient(const Pcg& pcg);
 // The gradient program of a node for the operands that need gradients. Empty when none does.
 GradientProgram gradient_program(const Pcg& pcg, NodeId node, const std::vector<bool>& needs);
 
+// Whether it forms the gradient of a table of which the node looks up rows (Operator::row_factor).
+bool looks_up_rows(const Pcg& pcg, NodeId node, const GradientProgram& program);
+
 // The training graph of an unparallelised PCG: its nodes, then the input "loss_gradient" (a scalar: 1 for the plain
 // gradient) and the backward operators. Outputs: those of the forward graph, then the gradient of every weight, in node
 // order. Error when an operator on the way is not differentiable, the loss does not depend on a weight, or the graph is

@@ -42,8 +42,12 @@ double row_update_factor(const Program& program, const Task& task) {
   return op.op->row_factor(op.attributes, program.tensor_of(program.operands_of(task)[1]).dims).value();
 }
 
+bool updates_by_rows(const OptimizerSpec& optimizer) {
+  return optimizer.name == "sgd" && optimizer.momentum == 0 && optimizer.weight_decay == 0;
+}
+
 void use_row_updates(Program& p) {
-  if (p.optimizer.name != "sgd" || p.optimizer.momentum != 0 || p.optimizer.weight_decay != 0) return;
+  if (!updates_by_rows(p.optimizer)) return;
   std::vector<int> uses = use_counts(p);
   std::vector<TaskId> makers = table_gradients(p), maker_of(p.tasks.size());
   std::vector<bool> removed(p.tasks.size(), false);

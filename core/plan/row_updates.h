@@ -11,6 +11,9 @@ namespace unity {
 // the tasks that formed their gradients. Nothing happens with another optimizer than SGD without momentum and decay.
 void use_row_updates(Program& program);
 
+// With this optimizer there may be some.
+bool updates_by_rows(const OptimizerSpec& optimizer);
+
 inline bool is_row_update(const Task& task) { return task.kind == TaskKind::update && task.op >= 0; }
 
 // What rows of dy are multiplied with on their way into the gradient of a row update.

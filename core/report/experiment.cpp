@@ -104,6 +104,7 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
                                               {"algebra", &o.algebra},
                                               {"dp", &o.mapping_dp},
                                               {"cache", &o.cache},
+                                              {"incremental-matching", &o.incremental_matching},
                                               {"buckets", &o.buckets},
                                               {"overlap", &o.overlap},
                                               {"stored-parts", &o.stored_parts},
@@ -112,8 +113,8 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
                                               {"growth", &o.growth},
                                               {"uneven", &o.uneven}};
   for (const std::string& part : s.names("without", {},
-                                         {"splitting", "algebra", "dp", "cache", "buckets", "overlap", "stored-parts",
-                                          "seeds", "templates", "growth", "uneven"}))
+                                         {"splitting", "algebra", "dp", "cache", "incremental-matching", "buckets",
+                                          "overlap", "stored-parts", "seeds", "templates", "growth", "uneven"}))
     *parts.at(part) = false;
   v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
   for (const auto& [key, value] :

@@ -87,6 +87,8 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
       {"no-dp", "Do not search for mappings: every operator from the first device on", &o.mapping_dp},
       {"no-blocks", "Lower candidates for all devices, though a block of them stands for all", &o.blocks},
       {"no-cache", "Solve equal parts anew, and keep no costs from graph to graph", &o.cache},
+      {"no-incremental-matching", "Match rules anew in each graph, not only near the last change",
+       &o.incremental_matching},
       {"no-buckets",
        "Strategy unity: each gradient in a collective of its own, or as --bucket says, though joined they be faster",
        &o.buckets},

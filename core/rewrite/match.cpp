@@ -7,16 +7,25 @@ namespace {
 
 class Matcher {
  public:
-  Matcher(const MatchIndex& index, const Rule& rule) : index_(index), pcg_(index.pcg), uses_(index.uses), rule_(rule) {}
+  Matcher(const MatchIndex& index, const SourcePattern& pattern, std::vector<Match>& found)
+      : index_(index),
+        pcg_(index.pcg),
+        uses_(index.uses),
+        pattern_(pattern),
+        rule_(pattern.rule),
+        found_(found),
+        before_(found.size()) {}
 
-  std::vector<Match> run() {
-    if (!operators_occur()) return {};
+  void run(NodeId root) {
+    PatternValue first = rule_.source_outputs[0];
+    ValueRef value{root, first.output};
+    if (!may_be(first, value)) return;
     Match start;
+    start.top = root;
     start.nodes.resize(rule_.source_nodes);
     start.values.resize(rule_.values.size());
     start.attributes.resize(rule_.attributes.size());
-    solve(start, {});
-    return std::move(found_);
+    solve(std::move(start), {{first, value}});
   }
 
  private:
@@ -25,9 +34,33 @@ class Matcher {
     ValueRef value;
   };
 
-  bool operators_occur() const {
-    for (std::size_t n = 0; n < rule_.source_nodes; ++n)
-      if (!index_.nodes.contains(rule_.nodes[n].op)) return false;
+  // Whether a node has the operator, the arity and the constant attributes of a source node.
+  bool fits(std::size_t n, const Node& node) const {
+    const PatternNode& pattern = rule_.nodes[n];
+    if (node.op != pattern.op || node.inputs.size() != pattern.inputs.size() ||
+        static_cast<int>(node.outputs.size()) != pattern.results)
+      return false;
+    for (std::size_t i = 0; i < pattern.attributes.size(); ++i) {
+      const auto& expression = pattern.attributes[i];
+      if (!expression ? node.attributes[i] != pattern_.defaults[n][i]
+                      : expression->kind == Expression::Kind::constant && node.attributes[i] != expression->constant)
+        return false;
+    }
+    return true;
+  }
+
+  // Whether nodes fit from there down: without it there is no match. Nothing is bound, which would take time.
+  bool may_be(PatternValue pattern, ValueRef value) const {
+    if (pattern.variable >= 0) return true;
+    auto n = static_cast<std::size_t>(pattern.node);
+    if (pattern.output != value.output || !fits(n, pcg_[value.node])) return false;
+    const std::vector<PatternValue>& expected = rule_.nodes[n].inputs;
+    const std::vector<ValueRef>& inputs = pcg_[value.node].inputs;
+    if (inputs.size() == 2 && rule_.nodes[n].op->commutative())
+      return (may_be(expected[0], inputs[0]) && may_be(expected[1], inputs[1])) ||
+             (may_be(expected[0], inputs[1]) && may_be(expected[1], inputs[0]));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!may_be(expected[i], inputs[i])) return false;
     return true;
   }
 
@@ -71,32 +104,20 @@ class Matcher {
     record(std::move(match));
   }
 
-  // Operator, number of results, attributes; binds the node and the attribute variables that stand alone.
+  // Binds the node and the attribute variables that stand alone, where all is as expected.
   bool bind_node(Match& match, std::size_t n, NodeId id) const {
     const PatternNode& pattern = rule_.nodes[n];
     const Node& node = pcg_[id];
-    if (node.op != pattern.op || node.inputs.size() != pattern.inputs.size() ||
-        static_cast<int>(node.outputs.size()) != pattern.results ||
-        std::find(match.nodes.begin(), match.nodes.end(), id) != match.nodes.end())
-      return false;
+    if (!fits(n, node) || std::find(match.nodes.begin(), match.nodes.end(), id) != match.nodes.end()) return false;
     for (std::size_t i = 0; i < pattern.attributes.size(); ++i) {
-      const AttributeValue& value = node.attributes[i];
-      if (!pattern.attributes[i]) {
-        if (value != default_of(*pattern.op, i)) return false;
-        continue;
-      }
-      const Expression& expression = *pattern.attributes[i];
-      if (expression.kind == Expression::Kind::constant && value != expression.constant) return false;
-      if (expression.kind != Expression::Kind::variable) continue;
-      auto& bound = match.attributes[static_cast<std::size_t>(expression.variable)];
-      if (bound && *bound != value) return false;
-      bound = value;
+      if (!pattern.attributes[i] || pattern.attributes[i]->kind != Expression::Kind::variable) continue;
+      auto& bound = match.attributes[static_cast<std::size_t>(pattern.attributes[i]->variable)];
+      if (bound && *bound != node.attributes[i]) return false;
+      bound = node.attributes[i];
     }
     match.nodes[n] = id;
     return true;
   }
-
-  static AttributeValue default_of(const Operator& op, std::size_t i) { return op.attributes()[i].fallback; }
 
   // Where a further output can lie: among the users of an operand that is already bound, else anywhere.
   std::vector<NodeId> candidates(const Match& match, int node) const {
@@ -116,12 +137,12 @@ class Matcher {
   }
 
   void record(Match match) {
-    match.top = match.nodes[static_cast<std::size_t>(rule_.source_outputs[0].node)];
     if (!expressions_agree(match) || !interior_is_private(match)) return;
     Bindings bindings{pcg_, match.nodes, match.values, match.attributes};
     for (const Condition& condition : rule_.conditions)
       if (!has_unbound(condition, bindings) && !check(condition, rule_, bindings).ok()) return;
-    if (std::find(found_.begin(), found_.end(), match) == found_.end()) found_.push_back(std::move(match));
+    auto own = found_.begin() + static_cast<std::ptrdiff_t>(before_);
+    if (std::find(own, found_.end(), match) == found_.end()) found_.push_back(std::move(match));
   }
 
   bool expressions_agree(const Match& match) const {
@@ -155,8 +176,10 @@ class Matcher {
   const MatchIndex& index_;
   const Pcg& pcg_;
   const std::vector<std::vector<Pcg::Use>>& uses_;
+  const SourcePattern& pattern_;
   const Rule& rule_;
-  std::vector<Match> found_;
+  std::vector<Match>& found_;
+  std::size_t before_;  // matches at other roots
 };
 
 }  // namespace
@@ -166,7 +189,28 @@ MatchIndex::MatchIndex(const Pcg& graph) : pcg(graph), uses(graph.uses()) {
     nodes[graph.nodes()[i].op].push_back(NodeId(static_cast<std::int64_t>(i)));
 }
 
-std::vector<Match> find_matches(const MatchIndex& index, const Rule& rule) { return Matcher(index, rule).run(); }
+SourcePattern::SourcePattern(const Rule& source) : rule(source) {
+  for (std::size_t n = 0; n < rule.source_nodes; ++n) {
+    const Operator* op = rule.nodes[n].op;
+    if (std::find(operators.begin(), operators.end(), op) == operators.end()) operators.push_back(op);
+    defaults.emplace_back();
+    if (rule.nodes[n].attributes.empty()) continue;
+    for (AttributeSpec& spec : op->attributes()) defaults.back().push_back(std::move(spec.fallback));
+  }
+}
+
+void find_matches_at(const MatchIndex& index, const SourcePattern& pattern, NodeId root, std::vector<Match>& found) {
+  Matcher(index, pattern, found).run(root);
+}
+
+std::vector<Match> find_matches(const MatchIndex& index, const Rule& rule) {
+  for (std::size_t n = 0; n < rule.source_nodes; ++n)
+    if (!index.nodes.contains(rule.nodes[n].op)) return {};
+  SourcePattern pattern(rule);
+  std::vector<Match> found;
+  for (NodeId root : index.nodes.at(pattern.root())) find_matches_at(index, pattern, root, found);
+  return found;
+}
 
 std::vector<Match> find_matches(const Pcg& pcg, const Rule& rule) { return find_matches(MatchIndex(pcg), rule); }
 

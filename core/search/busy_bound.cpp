@@ -69,14 +69,6 @@ bool reads_all(const AxisTable& table, std::size_t operand, const Shape& shape) 
   return operand_box(table, in, full_ranges(table)).extent == shape.dims;
 }
 
-bool looks_up_rows(const GradientProgram& program, const std::vector<Shape>& inputs) {
-  return std::any_of(program.steps.begin(), program.steps.end(), [&](const GradientStep& s) {
-    const GradientValue& ids = s.inputs[0];
-    return ids.kind == GradientValue::Kind::input &&
-           s.op->row_factor(s.attributes, inputs[static_cast<std::size_t>(ids.index)].dims).has_value();
-  });
-}
-
 std::vector<Shape> input_shapes(const Pcg& pcg, const Node& n) {
   std::vector<Shape> shapes;
   for (ValueRef v : n.inputs) shapes.push_back(pcg.shape(v).shape());
@@ -98,7 +90,7 @@ std::vector<bool> sure_gradients(const Pcg& pcg, const std::vector<bool>& needs)
     if (!sure[i] || !needs[i] || !n.is_compute() || n.outputs.size() != 1) continue;
     GradientProgram program = gradient_program(pcg, id, needs);
     std::vector<Shape> shapes = input_shapes(pcg, n);
-    if (looks_up_rows(program, shapes)) continue;
+    if (looks_up_rows(pcg, id, program)) continue;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (program.input_gradients[k] && reads_all(*n.table, k, shapes[k])) sure[source(n.inputs[k]).index()] = true;
   }
@@ -222,7 +214,7 @@ BusyBound::Graph BusyBound::of(const Pcg& pcg) {
     if (n.is_compute()) {
       graph.grids[i] = node_grid(pcg, id);
       bool backward = sure[i] && needs[i] && n.outputs.size() == 1 && !has_copies(graph.grids[i]) &&
-                      !looks_up_rows(gradient_program(pcg, id, needs), input_shapes(pcg, n));
+                      !looks_up_rows(pcg, id, gradient_program(pcg, id, needs));
       graph.tasks[i] = operator_tasks(pcg, id, graph.grids[i], backward, needs);
     } else if (n.op->name() == "weight" && sure[i]) {
       graph.grids[i] = node_grid(pcg, id);

@@ -13,17 +13,54 @@ namespace {
 constexpr double kMayGain = 1.5;  // a plan this much slower than the fastest may be faster with what it sends hidden
 constexpr std::size_t kMostPlans = 4, kMostPlansOfMany = 2;
 
+// Of a graph in micro-batches: whether lookups have none.
+bool takes_some_whole(const Pcg& pcg) {
+  const std::vector<bool> tables = lookups(pcg);
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (NodeId id(static_cast<std::int64_t>(i)); tables[i] && micro_count(node_sharding(pcg, id)) == 1) return true;
+  return false;
+}
+
 bool has_micro_batches(const Pcg& pcg) {
   return std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; });
 }
 
-Result<Outcome> apply(const Outcome& plan, int micro_batches, const StrategyInput& input) {
+// Leaves and operators where they are in a graph that differs in how values are laid out alone.
+std::vector<MachineMapping> of_same_operators(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
+                                              const Pcg& other) {
+  std::vector<MachineMapping> result(other.size());
+  std::size_t i = 0;
+  for (std::size_t k = 0; k < other.size(); ++k) {
+    if (other.nodes()[k].is_parallelization()) continue;
+    while (pcg.nodes()[i].is_parallelization()) ++i;
+    result[k] = mappings[i++];
+  }
+  return result;
+}
+
+// What is done to a plan. `lookups_whole`: lookups in tables take the batch at once, and operators stay where they are.
+struct Choice {
+  const Outcome* plan;
+  int micro_batches = 1;
+  bool lookups_whole = false;
+};
+
+Result<Outcome> apply(const Choice& choice, const StrategyInput& input) {
+  const Outcome& plan = *choice.plan;
+  const int micro_batches = choice.micro_batches;
   Schedule schedule = plan.candidate.schedule;
   schedule.overlap = micro_batches;
   std::vector<DerivationStep> steps = plan.derivation;
   if (micro_batches == 1) {
     Candidate same = UNITY_TRY(input.evaluator.evaluate(plan.candidate.pcg, plan.candidate.mappings, schedule));
     return Outcome{std::move(same), std::move(steps), plan.stopped_because, {}};
+  }
+  if (choice.lookups_whole) {
+    Pcg pcg = UNITY_TRY(with_micro_batches(plan.candidate.pcg, micro_batches, lookups(plan.candidate.pcg)));
+    steps.push_back({"micro_batches", "all but lookups in tables", micro_batches, 0});
+    auto mappings = of_same_operators(plan.candidate.pcg, plan.candidate.mappings, pcg);
+    Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings), schedule));
+    return Outcome{std::move(candidate), std::move(steps), plan.stopped_because, {}};
   }
   Pcg pcg = UNITY_TRY(with_micro_batches(plan.candidate.pcg, micro_batches));
   steps.push_back({"micro_batches", "the whole model", micro_batches, 0});
@@ -70,10 +107,6 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
       from.push_back(o);
   }
 
-  struct Choice {
-    const Outcome* plan;
-    int micro_batches;
-  };
   // The best of each plan so far, with how many micro-batches.
   std::vector<std::optional<Outcome>> best(from.size());
   auto try_all = [&](const std::vector<Choice>& choices) {
@@ -81,7 +114,7 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     std::size_t count = std::min(choices.size(), static_cast<std::size_t>(left));
     parallel_for(count, input.evaluator.threads(), [&](std::size_t i) {
-      auto plan = apply(*choices[i].plan, choices[i].micro_batches, input);
+      auto plan = apply(choices[i], input);
       if (plan.ok()) scored[i] = std::move(*plan);
     });
     for (std::size_t i = 0; i < count; ++i) {
@@ -97,12 +130,16 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
   std::vector<Choice> first, more;
   for (const Outcome* o : from) {
     if (o->candidate.schedule.overlap == 0) first.push_back({o, 1});
-    if (!has_micro_batches(o->candidate.pcg) && !shared_places(o->candidate.mappings)) first.push_back({o, 2});
+    if (has_micro_batches(o->candidate.pcg)) continue;
+    if (!shared_places(o->candidate.mappings)) first.push_back({o, 2});
+    const std::vector<bool> tables = lookups(o->candidate.pcg);
+    if (std::find(tables.begin(), tables.end(), true) != tables.end()) first.push_back({o, 2, true});
   }
   try_all(first);
   for (std::size_t i = 0; i < from.size(); ++i)
     if (best[i] && best[i]->candidate.schedule.overlap == 2)
-      for (int micro_batches : {3, 4}) more.push_back({from[i], micro_batches});
+      for (int micro_batches : {3, 4})
+        more.push_back({from[i], micro_batches, takes_some_whole(best[i]->candidate.pcg)});
   try_all(more);
   return found;
 }

@@ -4,12 +4,24 @@
 #include <limits>
 #include <set>
 
+#include "core/graph/autodiff.h"
+#include "core/plan/row_updates.h"
 #include "core/search/through_layouts.h"
 
 namespace unity {
 namespace {
 
 double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
+
+// By operator, whether it looks up rows of a trainable table.
+std::vector<bool> find_lookups(const IntraPlans& plans) {
+  const Pcg& model = plans.model();
+  const std::vector<bool> needs = needs_gradient(model);
+  std::vector<bool> found;
+  for (NodeId id : plans.operators())
+    found.push_back(needs[id.index()] && looks_up_rows(model, id, gradient_program(model, id, needs)));
+  return found;
+}
 
 // One device of each kind that there is, the first device's first.
 std::vector<DeviceId> kinds_among(const Topology& topology, const Resources& devices) {
@@ -21,6 +33,9 @@ std::vector<DeviceId> kinds_among(const Topology& topology, const Resources& dev
 }
 
 }  // namespace
+
+IntraCosts::IntraCosts(const StrategyInput& input, const IntraPlans& plans)
+    : in_(input), plans_(plans), reads_(backward_reads(plans)), lookups_(find_lookups(plans)) {}
 
 std::int64_t IntraCosts::collective(CollectiveKind kind, int group, int stride, const Resources& devices,
                                     double bytes) const {
@@ -130,7 +145,8 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
            static_cast<double>(
                collective(CollectiveKind::all_reduce, copies, std::max(1, devices.count / copies), devices, whole));
   };
-  int states = in_.options.optimizer.states();
+  const int states = in_.options.optimizer.states();
+  const bool by_rows = updates_by_rows(in_.options.optimizer);
   StageBytes bytes = stage_bytes(plans_, plan, micro_batches, reads_);
   sums.transient = std::move(bytes.transient), sums.transient_again = std::move(bytes.again);
   std::set<NodeId> stored;
@@ -146,8 +162,16 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
     double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, least = 0, sync = 0, update = 0,
            persistent = bytes.outside[k], gradients = 0;
-    for (const OperandAxes& in : table.inputs)
-      if (!in.shape_only) read += static_cast<double>(operand_box(table, in, ranges).elements() * size_of(in.dtype));
+    std::vector<Shape> blocks;  // of operands
+    for (const OperandAxes& in : table.inputs) blocks.push_back({operand_box(table, in, ranges).extent, in.dtype});
+    const Shape result{operand_box(table, table.outputs[0], ranges).extent, table.outputs[0].dtype};
+    auto bytes_read = [&](std::size_t j) {
+      const std::int64_t all = blocks[j].elements();
+      return static_cast<double>(std::min(all, n.op->elements_read(blocks, result, j).value_or(all)) *
+                                 size_of(blocks[j].dtype));
+    };
+    for (std::size_t j = 0; j < blocks.size(); ++j)
+      if (!table.inputs[j].shape_only) read += bytes_read(j);
     for (const OperandAxes& out : table.outputs)
       made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
     time += task_time(work, read + made), compute += on_first(work, made), least += fastest(work, made);
@@ -167,6 +191,14 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
       if (producer.is_compute()) time += move_time(pcg.shape(source), shape, micro_batches, devices);
       if (!producer.is_leaf() || !producer.op->stored()) continue;
       double shard = bytes_of(shape) / shape.shards();
+      // A table is updated by the rows that were looked up, or has a gradient of all rows.
+      if (lookups_[k] && plans_.needs_gradient(in_model)) {
+        if (by_rows && micro_batches == 1 && shape.copies == 1 && stored.insert(source.node).second) {
+          update += task_time(0, read + bytes_read(j) + made), persistent += (1 + states) * shard;
+          continue;
+        }
+        time += task_time(0, shard);
+      }
       if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
       if (!stored.insert(source.node).second) {                // in another stage, it and its gradient go to and fro
         persistent += 2 * shard, gradients += shard;

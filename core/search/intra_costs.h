@@ -1,6 +1,7 @@
 // What operators take that are split so (intra_stage.h): sums over them, of one micro-batch, of tasks of the forward
 // and of the backward pass on an idle device, and of collectives where layouts differ, forth and back. Once an
-// iteration: gradients of replicas are summed, weights updated. What ranks complete plans is their simulation.
+// iteration: gradients of replicas are summed, weights updated (tables by rows). What ranks complete plans is their
+// simulation.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,7 @@ namespace unity {
 class IntraCosts {
  public:
   // Both have to live as long. Gradients are joined as the options' schedule says.
-  IntraCosts(const StrategyInput& input, const IntraPlans& plans)
-      : in_(input), plans_(plans), reads_(backward_reads(plans)) {}
+  IntraCosts(const StrategyInput& input, const IntraPlans& plans);
 
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
@@ -50,7 +50,8 @@ class IntraCosts {
   const StrategyInput& in_;
   const IntraPlans& plans_;
   const std::vector<BackwardReads> reads_;
-  mutable std::mutex mutex_;  // of what follows
+  const std::vector<bool> lookups_;  // by operator
+  mutable std::mutex mutex_;         // of what follows
   mutable std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
   mutable std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;
 };

@@ -20,6 +20,7 @@
 #include "core/search/part_chain.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/placed_operators.h"
+#include "core/search/rewritings.h"
 #include "core/search/stage_search.h"
 #include "core/search/strategy.h"
 
@@ -62,6 +63,7 @@ class JointSearch {
         rewritten_(purpose.rewritten),
         known_(purpose.known),
         rules_(rules_of(input.options)),
+        prepared_(prepare_algebraic(rules_)),
         chain_(in_, parts_of(input, rules_), level_2_of_parts(), budget_of_parts()) {}
   Result<Outcome> run();
 
@@ -106,6 +108,7 @@ class JointSearch {
   bool serial_, rewritten_;
   Picoseconds known_;
   std::vector<Rule> rules_;
+  PreparedRules prepared_;
   PartChain chain_;
   std::optional<Outcome> rewriting_;   // the graph that pipelines are made of, where it is not the model
   std::optional<IntraPlans> stages_;   // of pipelines, if there are to be any
@@ -144,7 +147,8 @@ SubstitutionOptions JointSearch::level_2() const {
   options.alpha = in_.options.alpha;
   options.devices = in_.devices;
   options.parallelism = in_.options.parallelism;
-  options.rules = &rules_;
+  options.rules = &rules_, options.prepared = &prepared_;
+  options.incremental_matching = in_.options.incremental_matching;
   options.one_device = serial_, options.growth = in_.options.growth, options.uneven = in_.options.uneven;
   if (serial_) options.rewriting_share = 1;
   return options;
@@ -431,8 +435,12 @@ void JointSearch::rewrite_for_pipelines() {
 Result<Outcome> JointSearch::pipelines() {
   SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
   if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
-  StageSearchOptions options{
-      .layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free(), .overlap = true, .even = in_.options.seeds};
+  StageSearchOptions options{.layers = {8, 12, 24},
+                             .plans = 12,
+                             .buckets = buckets_are_free(),
+                             .overlap = true,
+                             .even = in_.options.seeds,
+                             .mixed = true};
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =

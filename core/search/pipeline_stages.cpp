@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/graph/autodiff.h"
 #include "core/rewrite/axis_classes.h"
 #include "core/search/mapping_search.h"
 #include "core/search/through_layouts.h"
@@ -76,31 +77,50 @@ std::map<NodeId, int> batch_axes(const Pcg& pcg) {
   return axes;
 }
 
-Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches) {
+std::vector<bool> lookups(const Pcg& pcg) {
+  std::vector<bool> found(pcg.size(), false);
+  const std::vector<bool> needs = needs_gradient(pcg);
+  for (std::size_t i = 0; i < pcg.size(); ++i)
+    if (pcg.nodes()[i].is_compute() && needs[i])
+      found[i] = looks_up_rows(pcg, id_of(i), gradient_program(pcg, id_of(i), needs));
+  return found;
+}
+
+Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches, const std::vector<bool>& whole) {
   if (micro_batches == 1) return pcg;
-  static const Operator& pipeline = get_operator("pipeline");
+  static const Operator &pipeline = get_operator("pipeline"), &batch = get_operator("batch");
   std::map<NodeId, int> axes = batch_axes(pcg);
   if (axes.empty()) return fail("no operator can take the batch in parts");
+  auto is_whole = [&](NodeId id) { return !whole.empty() && whole[id.index()]; };
   Pcg result;
   result.set_name(pcg.name());
   std::vector<NodeId> moved(pcg.size());
-  std::map<std::pair<ValueRef, int>, ValueRef> cut;
+  std::map<std::pair<ValueRef, int>, ValueRef> cut, joined;  // by value of the result and dimension
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& n = pcg.nodes()[i];
-    std::vector<ValueRef> inputs;
     auto axis = axes.find(id_of(i));
+    // Of an operand: cut along the batch, or put together.
+    auto laid_out = [&](const Operator& op, std::size_t dim, ValueRef v) -> Result<ValueRef> {
+      auto [found, fresh] = (&op == &pipeline ? cut : joined).try_emplace({v, static_cast<int>(dim)});
+      if (fresh)
+        found->second = {
+            UNITY_TRY(result.try_add(op, {static_cast<std::int64_t>(dim), std::int64_t{micro_batches}}, {v}, n.origin)),
+            0};
+      return found->second;
+    };
+    std::vector<ValueRef> inputs;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       ValueRef v = {moved[n.inputs[k].node.index()], n.inputs[k].output};
-      bool leaf = pcg[source_of(pcg, n.inputs[k]).node].is_leaf();
-      for (std::size_t d = 0; leaf && axis != axes.end() && d < n.table->inputs[k].dims.size(); ++d) {
-        if (split_axis(*n.table, n.table->inputs[k].dims[d]) != axis->second) continue;
-        auto [found, fresh] = cut.try_emplace({v, static_cast<int>(d)});
-        if (fresh)
-          found->second = {UNITY_TRY(result.try_add(
-                               pipeline, {static_cast<std::int64_t>(d), std::int64_t{micro_batches}}, {v}, n.origin)),
-                           0};
-        v = found->second;
-        break;
+      const std::vector<ParallelDim> dims = result.shape(v).dims;
+      const NodeId source = source_of(pcg, n.inputs[k]).node;
+      for (std::size_t d = 0; n.is_compute() && d < dims.size(); ++d) {
+        if (is_whole(id_of(i))) {
+          if (dims[d].micro == micro_batches) v = UNITY_TRY(laid_out(batch, d, v));
+        } else if ((pcg[source].is_leaf() || is_whole(source)) && axis != axes.end() && dims[d].micro == 1 &&
+                   split_axis(*n.table, n.table->inputs[k].dims[d]) == axis->second) {
+          v = UNITY_TRY(laid_out(pipeline, d, v));
+          break;
+        }
       }
       inputs.push_back(v);
     }

@@ -10,8 +10,13 @@
 namespace unity {
 
 // `pipeline(dim, micro_batches)` after every leaf that walks the batch (dimension 0 of the first input). Error when the
-// batch does not divide, or an operator needs the whole of it.
-Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches);
+// batch does not divide, or an operator needs the whole of it. Operators of `whole`, by node, take the batch at once:
+// `pipeline` comes after what they make, `batch` before what they read. Compute nodes keep their order.
+Result<Pcg> with_micro_batches(const Pcg& pcg, int micro_batches, const std::vector<bool>& whole = {});
+
+// By node: operators that look up rows of trainable tables. As the tables' gradients, of all rows, are added up over
+// micro-batches, but of a whole batch need not exist (row_updates.h), these may be faster whole.
+std::vector<bool> lookups(const Pcg& pcg);
 
 // For every node, which of as many consecutive stages as there are speeds it belongs to (parallelization operators:
 // -1). Stages have FLOPs about in proportion to their speeds: each cut lies within a tenth of a stage of its place by

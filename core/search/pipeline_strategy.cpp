@@ -87,6 +87,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
                             .several = input.devices > 1,
                             .overlap = true,
                             .even = true,
+                            .mixed = true,
                             .improvements = kImprovements};
   if (best.ok() && input.evaluator.fits(best->candidate.score)) search.incumbent = best->candidate.score.iteration;
   if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input.evaluator);

@@ -16,53 +16,69 @@ constexpr std::size_t kKept = 8;  // of one state
 struct Rewriting {
   Move move;
   const Rule* rule;
-  Match match;
+  const Match* match;
   Hash place;
   Reached reached;
   bool applied = false;
   std::int64_t gain = 0;
 };
 
-// What a rule finds at a match, up to names: operators, and whether values are the same or used elsewhere.
-Hash hash_place(const MatchIndex& index, const Move& move, const Match& match) {
-  const Pcg& pcg = index.pcg;
-  Hash hash = mix(static_cast<Hash>(move.index));
-  auto add_node = [&](NodeId id) {
-    const Node& n = pcg[id];
-    hash = combine(hash, combine(hash_text(n.op->name()), hash_attributes(n.attributes)));
-    for (const ParallelShape& s : n.outputs) hash = combine(hash, hash_shape(s));
-    hash = combine(hash, index.uses[id.index()].size());
-  };
-  for (NodeId id : match.nodes) {
-    add_node(id);
-    for (ValueRef v : pcg[id].inputs) hash = combine(hash, hash_shape(pcg.shape(v)));
+// What rules find at matches, up to names: operators, and whether values are the same or used elsewhere.
+class Places {
+ public:
+  explicit Places(const MatchIndex& index) {
+    for (const Node& n : index.pcg.nodes()) {
+      Hash hash = combine(hash_text(n.op->name()), hash_attributes(n.attributes));
+      for (const ParallelShape& s : n.outputs) hash = combine(hash, hash_shape(s));
+      nodes_.push_back(combine(hash, index.uses[nodes_.size()].size()));
+      for (ValueRef v : n.inputs) hash = combine(hash, hash_shape(index.pcg.shape(v)));
+      with_operands_.push_back(combine(nodes_.back(), hash));
+    }
   }
-  for (std::size_t v = 0; v < match.values.size(); ++v) {
-    auto first = std::find(match.values.begin(), match.values.end(), match.values[v]);
-    hash = combine(hash, static_cast<Hash>(first - match.values.begin()));
-    if (!match.values[v].node.valid()) continue;
-    hash = combine(hash, static_cast<Hash>(match.values[v].output));
-    add_node(match.values[v].node);
+
+  Hash hash(const Move& move, const Match& match) const {
+    Hash hash = mix(static_cast<Hash>(move.index));
+    for (NodeId id : match.nodes) hash = combine(hash, with_operands_[id.index()]);
+    for (std::size_t v = 0; v < match.values.size(); ++v) {
+      auto first = std::find(match.values.begin(), match.values.end(), match.values[v]);
+      hash = combine(hash, static_cast<Hash>(first - match.values.begin()));
+      if (!match.values[v].node.valid()) continue;
+      hash = combine(hash, static_cast<Hash>(match.values[v].output));
+      hash = combine(hash, nodes_[match.values[v].node.index()]);
+    }
+    return hash;
   }
-  return hash;
+
+ private:
+  std::vector<Hash> nodes_, with_operands_;
+};
+
+GraphMatches matches_of(const State& state, const MatchIndex& index, const PreparedRules& rules) {
+  if (!state.from || state.from->matches.ends.empty()) return find_matches(index, rules);
+  return find_matches(index, rules, state.from->pcg, state.from->matches);
 }
 
-std::vector<Rewriting> all_matches(const Pcg& pcg, const std::vector<Rule>& library) {
+std::vector<Rewriting> all_rewritings(const MatchIndex& index, const std::vector<Rule>& library,
+                                      const PreparedRules& rules, const GraphMatches& matches) {
   std::vector<Rewriting> all;
-  MatchIndex index(pcg);
-  for (std::size_t r = 0; r < library.size(); ++r) {
-    if (!library[r].algebraic()) continue;
-    std::vector<Match> matches = find_matches(index, library[r]);
-    for (std::size_t m = 0; m < matches.size(); ++m) {
-      Move move{Move::Kind::rule, static_cast<int>(r), static_cast<int>(m), 0};
-      Hash place = hash_place(index, move, matches[m]);
-      all.push_back({move, &library[r], std::move(matches[m]), place, {}});
+  all.reserve(matches.all.size());
+  Places places(index);
+  for (std::size_t r = 0; r < rules.rules().size(); ++r) {
+    int number = rules.rules()[r].number;
+    int m = 0;
+    for (const Match& match : matches.of(r)) {
+      Move move{Move::Kind::rule, number, m++, 0};
+      all.push_back({move, &library[static_cast<std::size_t>(number)], &match, places.hash(move, match), {}});
     }
   }
   return all;
 }
 
 }  // namespace
+
+PreparedRules prepare_algebraic(const std::vector<Rule>& rules) {
+  return PreparedRules(rules, [](const Rule& rule) { return rule.algebraic(); });
+}
 
 Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match) {
   State next{{}, state.moves, state.steps};
@@ -73,13 +89,20 @@ Result<State> rewrite(const State& state, const Move& move, const Rule& rule, co
 }
 
 std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& options, Evaluator& evaluator,
-                                RewritingGains& gains) {
+                                RewritingGains& gains, GraphMatches* matches) {
   const DeviceSpec& device = evaluator.cost().topology().specs.at(0);
   SearchRecorder& record = evaluator.record();
   double work = 0;
+  GraphMatches own;
+  GraphMatches& found = matches ? *matches : own;
   std::vector<Rewriting> all = record.timed(SearchLevel::substitution, [&] {
     work = work_seconds(state.pcg, device);
-    return all_matches(state.pcg, options.rules ? *options.rules : rule_library());
+    const std::vector<Rule>& library = options.rules ? *options.rules : rule_library();
+    std::optional<PreparedRules> prepared;
+    const PreparedRules& rules = options.prepared ? *options.prepared : prepared.emplace(prepare_algebraic(library));
+    MatchIndex index(state.pcg);
+    found = matches_of(state, index, rules);
+    return all_rewritings(index, library, rules, found);
   });
   auto apply_all = [&](const std::vector<std::size_t>& which) {
     parallel_for(which.size(), evaluator.threads(), [&](std::size_t i) {
@@ -90,7 +113,7 @@ std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& o
         r.reached.why_not = LeftOut::interrupted;
         return;
       }
-      auto rewritten = rewrite(state, r.move, *r.rule, r.match);
+      auto rewritten = rewrite(state, r.move, *r.rule, *r.match);
       if (!rewritten.ok()) return;
       r.gain = std::llround(1e12 * (work_seconds(rewritten->pcg, device) - work));
       r.reached.state = std::move(*rewritten);

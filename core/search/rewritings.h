@@ -21,9 +21,12 @@ struct Reached {
 
 // One for each match of a rule; of those with the least work, the first few have a state. A library knows many
 // equations that only move work about; scoring all of them would leave no budget for anything else. Where rules' gains
-// are known, only those few are applied.
+// are known, only those few are applied. `matches`: where to leave those that were found, for states that follow.
 std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& options, Evaluator& evaluator,
-                                RewritingGains& gains);
+                                RewritingGains& gains, GraphMatches* matches = nullptr);
+
+// Of these, those that rewritings() applies.
+PreparedRules prepare_algebraic(const std::vector<Rule>& rules);
 
 // The rule applied there, in normal form.
 Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match);

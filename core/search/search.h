@@ -53,9 +53,10 @@ struct SearchOptions {
   bool algebra = true;     // rewriting by rules, in level 2
   bool mapping_dp = true;  // level 3; without it, every operator starts at device 0, the last grid dimension innermost
   bool blocks = true;      // where a block of devices stands for all, candidates are lowered for that alone
-  bool cache = true;       // parts that are solved once, costs of edges and mappings that are kept from graph to graph
-  bool buckets = true;     // strategy unity: which gradients are joined, where the schedule does not say
-  bool overlap = true;     // strategies unity, pipeline: what communications hide, where the schedule does not say
+  bool incremental_matching = true;  // of rules, near the last change (incremental_match.h)
+  bool cache = true;    // parts that are solved once, costs of edges and mappings that are kept from graph to graph
+  bool buckets = true;  // strategy unity: which gradients are joined, where the schedule does not say
+  bool overlap = true;  // strategies unity, pipeline: what communications hide, where the schedule does not say
   bool stored_parts = true;  // strategies unity, pipeline, alpa-like: weights in parts, where that is faster
   bool seeds = true;         // strategy unity: a look at data parallelism, the expert, even pipelines
   bool templates = true;     // strategy unity: parts and stages begin with columns, then rows, too (column_then_row.h)

@@ -12,12 +12,13 @@
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
 #include "core/search/gradient_buckets.h"
+#include "core/search/mixed_pipelines.h"
 #include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
-#include "core/search/stage_chains.h"
 #include "core/search/stage_estimate.h"
 #include "core/search/stage_layers.h"
 #include "core/search/stage_moves.h"
+#include "core/search/stage_proposals.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 
@@ -29,16 +30,16 @@ constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can b
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25;        // than the incumbent
-constexpr double kFarSlowerOfFew = 3, kHopelessOfFew = 5;  // of few operators, which are soon simulated, on few devices
-constexpr std::size_t kFewOperators = 40;
-constexpr std::size_t kAlike = 2;  // proposals of one number of stages
-constexpr double kAlpha = 1.05;    // than the best: what is slower is not improved, nor simulated where that is known
+constexpr std::size_t kAlike = 2;          // proposals of one number of stages
+constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
 constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
 constexpr double kHopelessAloneOfMany = 2;
 constexpr std::size_t kMovesAtOnce = 8;
+constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
+constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
 constexpr double kLessPromising = 1.01;                       // is a plan of which so many moves are known
 constexpr double kAsLong = 0.005;                             // of what both take
 constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans that are simulated without a gain
@@ -53,13 +54,6 @@ constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 constexpr int kOneAtOnce = 2048;  // devices beyond which the memory of one is much
-
-// How a pipeline may save memory.
-struct Saving {
-  bool fits = true;  // the estimates of memory say so; else weights are stored in parts
-  bool one_f_one_b = false;
-  bool remat = false;
-};
 
 class StageSearch {
  public:
@@ -79,21 +73,13 @@ class StageSearch {
   Result<Outcome> run();
 
  private:
-  struct Proposal {
-    std::int64_t time = 0;  // estimated
-    StagedPlan plan;
-  };
-
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
   using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
   void cluster(int layers) { layer_ends_ = cluster_layers(plans_, layers); }
-  std::size_t begin_of(int layer) const { return layer == 0 ? 0 : layer_ends_[static_cast<std::size_t>(layer) - 1]; }
-  std::vector<Proposal> propose(int micro_batches, const Saving& saving, int copies, bool plain);
   std::int64_t best_known() const;
   double slower_by(double factor) const;
   void drop_hopeless(std::vector<StagedPlan>& plans);
-  bool are_few() const { return plans_.operators().size() <= kFewOperators && in_.devices <= kManyDevices; }
   bool order_is_free() const;
   // Or say that stages have several parts.
   bool parts_are_free() const { return order_is_free() || in_.options.schedule.order == PipelineOrder::interleaved; }
@@ -120,6 +106,7 @@ class StageSearch {
   void vary_best();
   void hide_communications();
   void split_stages_alike();
+  void mix();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
@@ -153,69 +140,6 @@ class StageSearch {
   ScheduleEffects effects_;                            // of what was simulated in improve()
 };
 
-// The DP's, for each number of stages one; where `copies` is not 0, of plans with as many; `plain`: with one in a
-// stage.
-std::vector<StageSearch::Proposal> StageSearch::propose(int micro_batches, const Saving& saving, int copies,
-                                                        bool plain) {
-  const Evaluator& evaluator = in_.evaluator;
-  StageProblem problem;
-  problem.layers = static_cast<int>(layer_ends_.size());
-  problem.devices = in_.devices;
-  problem.micro_batches = micro_batches;
-  problem.submeshes = meshes_;
-  // Stages that wait for one another save memory, and sums of gradients, which count where models are small.
-  const bool may_wait = in_.devices <= kManyDevices && in_.options.schedule.weights == WeightVersions::newest;
-  if (micro_batches == 1 && !may_wait && saving.fits && !saving.one_f_one_b)
-    std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in_.devices; });
-  problem.memory = std::numeric_limits<std::int64_t>::max();
-  for (int d = 0; saving.fits && d < in_.devices; ++d)
-    problem.memory =
-        std::min(problem.memory,
-                 static_cast<std::int64_t>(margin_ * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
-  problem.all_in_flight =
-      (in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans_.waits_for_batch();
-  const bool remat = saving.remat || in_.options.schedule.remat == std::vector<std::string>{"blocks"};
-  std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
-  auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
-    auto [it, fresh] = by_start.try_emplace({first, submesh});
-    if (fresh)
-      it->second =
-          chains(plans_, estimates_, begin_of(first), std::span(layer_ends_).subspan(static_cast<std::size_t>(first)),
-                 example(problem.submeshes[static_cast<std::size_t>(submesh)]), {micro_batches, remat, copies, plain});
-    return it->second[static_cast<std::size_t>(last - first - 1)];
-  };
-  problem.options = [&](int first, int last, int submesh) {
-    std::vector<StageOption> options;
-    std::int64_t border = estimates_.entry_time(
-        begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
-    for (const Chain& c : chains_of(first, last, submesh)) {
-      options.push_back(c.totals.option(micro_batches, first_overlap() > 0));
-      options.back().time = std::max(options.back().time, border);
-    }
-    return options;
-  };
-  problem.handover = [&](int cut, int device) { return estimates_.handover(begin_of(cut), device, micro_batches); };
-  std::vector<Proposal> proposals;
-  for (const ChosenStages& chosen : choose_stages(problem)) {
-    Proposal p{chosen.time,
-               {.micro_batches = micro_batches,
-                .stored_parts = !saving.fits,
-                .order = saving.one_f_one_b ? std::optional(PipelineOrder::one_f_one_b) : std::nullopt,
-                .remat = saving.remat,
-                .bucket = in_.options.schedule.bucket,
-                .overlap = first_overlap()}};
-    for (const ChosenStage& s : chosen.stages) {
-      const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];
-      for (int layer = s.first; layer < s.last; ++layer)
-        p.plan.plans.resize(begin_of(layer + 1), c.plans[static_cast<std::size_t>(layer - s.first)]);
-      p.plan.ends.push_back(begin_of(s.last));
-      p.plan.devices.push_back({s.device, problem.submeshes[static_cast<std::size_t>(s.submesh)].width});
-    }
-    proposals.push_back(std::move(p));
-  }
-  return proposals;
-}
-
 // Whether the options leave open in which order micro-batches run, and what is computed again.
 bool StageSearch::order_is_free() const {
   Schedule rest = in_.options.schedule;
@@ -242,7 +166,8 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
       if (in_.evaluator.stopping()) return;
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
       auto [m, copies, plain] = kinds[k];
-      proposed[k] = propose(m, saving, copies, plain);
+      proposed[k] =
+          propose(in_, plans_, estimates_, meshes_, layer_ends_, {m, saving, copies, plain, margin_, first_overlap()});
     });
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -314,8 +239,7 @@ double StageSearch::slower_by(double factor) const {
 
 void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
   const bool many = in_.devices > kManyDevices;
-  const double most = slower_by(are_few() ? kHopelessOfFew : kHopeless),
-               most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
+  const double most = slower_by(kHopeless), most_alone = slower_by(many ? kHopelessAloneOfMany : kHopelessAlone);
   std::erase_if(plans, [&](const StagedPlan& p) {
     bool hopeless = estimates_.of(p).time > (p.ends.size() > 1 ? most : most_alone);
     if (hopeless) in_.evaluator.record().left_out(LeftOut::slow_estimate);
@@ -334,12 +258,13 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
     }
-    if (best > 0 && !in_.options.pareto && estimates_.excess(p) > kFarTooLarge) {
+    const bool mixed = !p.whole.empty();  // of which the estimates tell nothing
+    if (best > 0 && !in_.options.pareto && !mixed && estimates_.excess(p) > kFarTooLarge) {
       in_.evaluator.record().left_out(LeftOut::does_not_fit);
       too_long_.insert(p);
       return true;
     }
-    if (static_cast<double>(estimates_.of(p).least) >= longest) {
+    if (!mixed && static_cast<double>(estimates_.of(p).least) >= longest) {
       in_.evaluator.record().left_out(LeftOut::long_path);
       too_long_.insert(p);
       return true;
@@ -384,11 +309,11 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
         tasks_since_gain_ = 0;
       best_plan_ = scored;
     }
-    if (plan.ends.size() > 1) {
+    if (plan.ends.size() > 1 && plan.whole.empty()) {
       // What makes no difference here would make none to neighbours.
       if (seen_[without_schedule(plan)].insert(score.iteration.count).second && !has_twin(plan))
         open_.emplace(std::get<0>(scored), static_cast<double>(score.iteration.count), plan);
-    } else if (plan.micro_batches == 1)
+    } else if (plan.ends.size() == 1 && plan.micro_batches == 1)
       whole_.insert(std::move(scored));
   }
   std::optional<Outcome>& of_kind = fastest_[plan.ends.size() > 1];
@@ -452,7 +377,7 @@ void StageSearch::improve(int steps) {
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const double slowest = (are_few() ? kFarSlowerOfFew : kFarSlower) * static_cast<double>(options_.incumbent.count);
+  const double slowest = kFarSlower * static_cast<double>(options_.incumbent.count);
   if (options_.incumbent.count > 0 && best_time() > slowest) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
@@ -532,6 +457,42 @@ void StageSearch::split_stages_alike() {
   simulate(std::move(plans));
 }
 
+// The fastest few of one stage and of several with lookups, the fastest also with others, that take the batch at once.
+// Not on many devices, where what puts micro-batches together is lowered whole.
+void StageSearch::mix() {
+  if (!options_.mixed || !order_is_free() || !may_have_stages(in_) || in_.devices > kManyDevices) return;
+  const double tables = time_of_dense_gradients(plans_, in_);
+  for (bool several : {false, true}) {
+    std::vector<StagedPlan> fastest;
+    for (const auto& [plan, time] : simulated_)
+      if ((plan.ends.size() > 1) == several && plan.whole.empty() && time != kNotRun && !unfit_.contains(plan) &&
+          static_cast<double>(time) <= slower_by(kMayGain))
+        fastest.push_back(plan);
+    std::stable_sort(fastest.begin(), fastest.end(),
+                     [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
+    std::size_t tried = 0;
+    double last = 0;  // what that one took: as long takes what is nearly the same
+    for (const StagedPlan& plan : fastest) {
+      const auto time = static_cast<double>(simulated_.at(plan));
+      if (tried == kMixed) break;
+      if (time <= (1 + kAsLong) * last) continue;
+      ++tried, last = time;
+      std::vector<MixedPipelines> mixed = mixed_pipelines(plans_, estimates_, plan, freedom(), in_.devices);
+      if (tables < kTablesCount * time) mixed[0].clear();
+      if (tried > 1) mixed.resize(1);  // lookups
+      for (const MixedPipelines& groups : mixed)
+        for (const std::vector<StagedPlan>& group : groups) {
+          simulate(group);
+          if (std::none_of(group.begin(), group.end(), [&](const StagedPlan& p) {
+                auto at = simulated_.find(p);
+                return at != simulated_.end() && static_cast<double>(at->second) <= kAlpha * last;
+              }))
+            break;
+        }
+    }
+  }
+}
+
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
@@ -569,6 +530,7 @@ Result<Outcome> StageSearch::run() {
   }
   vary_best();
   improve(options_.even ? steps - steps / 2 : steps);
+  mix();
   if (best_.ok()) {
     best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
     for (std::optional<Outcome>& plan : fastest_)

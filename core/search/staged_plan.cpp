@@ -56,6 +56,15 @@ std::vector<int> stages_of_nodes(const Pcg& pcg, const StagedPlan& plan) {
   return stages;
 }
 
+// By node; empty where none is.
+std::vector<bool> nodes_that_are_whole(const Pcg& pcg, const StagedPlan& plan) {
+  std::vector<bool> whole;
+  if (plan.whole.empty()) return whole;
+  std::size_t k = 0;
+  for (const Node& n : pcg.nodes()) whole.push_back(n.is_compute() && plan.whole[k++]);
+  return whole;
+}
+
 }  // namespace
 
 std::size_t groups_of(const StagedPlan& plan) {
@@ -121,12 +130,14 @@ std::string to_string(const StagedPlan& plan) {
     begin = plan.ends[s];
   }
   const std::size_t groups = groups_of(plan), parts = plan.ends.size() / groups;
-  return fmt::format("{} stage{}{} ({}){}, {} micro-batches{}{}{}", groups, groups == 1 ? "" : "s",
+  const auto whole = std::count(plan.whole.begin(), plan.whole.end(), true);
+  return fmt::format("{} stage{}{} ({}){}, {} micro-batches{}{}{}{}", groups, groups == 1 ? "" : "s",
                      parts > 1 ? fmt::format(" with {} parts each", parts) : "", stages,
                      plan.stored_parts ? ", weights stored in parts" : "", plan.micro_batches,
                      plan.order ? fmt::format(", {}", to_string(*plan.order)) : "",
                      plan.remat ? ", blocks computed again" : "",
-                     plan.overlap > 1 ? fmt::format(", {} at once", plan.overlap) : "");
+                     plan.overlap > 1 ? fmt::format(", {} at once", plan.overlap) : "",
+                     whole > 0 ? fmt::format(", {} operators without", whole) : "");
 }
 
 Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, const StrategyInput& input,
@@ -139,9 +150,11 @@ Result<Outcome> build_staged(const IntraPlans& plans, const StagedPlan& plan, co
     steps.push_back({"gather_stored_parts", "all replicated weights", 0, 0});
   }
   if (plan.micro_batches > 1) {
-    pcg =
-        UNITY_TRY(record.timed(SearchLevel::substitution, [&] { return with_micro_batches(pcg, plan.micro_batches); }));
-    steps.push_back({"micro_batches", "the whole model", plan.micro_batches, 0});
+    pcg = UNITY_TRY(record.timed(SearchLevel::substitution, [&] {
+      return with_micro_batches(pcg, plan.micro_batches, nodes_that_are_whole(pcg, plan));
+    }));
+    steps.push_back(
+        {"micro_batches", plan.whole.empty() ? "the whole model" : "a part of the model", plan.micro_batches, 0});
   }
   Schedule schedule = input.options.schedule;
   if (plan.order) schedule.order = *plan.order;

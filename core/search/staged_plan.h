@@ -23,6 +23,7 @@ struct StagedPlan {
   bool remat = false;                       // repeated blocks are computed again in the backward pass
   Bytes bucket{};                           // of gradients, as of a schedule
   int overlap = 0;                          // micro-batches at once, as of a schedule
+  std::vector<bool> whole = {};             // by operator: takes the batch at once; empty: none does
   auto operator<=>(const StagedPlan&) const = default;
 };
 // How many groups of devices the stages go around; whether each has more than one of them.

@@ -176,7 +176,7 @@ class BestFirst {
   void consider(std::vector<Reached> states);
   void score(std::span<Fresh> states);
   void score_mapped(std::span<Fresh> states);
-  void expand(const State& from);
+  void expand(State from);
   bool finished();
   void say_queue(std::size_t to_score);
   bool is_expanded(std::int64_t cost) const { return static_cast<double>(cost) <= alpha_ * static_cast<double>(best_); }
@@ -275,11 +275,15 @@ void BestFirst::score(std::span<Fresh> states) {
     if (options_.whole) evaluator_.found(s.candidate->score, ++number);
     if (cost < best_) best_ = cost, best_path_ = s.path, best_estimate_ = s.candidate->estimate.count;
     if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_)) gained_ = best_, gained_at_ = scored_;
+    std::shared_ptr<const MatchedGraph> from = std::move(s.state.from);  // of use to what is open alone
     result_.found.push_back({std::move(s.state), std::move(*s.candidate)});
-    if (options_.thorough || is_expanded(cost))
-      open_.insert({cost, s.hash, result_.found.back()});
-    else
+    if (options_.thorough || is_expanded(cost)) {
+      Open open{cost, s.hash, result_.found.back()};
+      open.found.state.from = std::move(from);
+      open_.insert(std::move(open));
+    } else {
       record_.left_out(LeftOut::above_alpha);
+    }
   }
 }
 
@@ -323,7 +327,7 @@ bool BestFirst::finished() {
   return true;
 }
 
-void BestFirst::expand(const State& from) {
+void BestFirst::expand(State from) {
   std::vector<int> degrees = degrees_of_devices(options_.devices);
   std::vector<AxisClass> classes;
   std::vector<Move> moves = record_.timed(SearchLevel::substitution, [&] {
@@ -352,11 +356,20 @@ void BestFirst::expand(const State& from) {
     else
       states[i].state = std::move(*moved);
   });
-  consider(std::move(states));
+  // What is known of this graph is of use to the states that it leads to; filled in below.
+  std::shared_ptr<MatchedGraph> matched = options_.incremental_matching ? std::make_shared<MatchedGraph>() : nullptr;
+  auto lead_on = [&](std::vector<Reached> reached) {
+    for (Reached& r : reached)
+      if (r.state) r.state->from = matched;
+    consider(std::move(reached));
+  };
+  lead_on(std::move(states));
   if ((!options_.thorough && rewritten_ >= options_.budget / options_.rewriting_share) || finished()) return;
   int before = scored_;
-  consider(rewritings(from, options_, evaluator_, options_.gains ? *options_.gains : gains_));
+  lead_on(rewritings(from, options_, evaluator_, options_.gains ? *options_.gains : gains_,
+                     matched ? &matched->matches : nullptr));
   rewritten_ += scored_ - before;
+  if (matched) matched->pcg = std::move(from.pcg);
 }
 
 void BestFirst::keep_fastest() {
@@ -388,7 +401,7 @@ SubstitutionResult BestFirst::run(const std::vector<State>& start) {
          !finished()) {
     Open next = std::move(open_.extract(open_.begin()).value());
     if (!is_expanded(next.cost)) alpha_ = static_cast<double>(next.cost) / static_cast<double>(best_);
-    expand(next.found.state);
+    expand(std::move(next.found.state));
     if (scored_ - grown_ >= options_.budget) {
       result_.stopped_because = fmt::format("budget of {} candidates", options_.budget);
       break;

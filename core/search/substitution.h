@@ -6,6 +6,7 @@
 // Rounds have a fixed width and are merged by (cost, hash), so the result does not depend on timing.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "core/plan/plan.h"
 #include "core/rewrite/axis_classes.h"
+#include "core/rewrite/incremental_match.h"
 #include "core/rewrite/library.h"
 #include "core/search/evaluator.h"
 
@@ -40,10 +42,17 @@ struct Move {
   bool operator==(const Move&) const = default;
 };
 
+// A graph and where rules match in it; empty until they are looked for.
+struct MatchedGraph {
+  Pcg pcg;
+  GraphMatches matches;
+};
+
 struct State {
   Pcg pcg;
   std::vector<Move> moves;
   std::vector<DerivationStep> steps;
+  std::shared_ptr<const MatchedGraph> from = nullptr;  // in which the last move was made, as long as that is of use
 };
 
 struct Found {
@@ -62,6 +71,8 @@ struct SubstitutionOptions {
   int devices = 1;                           // degrees are divisors of this
   std::vector<std::string> parallelism;      // allowed kinds (parallelism.h); empty: all
   const std::vector<Rule>* rules = nullptr;  // beside sharding; null: the library, empty: none
+  const PreparedRules* prepared = nullptr;   // the algebraic ones of these; null: they are prepared for each state
+  bool incremental_matching = true;          // matches are carried over from the state before (incremental_match.h)
   RewritingGains* gains = nullptr;  // that other searches with these rules have found, and that this one adds to
   int rewriting_share = 4;  // of the budget, one in so many may go to rewritings; when thorough, as many may come on
                             // top of it, of more operators than the start, which have no end

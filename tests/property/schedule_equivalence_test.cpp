@@ -148,6 +148,42 @@ TEST_CASE("random plans with micro-batches and random schedules equal one device
   INFO(refused << " refused");
 }
 
+TEST_CASE("operators that take the batch whole beside those that take micro-batches train like one device") {
+  std::mt19937_64 random(seed_of_run());
+  INFO("UNITY_TEST_SEED=" << seed_of_run());
+  int done = 0, mixed = 0;
+  const ModelSpec dlrm{"dlrm", {{"batch", 24}, {"hidden", 16}, {"width", 4}, {"rows", 10}}};
+  for (const Reference& reference :
+       {Reference("mlp-tiny", 24), Reference("bert-tiny", 24), Reference(dlrm, build_model(dlrm))})
+    for (int tried = 0; tried < 30; ++tried) {
+      const int devices = 1 + static_cast<int>(random() % 4);
+      Topology topology = uniform_topology(devices);
+      State state = random_state(reference.serial, devices, random);
+      // Beginnings, ends, lookups, or any.
+      std::vector<bool> whole(state.pcg.size(), false);
+      const std::size_t kind = random() % 4, at = random() % whole.size();
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        whole[i] = kind == 0 ? i < at : kind == 1 ? i > at : random() % 3 == 0;
+      if (kind == 2) whole = lookups(state.pcg);
+      auto pcg = with_micro_batches(state.pcg, std::vector<int>{2, 3, 4}[random() % 3], whole);
+      if (!pcg.ok()) continue;
+      Schedule schedule = random_schedule(random);
+      auto program = lower(*pcg, random_mappings(*pcg, topology, random), topology, {true, {}, schedule});
+      if (!program.ok()) continue;
+      INFO(reference.spec.name << " on " << devices << " devices, " << in_words(schedule) << "\n" << print(*pcg));
+      check_program(*program).value();
+      reference.require_equal(*program);
+      ++done;
+      for (const Node& n : pcg->nodes())
+        if (n.is_compute() && micro_count(node_sharding(*pcg, NodeId(&n - pcg->nodes().data()))) == 1) {
+          ++mixed;
+          break;
+        }
+    }
+  CHECK(done >= 40);
+  CHECK(mixed >= 20);
+}
+
 TEST_CASE("weights stored in parts train like one device in every stage of ZeRO") {
   for (const std::string& name : {std::string("mlp-tiny"), std::string("bert-tiny")}) {
     Reference reference(name, 24);

@@ -5,6 +5,7 @@
 
 #include "core/models/models.h"
 #include "core/plan/lower.h"
+#include "core/search/mixed_pipelines.h"
 #include "core/search/stage_estimate.h"
 #include "core/search/staged_plan.h"
 #include "simulator/cost_model.h"
@@ -59,13 +60,27 @@ StagedPlan random_staged(IntraPlans& plans, int devices, std::mt19937_64& random
   return plan;
 }
 
+// Some of its operators take the batch at once.
+StagedPlan random_mixed(IntraPlans& plans, const StrategyInput& input, const StagedPlan& plan,
+                        std::mt19937_64& random) {
+  std::vector<std::size_t> ends;
+  for (std::size_t k = 1; k <= plan.plans.size(); ++k) ends.push_back(k);
+  const std::vector<int> micro_batches = {2, 3, 4};
+  std::vector<StagedPlan> all;
+  for (const MixedPipelines& groups :
+       mixed_pipelines(plans, StageEstimates(input, plans), plan, {ends, micro_batches}, input.devices))
+    for (const std::vector<StagedPlan>& group : groups) all.insert(all.end(), group.begin(), group.end());
+  return all.empty() ? plan : all[below(random, all.size())];
+}
+
 }  // namespace
 
 TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
   std::mt19937_64 random(seed_of_run());
   INFO("UNITY_TEST_SEED=" << seed_of_run());
-  int run_so_far = 0, several_widths = 0, in_parts = 0;
+  int run_so_far = 0, several_widths = 0, in_parts = 0, mixed = 0;
   for (const ModelSpec& spec : {ModelSpec{"mlp-tiny", {{"batch", 24}}}, ModelSpec{"bert-tiny", {{"batch", 24}}},
+                                ModelSpec{"dlrm", {{"batch", 24}, {"hidden", 16}, {"width", 4}, {"rows", 10}}},
                                 ModelSpec{std::string(UNITY_SOURCE_DIR) + "/experiments/models/two-tower.yaml", {}}}) {
     Pcg serial = build_model(spec);
     auto inputs = random_inputs(serial, seed_of_run());
@@ -81,6 +96,7 @@ TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
       StrategyInput input{serial, evaluator, options, devices};
       IntraPlans plans(serial, input);
       StagedPlan plan = random_staged(plans, devices, random);
+      if (below(random, 2) == 0) plan = random_mixed(plans, input, plan, random);
       INFO(spec.name << " on " << devices << " devices: " << to_string(plan) << ", "
                      << to_string(options.schedule.order));
       auto outcome = build_staged(plans, plan, input);
@@ -91,6 +107,7 @@ TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
       REQUIRE(distance(run(program, inputs, Precision::f64), exact, scale) <= 1e-12);
       REQUIRE(distance(run(program, inputs, Precision::f32), rounded, scale) <= 1e-5);
       ++run_so_far;
+      mixed += !plan.whole.empty();
       in_parts += is_interleaved(plan);
       several_widths += std::any_of(plan.devices.begin(), plan.devices.end(),
                                     [&](const Resources& r) { return r.count != plan.devices[0].count; });
@@ -99,6 +116,7 @@ TEST_CASE("stages of random widths, plans and micro-batches equal one device") {
   CHECK(run_so_far >= 30);
   CHECK(several_widths >= 8);
   CHECK(in_parts >= 4);
+  CHECK(mixed >= 8);
 }
 
 // What a search does not simulate since its bound is too long must not have been the best: it asks for a bound that is

@@ -250,6 +250,23 @@ TEST_CASE("files have at most 600 lines, or a reason") {
   }
 }
 
+TEST_CASE("no document or experiment has both sides of a merge") {
+  std::vector<fs::path> all = {kRoot / "README.md"};
+  for (const char* folder : {"docs", "experiments", "topologies", "scripts", "core", "tests"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder))
+      if (entry.is_regular_file()) all.push_back(entry.path());
+  const std::string left(7, '<'), right(7, '>');
+  for (const fs::path& path : all) {
+    std::ifstream file(path);
+    int number = 0;
+    for (std::string line; std::getline(file, line);) {
+      ++number;
+      INFO(fs::relative(path, kRoot).string() << ":" << number);
+      if (line.starts_with(left + " ") || line.starts_with(right + " ")) FAIL_CHECK(line);
+    }
+  }
+}
+
 TEST_CASE("every header begins with what it is for") {
   for (const Source& source : sources()) {
     if (!source.path.ends_with(".h")) continue;

@@ -1,5 +1,7 @@
 // Rewritings of a state (core/search/rewritings.h), and what a search remembers of them.
 
+#include <memory>
+
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
@@ -53,6 +55,42 @@ TEST_CASE("a state's rewritings do not depend on what is remembered of others") 
       state = std::move(*fresh[with_state[dice.below(with_state.size())]].state);
     }
   }
+}
+
+TEST_CASE("rewritings are the same with the matches of the state before and without") {
+  std::uint64_t seed = test::seed_of_run();
+  INFO("seed " << seed);
+  test::Dice dice(seed);
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  PreparedRules prepared = prepare_algebraic(rule_library());
+  SubstitutionOptions options;
+  options.prepared = &prepared;
+  std::size_t carried = 0;
+  for (const char* name : {"bert-tiny", "dlrm", "inception-v3"}) {
+    Evaluator evaluator(cost, {}, {});
+    RewritingGains gains;
+    State state{normalize(build_model({name, {{"batch", 16}}})), {}, {}};
+    for (int step = 0; step < 6; ++step) {
+      auto matched = std::make_shared<MatchedGraph>();
+      State alone{state.pcg, state.moves, state.steps};
+      std::vector<Reached> expected = rewritings(alone, options, evaluator, gains);
+      std::vector<Reached> reached = rewritings(state, options, evaluator, gains, &matched->matches);
+      REQUIRE(!graphs_of(expected).empty());
+      CHECK(graphs_of(reached) == graphs_of(expected));
+      CHECK(reached.size() == expected.size());
+      carried += matched->matches.carried;
+      std::vector<State> next;
+      for (Reached& r : reached)
+        if (r.state) next.push_back(std::move(*r.state));
+      for (const Move& move : layout_moves(state.pcg, {2, 4}, {}, false))
+        if (auto moved = apply_move(state, move); moved.ok()) next.push_back(std::move(*moved));
+      matched->pcg = state.pcg;
+      State chosen = std::move(next[dice.below(next.size())]);
+      chosen.from = std::move(matched);
+      state = std::move(chosen);
+    }
+  }
+  CHECK(carried > 0);
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+#include "core/search/stage_proposals.h"
+
+#include <limits>
+#include <map>
+#include <span>
+
+#include "core/search/data_parallel.h"
+#include "core/search/stage_chains.h"
+
+namespace unity {
+
+std::vector<Proposal> propose(const StrategyInput& in, IntraPlans& plans, const StageEstimates& estimates,
+                              const std::vector<Submesh>& meshes, const std::vector<std::size_t>& layer_ends,
+                              const ProposalRequest& request) {
+  const int micro_batches = request.micro_batches;
+  const Saving& saving = request.saving;
+  auto begin_of = [&](int layer) { return layer == 0 ? 0 : layer_ends[static_cast<std::size_t>(layer) - 1]; };
+  const Evaluator& evaluator = in.evaluator;
+  StageProblem problem;
+  problem.layers = static_cast<int>(layer_ends.size());
+  problem.devices = in.devices;
+  problem.micro_batches = micro_batches;
+  problem.submeshes = meshes;
+  // Stages that wait for one another save memory, and sums of gradients, which count where models are small.
+  const bool may_wait = in.devices <= kManyDevices && in.options.schedule.weights == WeightVersions::newest;
+  if (micro_batches == 1 && !may_wait && saving.fits && !saving.one_f_one_b)
+    std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in.devices; });
+  problem.memory = std::numeric_limits<std::int64_t>::max();
+  for (int d = 0; saving.fits && d < in.devices; ++d)
+    problem.memory = std::min(
+        problem.memory,
+        static_cast<std::int64_t>(request.margin * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
+  problem.all_in_flight =
+      (in.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans.waits_for_batch();
+  const bool remat = saving.remat || in.options.schedule.remat == std::vector<std::string>{"blocks"};
+  std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
+  auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
+    auto [it, fresh] = by_start.try_emplace({first, submesh});
+    if (fresh)
+      it->second =
+          chains(plans, estimates, begin_of(first), std::span(layer_ends).subspan(static_cast<std::size_t>(first)),
+                 example(problem.submeshes[static_cast<std::size_t>(submesh)]),
+                 {micro_batches, remat, request.copies, request.plain});
+    return it->second[static_cast<std::size_t>(last - first - 1)];
+  };
+  problem.options = [&](int first, int last, int submesh) {
+    std::vector<StageOption> options;
+    std::int64_t border = estimates.entry_time(
+        begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
+    for (const Chain& c : chains_of(first, last, submesh)) {
+      options.push_back(c.totals.option(micro_batches, request.overlap > 0));
+      options.back().time = std::max(options.back().time, border);
+    }
+    return options;
+  };
+  problem.handover = [&](int cut, int device) { return estimates.handover(begin_of(cut), device, micro_batches); };
+  std::vector<Proposal> proposals;
+  for (const ChosenStages& chosen : choose_stages(problem)) {
+    Proposal p{chosen.time,
+               {.micro_batches = micro_batches,
+                .stored_parts = !saving.fits,
+                .order = saving.one_f_one_b ? std::optional(PipelineOrder::one_f_one_b) : std::nullopt,
+                .remat = saving.remat,
+                .bucket = in.options.schedule.bucket,
+                .overlap = request.overlap}};
+    for (const ChosenStage& s : chosen.stages) {
+      const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];
+      for (int layer = s.first; layer < s.last; ++layer)
+        p.plan.plans.resize(begin_of(layer + 1), c.plans[static_cast<std::size_t>(layer - s.first)]);
+      p.plan.ends.push_back(begin_of(s.last));
+      p.plan.devices.push_back({s.device, problem.submeshes[static_cast<std::size_t>(s.submesh)].width});
+    }
+    proposals.push_back(std::move(p));
+  }
+  return proposals;
+}
+
+}  // namespace unity
