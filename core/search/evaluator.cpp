@@ -184,10 +184,10 @@ Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double mos
   return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true, .keep = true});
 }
 
-Result<MappingResult> Evaluator::map(const Pcg& pcg) {
+Result<MappingResult> Evaluator::map(const Pcg& pcg, Shares shares) {
   if (!options_.mapping_dp) return MappingResult{natural_mappings(pcg), {}};
   if (stopping()) return MappingResult{};
-  auto mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
+  auto mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg, shares); });
   if (!mapping.ok()) record_.left_out(LeftOut::not_runnable);
   return mapping;
 }
@@ -198,12 +198,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, const LowerOptions& lower, const 
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, MappingResult mapping, const LowerOptions& lower, const Limits& limits) {
-  Result<Candidate> in_halves = fail("there is one mapping");
-  if (!mapping.in_halves.empty()) in_halves = evaluate(pcg, std::move(mapping.in_halves), lower, limits);
   auto candidate = evaluate(std::move(pcg), std::move(mapping.mappings), lower, limits);
-  auto rank = [&](const Candidate& c) { return std::pair(!fits(c.score), c.score.iteration); };
-  if (in_halves.ok() && candidate.ok()) --scored_;  // of one graph
-  if (in_halves.ok() && (!candidate.ok() || rank(*in_halves) <= rank(*candidate))) candidate = std::move(in_halves);
   if (candidate.ok()) candidate->estimate = mapping.estimate;
   return candidate;
 }

@@ -15,6 +15,7 @@
 #include "core/search/gradient_buckets.h"
 #include "core/search/hidden_communications.h"
 #include "core/search/improve_mappings.h"
+#include "core/search/map_on_shares.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
@@ -95,6 +96,7 @@ class JointSearch {
   void keep(Outcome plan);
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void map_plainly();
+  void share_out();
   void store_parts();
   void trade_memory();
   void join_gradients();
@@ -122,6 +124,7 @@ class JointSearch {
   std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
   std::vector<Outcome> hidden_;  // variants of some in which communications are hidden
   std::vector<Outcome> rivals_;  // complete plans of all kinds, each the fastest of its kind
+  FastestPlans fastest_;         // of those that fit, to be mapped on all shares
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
@@ -211,6 +214,7 @@ void JointSearch::take(Result<Outcome> other) {
       best_ = does_not_fit("unity", other->candidate, in_.evaluator, "the smallest plan found"), smallest_ = needs;
     return;
   }
+  if (!serial_) fastest_.keep(*other);
   if (!best_.ok() || other->candidate.score.iteration < best_->candidate.score.iteration) best_ = std::move(other);
 }
 
@@ -230,6 +234,19 @@ void JointSearch::map_plainly() {
   if (!candidate.ok()) return;
   in_.evaluator.found(candidate->score);
   take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
+}
+
+// Last: what the fastest plans gain by it, no step of the search before has to do with.
+void JointSearch::share_out() {
+  if (!best_.ok() || known_.count > 0 || !in_.options.mapping_dp || in_.evaluator.scored() >= in_.options.budget)
+    return;
+  fastest_.keep(*best_);
+  for (Outcome& plan : fastest_.on_shares(in_)) {
+    if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
+    in_.evaluator.found(plan.candidate.score);
+    keep(plan);
+    take(std::move(plan));
+  }
 }
 
 // Of the fastest plan, which pipelines have to be faster than.
@@ -536,6 +553,7 @@ Result<Outcome> JointSearch::run() {
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
+    share_out();
     for (Outcome& plan : hidden_) keep(std::move(plan));
     if (in_.options.pareto && best_.ok()) best_->front = front_;
     finish_stopped(data_plan);

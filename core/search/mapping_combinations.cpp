@@ -33,7 +33,7 @@ Result<std::vector<std::vector<MachineMapping>>> MappingSearch::all(const Pcg& p
   const std::vector<MappingProblem::Item>& items = problem.items();
   std::int64_t combinations = 1;
   for (const MappingProblem::Item& item : items) {
-    combinations *= static_cast<std::int64_t>(item.tasks->general);
+    combinations *= static_cast<std::int64_t>(item.tasks->choices.size());
     if (combinations > most) return fail("more than {} mappings", most);
   }
   std::vector<int> chosen;
@@ -46,7 +46,7 @@ Result<std::vector<std::vector<MachineMapping>>> MappingSearch::all(const Pcg& p
     std::map<DeviceId, std::int64_t> names;  // in the order in which devices are met
     std::vector<std::int64_t> places;
     for (const MappingProblem::Item& item : items) {
-      auto choices = static_cast<std::int64_t>(item.tasks->general);
+      auto choices = static_cast<std::int64_t>(item.tasks->choices.size());
       chosen.push_back(static_cast<int>(rest % choices));
       rest /= choices;
       for (DeviceId d : item.tasks->devices[static_cast<std::size_t>(chosen.back())])
@@ -69,7 +69,9 @@ Result<std::vector<std::vector<MachineMapping>>> MappingSearch::neighbours(const
     auto found = std::find(item.tasks->choices.begin(), item.tasks->choices.end(), mappings[item.node.index()]);
     chosen.push_back(found == item.tasks->choices.end() ? 0 : static_cast<int>(found - item.tasks->choices.begin()));
   }
-  auto choices = [&](int item) { return static_cast<int>(items[static_cast<std::size_t>(item)].tasks->general); };
+  auto choices = [&](int item) {
+    return static_cast<int>(items[static_cast<std::size_t>(item)].tasks->choices.size());
+  };
   std::vector<std::vector<MachineMapping>> found;
   if (pairs) {
     std::set<std::pair<int, int>> joined;
@@ -86,17 +88,17 @@ Result<std::vector<std::vector<MachineMapping>>> MappingSearch::neighbours(const
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
     int was = chosen[i];
-    for (int c = 0; c < choices(static_cast<int>(i)); ++c)
+    for (int c = 0; c < static_cast<int>(items[i].tasks->choices.size()); ++c)
       if (c != was) chosen[i] = c, found.push_back(problem.mappings(chosen));
     chosen[i] = was;
   }
   std::vector<int> given = chosen;
   std::size_t most = 0;
-  for (const MappingProblem::Item& item : items) most = std::max(most, item.tasks->general);
+  for (const MappingProblem::Item& item : items) most = std::max(most, item.tasks->choices.size());
   for (std::size_t c = 0; c < most; ++c) {
     chosen = given;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (c >= items[i].tasks->general || chosen[i] == static_cast<int>(c)) continue;
+      if (c >= items[i].tasks->choices.size() || chosen[i] == static_cast<int>(c)) continue;
       chosen[i] = static_cast<int>(c);
       if (i > 0) found.push_back(problem.mappings(chosen));
     }

@@ -87,9 +87,10 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
   if (boundary) operands = {storage_shape(pcg_, id)};
   for (ValueRef v : n.inputs) operands.push_back(pcg_.shape(v));
   Hash key = combine(hash_attributes(n.attributes), std::hash<const Operator*>()(n.op));
+  key = combine(key, static_cast<Hash>(shares_));
   for (const ParallelShape& s : operands) key = combine(key, hash_shape(s));
   auto same = [&](const std::shared_ptr<const Tasks>& t) {
-    return t->op == n.op && t->attributes == n.attributes && t->operands == operands;
+    return t->op == n.op && t->shares == shares_ && t->attributes == n.attributes && t->operands == operands;
   };
   std::vector<std::shared_ptr<const Tasks>>& mine = tasks_[key];
   if (auto found = std::find_if(mine.begin(), mine.end(), same); found != mine.end()) return found->get();
@@ -100,7 +101,7 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
       return mine.emplace_back(*found).get();
   }
   auto tasks = std::make_shared<Tasks>();
-  tasks->op = n.op, tasks->attributes = n.attributes, tasks->operands = std::move(operands);
+  tasks->op = n.op, tasks->shares = shares_, tasks->attributes = n.attributes, tasks->operands = std::move(operands);
   tasks->fixed = boundary || n.op->name() == "deliver";
   if (boundary) {
     boundary_tasks(id, *tasks);
@@ -177,7 +178,7 @@ void MappingProblem::choose_from(Tasks& tasks) const {
     add_fresh(tasks.choices, of_users_families(tasks.grid, topology_));
   }
   tasks.general = tasks.choices.size();
-  if (!tasks.fixed) add_fresh(tasks.choices, in_shares(tasks.grid, topology_));
+  if (!tasks.fixed && shares_ == Shares::all) add_fresh(tasks.choices, in_shares(tasks.grid, topology_));
   std::vector<std::int64_t> time_on(topology_.specs.size(), -1);  // of a task, by kind of device
   for (const MachineMapping& m : tasks.choices) {
     std::vector<DeviceId> devices;

@@ -35,6 +35,7 @@ struct OperatorTasks {
   Task first;                                  // forward and backward of the first task
   bool fixed = false;
   Hash layout = 0;  // of grid and operand boxes
+  Shares shares = Shares::halves;
 
   std::size_t boxes() const;  // that it holds: most of its memory
   // Whether it is one of what an operator has to choose from on a share; what is fixed is where it has to be.
@@ -63,8 +64,8 @@ class MappingProblem {
     std::int64_t element_bytes = 4;
   };
 
-  MappingProblem(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache)
-      : pcg_(pcg), cost_(cost), topology_(cost.topology()), cache_(cache) {}
+  MappingProblem(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache, Shares shares = Shares::halves)
+      : pcg_(pcg), cost_(cost), topology_(cost.topology()), cache_(cache), shares_(shares) {}
 
   // Error when an operator has more tasks than there are devices (names it).
   Result<void> build();
@@ -103,6 +104,7 @@ class MappingProblem {
   const CostModel& cost_;
   const Topology& topology_;
   MappingSearch::Cache& cache_;
+  Shares shares_;
   std::unordered_map<Hash, std::vector<std::shared_ptr<const Tasks>>> tasks_;  // of the items, as in the cache
   std::vector<Item> items_;
   std::vector<int> item_of_;                                      // by node

@@ -15,13 +15,13 @@ namespace unity {
 namespace {
 
 constexpr std::int64_t kVisits = 20'000, kVisitsOfItem = 300;  // of items: no more than that, or that many for each
-constexpr std::int64_t kSpareVisits = 100, kSpareVisitsOfFew = 2'000;  // in shares; more: a quarter of those elsewhere
-constexpr std::size_t kMostEntries = 1'000'000;                        // of a table, where these are too few
+constexpr std::size_t kMostEntries = 1'000'000;                // of a table, where these are too few
 constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max() / 4;
 
 class Dp {
  public:
-  Dp(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache) : problem_(pcg, cost, cache) {}
+  Dp(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache, Shares shares)
+      : problem_(pcg, cost, cache, shares), shares_(shares) {}
 
   Result<MappingResult> run();
 
@@ -54,6 +54,7 @@ class Dp {
   int width(const Set& set) const;  // the most tasks of an operator
 
   MappingProblem problem_;
+  Shares shares_;
   std::vector<int> chosen_;                  // by item: index into choices, -1: open
   std::vector<Resources> share_;             // by item: where it may run
   std::vector<int> stamps_, parent_, rank_;  // by item
@@ -61,9 +62,8 @@ class Dp {
   std::unordered_map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>, HashOf> memo_;
   std::int64_t most_visits_ = 0;
   std::int64_t visits_ = 0;        // of items
-  std::int64_t spare_visits_ = 0;  // in shares that are tried as long as that takes no more than a part of the time
+  std::int64_t spare_visits_ = 0;  // in shares other than halves, which are left out once these are as many
   bool spare_ = false;             // in such a share
-  bool halves_only_ = false;       // no such shares
   bool in_shares_ = false;         // one was better somewhere
 };
 
@@ -188,12 +188,8 @@ std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<s
   std::vector<PartNeeds> needs;
   for (std::size_t p = 0; p < parts.size(); ++p) needs.push_back({costs[p], width(parts[p])});
   const bool was_spare = spare_;
-  const std::int64_t most_spare_visits =
-      problem_.topology().device_count() <= kFewShared ? kSpareVisitsOfFew : kSpareVisits;
-  for (const ShareCut& cut : share_cuts(problem_.topology(), all, needs)) {
-    // The halves of the machine are always tried.
-    if (halves_only_ && !cut.general) break;
-    if (!cut.general && spare_visits_ > most_spare_visits + visits_ / 4) break;
+  for (const ShareCut& cut : share_cuts(problem_.topology(), all, needs, shares_)) {
+    if (!cut.halves && spare_visits_ > most_visits_) break;
     std::int64_t others = 0, least = 0;  // what is not on a side, and the side that takes longest at least
     for (std::size_t p = 0; p < parts.size(); ++p)
       if (cut.sides[p] == Side::neither)
@@ -201,7 +197,7 @@ std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<s
       else
         least = std::max(least, costs[p]);
     if (others + least >= best) continue;
-    spare_ = was_spare || !cut.general;
+    spare_ = was_spare || !cut.halves;
     Set first, second, both;
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (cut.sides[p] == Side::neither) continue;
@@ -326,14 +322,8 @@ Result<MappingResult> Dp::run() {
   if (given_up()) of_open = eliminate(open);
   cost += of_open;
   result.mappings = problem_.mappings(chosen_);
-  if (in_shares_ && !given_up()) {
-    memo_.clear(), visits_ = 0, halves_only_ = true;
-    for (int i : open) chosen_[static_cast<std::size_t>(i)] = -1;
-    solve(open);
-    if (!given_up()) result.in_halves = problem_.mappings(chosen_);
-    if (result.in_halves == result.mappings) result.in_halves.clear();
-  }
   result.estimate = {cost};
+  result.in_shares = in_shares_ && !given_up();
   return result;
 }
 
@@ -358,10 +348,10 @@ MappingSearch::MappingSearch(const CostModel& cost, bool keep)
     : cost_(cost), cache_(std::make_unique<Cache>()), keep_(keep) {}
 MappingSearch::~MappingSearch() = default;
 
-Result<MappingResult> MappingSearch::run(const Pcg& pcg) const {
-  if (keep_) return Dp(pcg, cost_, *cache_).run();
+Result<MappingResult> MappingSearch::run(const Pcg& pcg, Shares shares) const {
+  if (keep_) return Dp(pcg, cost_, *cache_, shares).run();
   Cache own;
-  return Dp(pcg, cost_, own).run();
+  return Dp(pcg, cost_, own, shares).run();
 }
 
 }  // namespace unity

@@ -19,18 +19,15 @@ class Cuts {
     std::stable_sort(by_work_.begin(), by_work_.end(), [&](std::size_t a, std::size_t b) { return work(a) > work(b); });
   }
 
-  std::vector<ShareCut> run() {
+  std::vector<ShareCut> run(Shares shares) {
     if (by_cost_.size() < 2) return {};
     const auto machine = static_cast<int>(topology_.device_count());
-    if (share_.count == machine) {
-      const int middle = share_.first + share_.count / 2;
-      heaviest_and_rest(middle);
-      balanced(middle, false);
-      for (ShareCut& cut : found_) cut.general = true;
-    }
-    if (machine > kMostShared) return std::move(found_);
+    if (share_.count == machine) halves();
+    if (machine > kMostShared || shares == Shares::halves) return std::move(found_);
     for (int boundary : boundaries()) {
-      if (!balanced(boundary, true)) balanced(boundary, false);
+      if (!balanced(boundary)) one_each(boundary);
+      if (by_cost_.size() == 2) one_each(boundary);
+      if (share_.count <= kFewShared && parts_.size() <= kFewParts) all_ways(boundary);
     }
     return std::move(found_);
   }
@@ -85,38 +82,68 @@ class Cuts {
     return true;
   }
 
-  // Of those that fit on the first side, that which takes longest, on the second all others.
-  void heaviest_and_rest(int boundary) {
-    ShareCut cut = cut_at(boundary);
+  // Those that fit on both: that which takes longest and all others; and the longest first, each where there is less.
+  void halves() {
+    ShareCut cut = cut_at(share_.first + share_.count / 2);
+    cut.halves = true, cut.sides.assign(parts_.size(), Side::neither);
+    ShareCut even = cut;
+    std::int64_t first = 0, second = 0;
     bool one = false;
-    cut.sides.assign(parts_.size(), Side::neither);
     for (std::size_t p : by_cost_) {
       if (parts_[p].width > cut.first.count) continue;
       cut.sides[p] = one ? Side::second : Side::first;
+      even.sides[p] = first <= second ? Side::first : Side::second;
+      (first <= second ? first : second) += parts_[p].cost;
       one = true;
     }
-    add(std::move(cut));
+    add(std::move(cut)), add(std::move(even));
   }
 
-  // The heaviest first, each to the side that has less: time of operators one after the other, or work for each device.
-  bool balanced(int boundary, bool by_work) {
+  // The heaviest first, each to the side that has less work for each device then.
+  bool balanced(int boundary) {
     ShareCut cut = cut_at(boundary);
     double load[2] = {0, 0};
     cut.sides.assign(parts_.size(), Side::neither);
-    for (std::size_t p : by_work ? by_work_ : by_cost_) {
+    for (std::size_t p : by_work_) {
       double after[2];
       int best = -1;
       for (int s : {0, 1}) {
         const int devices = s == 0 ? cut.first.count : cut.second.count;
         if (parts_[p].width > devices) continue;
-        after[s] = by_work ? load[s] + work(p) / devices : load[s];
+        after[s] = load[s] + work(p) / devices;
         if (best < 0 || after[s] < after[best]) best = s;
       }
       if (best < 0) continue;
-      load[best] = by_work ? after[best] : load[best] + static_cast<double>(parts_[p].cost);
+      load[best] = after[best];
       cut.sides[p] = best == 0 ? Side::first : Side::second;
     }
     return add(std::move(cut));
+  }
+
+  // Of the two heaviest, one on each side, and the other way around.
+  void one_each(int boundary) {
+    for (auto [first, second] : {std::pair(by_work_[0], by_work_[1]), std::pair(by_work_[1], by_work_[0])}) {
+      ShareCut cut = cut_at(boundary);
+      if (parts_[first].width > cut.first.count || parts_[second].width > cut.second.count) continue;
+      cut.sides.assign(parts_.size(), Side::neither);
+      cut.sides[first] = Side::first, cut.sides[second] = Side::second;
+      add(std::move(cut));
+    }
+  }
+
+  void all_ways(int boundary) {
+    std::size_t ways = 1;
+    for (std::size_t p = 0; p < parts_.size(); ++p) ways *= 3;
+    for (std::size_t way = 0; way < ways; ++way) {
+      ShareCut cut = cut_at(boundary);
+      bool fits = true;
+      for (std::size_t p = 0, rest = way; p < parts_.size(); ++p, rest /= 3) {
+        cut.sides.push_back(static_cast<Side>(rest % 3));
+        if (cut.sides[p] != Side::neither)
+          fits = fits && parts_[p].width <= (cut.sides[p] == Side::first ? cut.first : cut.second).count;
+      }
+      if (fits) add(std::move(cut));
+    }
   }
 
   const Topology& topology_;
@@ -135,9 +162,9 @@ std::vector<int> share_boundaries(const Topology& topology, const Resources& sha
   return found;
 }
 
-std::vector<ShareCut> share_cuts(const Topology& topology, const Resources& share,
-                                 const std::vector<PartNeeds>& parts) {
-  return parts.size() < 2 || share.count < 2 ? std::vector<ShareCut>() : Cuts(topology, share, parts).run();
+std::vector<ShareCut> share_cuts(const Topology& topology, const Resources& share, const std::vector<PartNeeds>& parts,
+                                 Shares shares) {
+  return parts.size() < 2 || share.count < 2 ? std::vector<ShareCut>() : Cuts(topology, share, parts).run(shares);
 }
 
 }  // namespace unity

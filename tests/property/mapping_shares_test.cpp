@@ -67,7 +67,7 @@ class Graphs {
 
 class AllWays {
  public:
-  AllWays(const Pcg& pcg, const CostModel& cost) : problem_(pcg, cost, cache_) {
+  AllWays(const Pcg& pcg, const CostModel& cost) : problem_(pcg, cost, cache_, Shares::all) {
     REQUIRE(problem_.build().ok());
     chosen_.assign(problem_.items().size(), -1);
     machine_ = {0, static_cast<int>(cost.topology().device_count())};
@@ -173,7 +173,7 @@ TEST_CASE("no combination of mappings, one operator after the other, is estimate
       INFO(devices << " devices, seed " << seed);
       Pcg pcg = Graphs(seed, devices).any(4);
       StubCostModel cost(uniform_topology(devices));
-      CHECK(MappingSearch(cost).run(pcg).value().estimate.count <= AllWays(pcg, cost).sequence());
+      CHECK(MappingSearch(cost).run(pcg, Shares::all).value().estimate.count <= AllWays(pcg, cost).sequence());
     }
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("two branches on few devices: for hardly a graph, other shares are est
       Pcg pcg = Graphs(seed, devices).branches(2);
       StubCostModel cost(uniform_topology(devices));
       AllWays all(pcg, cost);
-      const std::int64_t found = MappingSearch(cost).run(pcg).value().estimate.count;
+      const std::int64_t found = MappingSearch(cost).run(pcg, Shares::all).value().estimate.count;
       const std::int64_t best = all.at_once(all.branches(pcg));
       CHECK(static_cast<double>(found) <= 1.1 * static_cast<double>(best));
       faster += best < found;
@@ -203,7 +203,7 @@ TEST_CASE("three branches, or six devices: for a few graphs only, other shares a
       Pcg pcg = Graphs(seed, devices).branches(branches);
       StubCostModel cost(uniform_topology(devices));
       AllWays all(pcg, cost);
-      const std::int64_t found = MappingSearch(cost).run(pcg).value().estimate.count;
+      const std::int64_t found = MappingSearch(cost).run(pcg, Shares::all).value().estimate.count;
       const std::int64_t best = all.at_once(all.branches(pcg));
       CHECK(static_cast<double>(found) <= 1.35 * static_cast<double>(best));
       faster += best < found;

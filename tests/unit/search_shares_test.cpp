@@ -37,7 +37,7 @@ Pcg towers(const std::vector<Tower>& all) {
 // By tower: the devices that it has.
 std::vector<std::set<int>> devices_of(const Pcg& pcg, const Topology& topology) {
   StubCostModel cost(topology);
-  MappingResult result = MappingSearch(cost).run(pcg).value();
+  MappingResult result = MappingSearch(cost).run(pcg, Shares::all).value();
   std::vector<std::set<int>> found;
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& n = pcg.nodes()[i];
@@ -96,7 +96,7 @@ TEST_CASE("no part is cut off with fewer devices than its tasks need") {
 TEST_CASE("many devices are cut in halves only") {
   Topology t = uniform_topology(kMostShared + 2);
   for (const ShareCut& cut : share_cuts(t, {0, kMostShared + 2}, {{20, 1}, {10, 1}, {10, 1}})) {
-    CHECK(cut.general);
+    CHECK(cut.halves);
     CHECK(cut.first.count == kMostShared / 2 + 1);
   }
   CHECK(share_cuts(t, {0, kMostShared / 2 + 1}, {{20, 1}, {10, 1}}).empty());
