@@ -16,8 +16,9 @@ class FastestPlans {
   // Of one stage, the fastest few graphs, each with the fastest of its schedules.
   void keep(const Outcome& plan);
 
-  // Those that the mapping search estimates to be faster on other shares than halves, so mapped, as simulated. None on
-  // many devices, which have halves only. The same plans with any number of threads.
+  // Those that the mapping search estimates to be faster on other shares than halves, so mapped, as simulated; the
+  // fastest of them with weights stored in parts, too. None on many devices, which have halves only. The same plans
+  // with any number of threads.
   std::vector<Outcome> on_shares(const StrategyInput& input) const;
 
  private:
