@@ -190,11 +190,13 @@ std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<s
   const bool was_spare = spare_;
   for (const ShareCut& cut : share_cuts(problem_.topology(), all, needs, shares_)) {
     if (!cut.halves && spare_visits_ > most_visits_) break;
-    std::int64_t others = 0, least = 0;  // what is not on a side, and the side that takes longest at least
+    // What is not on a side; and the longest of the others, which takes no less on a half, where no operator has
+    // mappings that it has not on the whole machine.
+    std::int64_t others = 0, least = 0;
     for (std::size_t p = 0; p < parts.size(); ++p)
       if (cut.sides[p] == Side::neither)
         others += costs[p];
-      else
+      else if (shares_ == Shares::halves)
         least = std::max(least, costs[p]);
     if (others + least >= best) continue;
     spare_ = was_spare || !cut.halves;

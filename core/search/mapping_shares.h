@@ -19,7 +19,7 @@
 
 namespace unity {
 
-constexpr int kFewShared = 4;         // devices of a share that is cut at all its boundaries
+constexpr int kFewShared = 6;         // devices of a share that is cut at all its boundaries
 constexpr int kMostShared = 48;       // devices of a machine that has shares other than its halves
 constexpr std::size_t kFewParts = 3;  // for which all ways are tried then
 

@@ -2,8 +2,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/search/mapping_search.h"
+#include "core/models/models.h"
+#include "core/search/map_on_shares.h"
 #include "core/search/mapping_shares.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/stub_cost_model.h"
 
@@ -126,4 +129,70 @@ TEST_CASE("of two towers with work 2 : 1, one has two thirds of the devices and 
   CHECK(on_six[0].size() == 2);
   CHECK(on_six[1].size() == 4);
   for (int d : on_six[0]) CHECK_FALSE(on_six[1].contains(d));
+}
+
+namespace {
+
+// Evaluated as search candidates are: on halves.
+Outcome complete(Evaluator& evaluator, const Pcg& pcg) { return {evaluator.evaluate(pcg).value(), {}, "", {}}; }
+
+}  // namespace
+
+TEST_CASE("the fastest plans are mapped on all shares, and simulated") {
+  Pcg three = towers({{1, 960}, {1, 960}, {1, 960}}), narrow = towers({{1, 960}});
+  SimulatedCostModel cost(summit(1));
+  for (int jobs : {1, 2}) {
+    Evaluator evaluator(cost, {false, {}, {}}, {}, {.jobs = jobs});
+    StrategyInput input{three, evaluator, {}, 6};
+    FastestPlans plans;
+    const Outcome in_halves = complete(evaluator, three);
+    plans.keep(in_halves);
+    plans.keep(complete(evaluator, narrow));  // has nothing to share
+    std::vector<Outcome> found = plans.on_shares(input);
+    REQUIRE(found.size() == 1);
+    CHECK(canonical_hash(found[0].candidate.pcg) == canonical_hash(three));
+    CHECK(found[0].candidate.schedule == in_halves.candidate.schedule);
+    // Of three equal towers, one has to wait for another on halves.
+    CHECK(found[0].candidate.score.iteration.count < in_halves.candidate.score.iteration.count * 7 / 10);
+    CHECK(found[0].candidate.mappings == evaluator.map(three, Shares::all)->mappings);
+  }
+}
+
+TEST_CASE("eight graphs are kept to be mapped on all shares, the fastest") {
+  SimulatedCostModel cost(summit(1));
+  Evaluator evaluator(cost, {false, {}, {}}, {});
+  std::vector<Outcome> all;
+  for (int k = 1; k <= 10; ++k) {
+    const int n = 240 * (7 * k % 11);  // 1680, 720, 2400, ..
+    all.push_back(complete(evaluator, towers({{1, n}, {1, n}, {1, n}})));
+  }
+  FastestPlans plans;
+  for (const Outcome& o : all) plans.keep(o), plans.keep(o);
+  StrategyInput input{all[0].candidate.pcg, evaluator, {}, 6};
+  std::vector<Outcome> found = plans.on_shares(input);
+  std::stable_sort(all.begin(), all.end(),
+                   [](auto& a, auto& b) { return a.candidate.score.iteration < b.candidate.score.iteration; });
+  REQUIRE(found.size() == 8);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    CHECK(canonical_hash(found[i].candidate.pcg) == canonical_hash(all[i].candidate.pcg));
+  input.devices = kMostShared + 1;
+  CHECK(plans.on_shares(input).empty());
+}
+
+TEST_CASE("a search ends with plans on shares, the same with any number of threads") {
+  ModelSpec spec{"mlp-tiny", {{"batch", 256}}};
+  Pcg model = build_model(spec);
+  SimulatedCostModel cost(load_topology("summit", {{}, 4}));
+  std::vector<Plan> found;
+  for (int jobs : {1, 2}) {
+    SearchOptions options;
+    options.jobs = jobs;
+    found.push_back(find_plan(spec, model, cost, options).value());
+  }
+  CHECK(found[0].prediction.iteration == found[1].prediction.iteration);
+  CHECK(found[0].mappings == found[1].mappings);
+  CHECK(canonical_hash(found[0].pcg) == canonical_hash(found[1].pcg));
+  CHECK(found[0].search.candidates == found[1].search.candidates);
+  Evaluator evaluator(cost, {true, found[0].optimizer, found[0].schedule}, {});
+  CHECK(found[0].prediction.iteration < evaluator.evaluate(found[0].pcg)->score.iteration);
 }
