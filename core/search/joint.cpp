@@ -96,7 +96,7 @@ class JointSearch {
   void keep(Outcome plan);
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void map_plainly();
-  void share_out();
+  void map_on_shares();
   void store_parts();
   void trade_memory();
   void join_gradients();
@@ -236,8 +236,8 @@ void JointSearch::map_plainly() {
   take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
 }
 
-// Last: what the fastest plans gain by it, no step of the search before has to do with.
-void JointSearch::share_out() {
+// Last, so that no step before goes another way by it: the fastest plans, on other shares of the machine than halves.
+void JointSearch::map_on_shares() {
   if (!best_.ok() || known_.count > 0 || !in_.options.mapping_dp || in_.evaluator.scored() >= in_.options.budget)
     return;
   fastest_.keep(*best_);
@@ -553,7 +553,7 @@ Result<Outcome> JointSearch::run() {
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
-    share_out();
+    map_on_shares();
     for (Outcome& plan : hidden_) keep(std::move(plan));
     if (in_.options.pareto && best_.ok()) best_->front = front_;
     finish_stopped(data_plan);

@@ -186,7 +186,7 @@ TEST_CASE("a search ends with plans on shares, the same with any number of threa
   std::vector<Plan> found;
   for (int jobs : {1, 2}) {
     SearchOptions options;
-    options.jobs = jobs;
+    options.budget = 1500, options.seeds = false, options.jobs = jobs;
     found.push_back(find_plan(spec, model, cost, options).value());
   }
   CHECK(found[0].prediction.iteration == found[1].prediction.iteration);
