@@ -81,7 +81,10 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        &s.optimizer},
       {"stages", "Strategy pipeline: stages, a divisor of the devices (default: the fastest)", &o.stages},
       {"parts", "Strategy pipeline: parts of the graph in each stage (default: 1; 2 for interleaved)", &o.parts},
-      {"micro-batches", "Strategies pipeline, alpa-like: parts of the batch (default: the fastest)", &o.micro_batches},
+      {"micro-batches",
+       "Strategies pipeline, alpa-like, unity: parts of the batch of plans that have any; 1: none (default: the "
+       "fastest)",
+       &o.micro_batches},
       {"no-splitting", "Search the whole graph at once", &o.splitting},
       {"no-algebra", "Do not rewrite: parallelization alone, pipelines of the model as it is included", &o.algebra},
       {"no-dp", "Do not search for mappings: every operator from the first device on", &o.mapping_dp},

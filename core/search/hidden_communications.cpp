@@ -11,6 +11,7 @@ namespace unity {
 namespace {
 
 constexpr double kMayGain = 1.5;  // a plan this much slower than the fastest may be faster with what it sends hidden
+constexpr int kMostAtOnce = 4;    // micro-batches
 constexpr std::size_t kMostPlans = 4, kMostPlansOfMany = 2;
 
 // Of a graph in micro-batches: whether lookups have none.
@@ -127,17 +128,19 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
       found.push_back(std::move(*scored[i]));
     }
   };
+  const int asked = input.options.micro_batches;
   std::vector<Choice> first, more;
   for (const Outcome* o : from) {
     if (o->candidate.schedule.overlap == 0) first.push_back({o, 1});
-    if (has_micro_batches(o->candidate.pcg)) continue;
-    if (!shared_places(o->candidate.mappings)) first.push_back({o, 2});
+    if (has_micro_batches(o->candidate.pcg) || asked == 1 || asked > kMostAtOnce) continue;
+    const int some = asked > 0 ? asked : 2;
+    if (!shared_places(o->candidate.mappings)) first.push_back({o, some});
     const std::vector<bool> tables = lookups(o->candidate.pcg);
-    if (std::find(tables.begin(), tables.end(), true) != tables.end()) first.push_back({o, 2, true});
+    if (std::find(tables.begin(), tables.end(), true) != tables.end()) first.push_back({o, some, true});
   }
   try_all(first);
   for (std::size_t i = 0; i < from.size(); ++i)
-    if (best[i] && best[i]->candidate.schedule.overlap == 2)
+    if (asked == 0 && best[i] && best[i]->candidate.schedule.overlap == 2)
       for (int micro_batches : {3, 4})
         more.push_back({from[i], micro_batches, takes_some_whole(best[i]->candidate.pcg)});
   try_all(more);

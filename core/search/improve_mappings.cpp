@@ -8,7 +8,7 @@
 namespace unity {
 namespace {
 
-constexpr std::size_t kReordered = 128;  // graphs, the fastest,
+constexpr std::size_t kReordered = 512;  // graphs, the fastest,
 constexpr std::size_t kMostOrders = 12;  // in so many orders each
 
 class Improvement {

@@ -177,7 +177,7 @@ void JointSearch::whole_graph() {
   options.budget = std::max<int>(0, budget - static_cast<int>(in_.evaluator.scored()));
   options.whole = !serial_;
   options.thorough = !serial_ && compute_operators(in_.model) <= kSmall;
-  options.keep = options.thorough ? 128 : 16;
+  options.keep = options.thorough ? 512 : 16;
   if (options.thorough) {
     // A share of it comes on top, for graphs of more operators.
     options.budget -= options.budget / (options.rewriting_share + 1);
@@ -191,7 +191,7 @@ void JointSearch::whole_graph() {
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp)
     improve_mappings(result.found, in_.evaluator,
-                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 4));
+                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 2));
   if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
   if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
@@ -515,15 +515,19 @@ Result<Outcome> JointSearch::run() {
     stages_.emplace(rewriting_ ? rewriting_->candidate.pcg : in_.model, in_);
   }
   if (too_large && stages_) compare(pipelines());
+  // Of very many devices all in one stage, a single candidate takes seconds and gigabytes.
+  const bool pipelines_alone = too_large && in_.devices > kVeryManyDevices && !in_.options.pareto && best_.ok() &&
+                               fits(best_->candidate.score);
   std::string why;
   // What stages of pipelines can do inside needs nothing of what rewritings find; where these may leave nothing of the
   // budget, it may not be asked for.
   const bool ahead = stages_ && in_.options.budget - budget_of_parts() >= kPipelineBudget;
   parallel_for(ahead ? 2 : 1, in_.evaluator.threads(), [&](std::size_t i) {
     if (i == 1) return prepare_stages(*stages_, in_);
+    if (pipelines_alone) return;
     chain_.parts().size() == 1 ? whole_graph() : parts();
   });
-  if (chain_.parts().size() == 1) {
+  if (pipelines_alone || chain_.parts().size() == 1) {
     if (best_.ok()) why = best_->stopped_because;
   } else {
     why = in_.evaluator.scored() >= budget_of_parts() ? fmt::format("budget of {} candidates", in_.options.budget)
@@ -550,7 +554,7 @@ Result<Outcome> JointSearch::run() {
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);
     hide();
-    join_gradients();
+    if (!pipelines_alone) join_gradients();  // theirs were
     progress("memory for time", 0.9);
     trade_memory();
     map_on_shares();

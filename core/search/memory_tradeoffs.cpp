@@ -16,26 +16,31 @@ struct Variant {
   Schedule schedule;
 };
 
-// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts.
-std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages) {
+// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts;
+// `micro_batches`: 0: as many as need be.
+std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages,
+                              int micro_batches) {
   if (which == Tradeoffs::stored_parts) return {{true, 1, schedule}};
   std::vector<std::vector<std::string>> remats = {schedule.remat};
   if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
   std::vector<Offload> offloads = {schedule.offload};
   if (offloads[0] == Offload::none)
     offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});
+  std::vector<int> counts = {1, 2, 4, 8};
+  if (micro_batches > 0) counts = {1};
+  if (micro_batches > 1) counts.push_back(micro_batches);
   std::vector<Variant> all;
   for (Offload offload : offloads)
     for (int stage : stages)
-      for (int micro_batches : {1, 2, 4, 8})
+      for (int count : counts)
         for (const std::vector<std::string>& remat : remats) {
-          Variant v{stage > 0, micro_batches, schedule};
+          Variant v{stage > 0, count, schedule};
           v.schedule.remat = remat;
           v.schedule.offload = offload;
           if (stage > 1) v.schedule.zero_stage = stage;
-          if (v.stored_parts || micro_batches > 1 || v.schedule != schedule) all.push_back(v);
+          if (v.stored_parts || count > 1 || v.schedule != schedule) all.push_back(v);
           // A micro-batch's activations leave before those of the next one come; its passes are in one another's way.
-          if (micro_batches == 1 || schedule.order != PipelineOrder::gpipe) continue;
+          if (count == 1 || schedule.order != PipelineOrder::gpipe) continue;
           v.schedule.order = PipelineOrder::one_f_one_b;
           all.push_back(std::move(v));
         }
@@ -119,7 +124,7 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
   std::vector<Outcome> plans = {plan};
   auto try_stages = [&](const std::vector<int>& stages) {
-    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages);
+    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, input.options.micro_batches);
     std::vector<std::optional<Outcome>> scored(tried.size());
     parallel_for(tried.size(), input.evaluator.threads(), [&](std::size_t i) {
       if (auto variant = apply(plan, tried[i], input); variant.ok()) scored[i] = std::move(*variant);

@@ -254,6 +254,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
   const double longest = slower_by(kAlpha);
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || is_known(p)) return true;
+    if (const int asked = in_.options.micro_batches; asked > 0 && p.micro_batches != asked) return true;
     if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;

@@ -119,5 +119,23 @@ TEST_CASE("of large batches lookups take all at once while the rest takes micro-
   CHECK(find_plan(spec, model, cost, options).value().prediction.iteration > mixed.prediction.iteration);
 }
 
+TEST_CASE("strategy unity has the number of micro-batches that is asked for, or none") {
+  ModelSpec spec{"mlp", {{"batch", 1536}}};
+  Pcg model = build_model(spec);
+  SimulatedCostModel cost(load_topology("summit", {1, {}}));
+  auto most = [&](int asked) {
+    SearchOptions options;
+    options.micro_batches = asked;
+    Plan plan = find_plan(spec, model, cost, options).value();
+    int found = 1;
+    for (std::size_t i = 0; i < plan.pcg.size(); ++i)
+      if (plan.pcg.nodes()[i].is_compute()) found = std::max(found, micro_batches_of(plan.pcg, i));
+    return found;
+  };
+  CHECK(most(0) == 2);  // 4 take longer
+  CHECK(most(1) == 1);
+  CHECK(most(4) == 4);
+}
+
 }  // namespace
 }  // namespace unity
