@@ -184,10 +184,10 @@ Result<Candidate> Evaluator::evaluate_all(const Candidate& candidate, double mos
   return evaluate(candidate.pcg, candidate.mappings, lower, {.most_tasks = most_tasks, .all = true, .keep = true});
 }
 
-Result<MappingResult> Evaluator::map(const Pcg& pcg) {
+Result<MappingResult> Evaluator::map(const Pcg& pcg, Shares shares) {
   if (!options_.mapping_dp) return MappingResult{natural_mappings(pcg), {}};
   if (stopping()) return MappingResult{};
-  auto mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg); });
+  auto mapping = record_.timed(SearchLevel::mapping, [&] { return mapping_.run(pcg, shares); });
   if (!mapping.ok()) record_.left_out(LeftOut::not_runnable);
   return mapping;
 }

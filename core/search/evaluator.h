@@ -64,7 +64,7 @@ class Evaluator {
   Result<Candidate> evaluate_part(Pcg pcg, MappingResult mapping, Bytes bucket);
   Result<Candidate> evaluate_part(Pcg pcg, Bytes bucket);
   // What the mapping search finds, or where that is left out, the natural mapping (and no estimate).
-  Result<MappingResult> map(const Pcg& pcg);
+  Result<MappingResult> map(const Pcg& pcg, Shares shares = Shares::halves);
   // Of stages, where that takes no more than some `most_tasks`: if need be of the first micro-batches only, from where
   // on each takes as long as the one before it (of very many tasks, nearly). In a few devices that tell what all do,
   // what all devices of a stage do together is delayed less by what stages send to one another than it is in all: by

@@ -15,6 +15,7 @@
 #include "core/search/gradient_buckets.h"
 #include "core/search/hidden_communications.h"
 #include "core/search/improve_mappings.h"
+#include "core/search/map_on_shares.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
@@ -96,6 +97,7 @@ class JointSearch {
   void keep(Outcome plan);
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void map_plainly();
+  void map_on_shares();
   void store_parts(const std::optional<Outcome>& data);
   void trade_memory();
   void join_gradients();
@@ -123,6 +125,7 @@ class JointSearch {
   std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
   std::vector<Outcome> hidden_;  // variants of some in which communications are hidden
   std::vector<Outcome> rivals_;  // complete plans of all kinds, each the fastest of its kind
+  FastestPlans fastest_;         // of those that fit, to be mapped on all shares
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
@@ -212,6 +215,7 @@ void JointSearch::take(Result<Outcome> other) {
       best_ = does_not_fit("unity", other->candidate, in_.evaluator, "the smallest plan found"), smallest_ = needs;
     return;
   }
+  if (!serial_) fastest_.keep(*other);
   if (!best_.ok() || other->candidate.score.iteration < best_->candidate.score.iteration) best_ = std::move(other);
 }
 
@@ -233,6 +237,19 @@ void JointSearch::map_plainly() {
   take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
 }
 
+// Last, so that no step before goes another way by it: the fastest plans, on other shares of the machine than halves.
+void JointSearch::map_on_shares() {
+  if (!best_.ok() || known_.count > 0 || !in_.options.mapping_dp || in_.evaluator.scored() >= in_.options.budget)
+    return;
+  fastest_.keep(*best_);
+  for (Outcome& plan : fastest_.on_shares(in_)) {
+    if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
+    in_.evaluator.found(plan.candidate.score);
+    keep(plan);
+    take(std::move(plan));
+  }
+}
+
 // Of the fastest plan, which pipelines have to be faster than.
 // Of the fastest plan, and of data parallelism, where that may be the fastest then (ZeRO).
 void JointSearch::store_parts(const std::optional<Outcome>& data) {
@@ -240,18 +257,16 @@ void JointSearch::store_parts(const std::optional<Outcome>& data) {
   Outcome fastest = front_.front();
   if (best_.ok() && best_->candidate.score.iteration <= fastest.candidate.score.iteration) fastest = *best_;
   if (best_.ok()) fastest.stopped_because = best_->stopped_because;
-  const auto limit =
-      static_cast<std::int64_t>(kStoredMayGain * static_cast<double>(fastest.candidate.score.iteration.count));
+  auto time = [](const Outcome& plan) { return static_cast<double>(plan.candidate.score.iteration.count); };
   stored_of_ = canonical_hash(fastest.candidate.pcg);
-  std::vector<Outcome> plans = {std::move(fastest)};
-  if (data && data->candidate.score.iteration.count <= limit && canonical_hash(data->candidate.pcg) != stored_of_)
-    plans.push_back(*data);
-  for (const Outcome& plan : plans)
-    for (Outcome& variant : memory_tradeoffs(plan, in_, Tradeoffs::stored_parts)) {
-      in_.evaluator.found(variant.candidate.score);
-      keep(variant);
-      take(std::move(variant));
-    }
+  std::vector<Outcome> tried = memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts);
+  if (data && time(*data) <= kStoredMayGain * time(fastest) && canonical_hash(data->candidate.pcg) != stored_of_)
+    for (Outcome& variant : memory_tradeoffs(*data, in_, Tradeoffs::stored_parts)) tried.push_back(std::move(variant));
+  for (Outcome& variant : tried) {
+    in_.evaluator.found(variant.candidate.score);
+    keep(variant);
+    take(std::move(variant));
+  }
 }
 
 // What passes wait for, hidden behind other micro-batches and gradients of weights: the fastest plan may be another one
@@ -514,8 +529,7 @@ Result<Outcome> JointSearch::run() {
     return std::move(best_);
   }
   std::string why;
-  // What stages of pipelines can do inside needs nothing of what rewritings find; where these may leave nothing of the
-  // budget, it may not be asked for.
+  // What stages can do inside needs nothing of what rewritings find; where these may leave no budget, it is not asked.
   const bool ahead = stages_ && in_.options.budget - budget_of_parts() >= kPipelineBudget;
   parallel_for(ahead ? 2 : 1, in_.evaluator.threads(), [&](std::size_t i) {
     if (i == 1) return prepare_stages(*stages_, in_);
@@ -551,6 +565,7 @@ Result<Outcome> JointSearch::run() {
     join_gradients();
     progress("memory for time", 0.9);
     trade_memory();
+    map_on_shares();
     for (Outcome& plan : hidden_) keep(std::move(plan));
     if (in_.options.pareto && best_.ok()) best_->front = front_;
     finish_stopped(data_plan);

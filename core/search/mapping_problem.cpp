@@ -6,6 +6,7 @@
 
 #include "core/machine/mapping_families.h"
 #include "core/ops/box_index.h"
+#include "core/search/mapping_shares.h"
 #include "core/search/through_layouts.h"
 
 namespace unity {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostBoxesKept = 2'000'000;  // some 120 bytes each
 constexpr std::size_t kMostMappings = 6;  // per operator: beyond the first few orders only rotations of the same remain
+constexpr std::size_t kMostInShare = 2;   // of those, from where a share begins that is not the first
 
 void add_fresh(std::vector<MachineMapping>& choices, const std::vector<MachineMapping>& more) {
   for (const MachineMapping& m : more)
@@ -34,9 +36,29 @@ std::vector<MachineMapping> on_each_kind(const TaskGrid& grid, const Topology& t
   return found;
 }
 
+// From each device on that has enough behind it: there a share may begin.
+std::vector<MachineMapping> in_shares(const TaskGrid& grid, const Topology& topology) {
+  std::vector<MachineMapping> found;
+  const auto devices = static_cast<int>(topology.device_count());
+  if (devices > kMostShared) return found;
+  for (int first = 1; first + task_count(grid) <= devices; ++first) {
+    std::vector<MachineMapping> there = mappings(grid, topology, {first, devices - first});
+    if (there.size() > kMostInShare) there.resize(kMostInShare);
+    found.insert(found.end(), there.begin(), there.end());
+  }
+  return found;
+}
+
 }  // namespace
 
 std::size_t OperatorTasks::boxes() const { return coordinates.size() * (inputs.size() + outputs.size()); }
+
+bool OperatorTasks::may_choose(std::size_t choice, const Resources& share) const {
+  if (fixed) return true;
+  const Resources& at = span[choice];
+  return at.first >= share.first && at.first + at.count <= share.first + share.count &&
+         (choice < general || choices[choice].start == share.first);
+}
 
 Result<void> MappingProblem::build() {
   find_neighbourhoods();
@@ -65,9 +87,10 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
   if (boundary) operands = {storage_shape(pcg_, id)};
   for (ValueRef v : n.inputs) operands.push_back(pcg_.shape(v));
   Hash key = combine(hash_attributes(n.attributes), std::hash<const Operator*>()(n.op));
+  key = combine(key, static_cast<Hash>(shares_));
   for (const ParallelShape& s : operands) key = combine(key, hash_shape(s));
   auto same = [&](const std::shared_ptr<const Tasks>& t) {
-    return t->op == n.op && t->attributes == n.attributes && t->operands == operands;
+    return t->op == n.op && t->shares == shares_ && t->attributes == n.attributes && t->operands == operands;
   };
   std::vector<std::shared_ptr<const Tasks>>& mine = tasks_[key];
   if (auto found = std::find_if(mine.begin(), mine.end(), same); found != mine.end()) return found->get();
@@ -78,7 +101,7 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
       return mine.emplace_back(*found).get();
   }
   auto tasks = std::make_shared<Tasks>();
-  tasks->op = n.op, tasks->attributes = n.attributes, tasks->operands = std::move(operands);
+  tasks->op = n.op, tasks->shares = shares_, tasks->attributes = n.attributes, tasks->operands = std::move(operands);
   tasks->fixed = boundary || n.op->name() == "deliver";
   if (boundary) {
     boundary_tasks(id, *tasks);
@@ -154,6 +177,8 @@ void MappingProblem::choose_from(Tasks& tasks) const {
     add_fresh(tasks.choices, on_each_kind(tasks.grid, topology_));
     add_fresh(tasks.choices, of_users_families(tasks.grid, topology_));
   }
+  tasks.general = tasks.choices.size();
+  if (!tasks.fixed && shares_ == Shares::all) add_fresh(tasks.choices, in_shares(tasks.grid, topology_));
   std::vector<std::int64_t> time_on(topology_.specs.size(), -1);  // of a task, by kind of device
   for (const MachineMapping& m : tasks.choices) {
     std::vector<DeviceId> devices;
@@ -164,6 +189,8 @@ void MappingProblem::choose_from(Tasks& tasks) const {
       if (time < 0) time = tasks.fixed ? 0 : cost_.task_time(tasks.first, nullptr, d).count;
       slowest = std::max(slowest, time);
     }
+    auto [low, high] = std::minmax_element(devices.begin(), devices.end());
+    tasks.span.push_back({low->value, high->value - low->value + 1});
     tasks.compute.push_back(slowest);
     tasks.devices.push_back(std::move(devices));
   }

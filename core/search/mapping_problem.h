@@ -27,14 +27,19 @@ struct OperatorTasks {
   std::vector<std::vector<Box>> inputs, outputs;  // by operand, by task
   std::vector<int> passing;                       // by task
   std::vector<std::vector<int>> partials;         // by output, by task
-  std::vector<MachineMapping> choices;
+  std::vector<MachineMapping> choices;            // the general ones first
+  std::size_t general = 0;  // so many are for any share; the others for those that begin where they do
   std::vector<std::vector<DeviceId>> devices;  // by choice, by task
+  std::vector<Resources> span;                 // by choice: from the first device to the last
   std::vector<std::int64_t> compute;           // by choice: forward and backward, on the device that takes longest
   Task first;                                  // forward and backward of the first task
   bool fixed = false;
   Hash layout = 0;  // of grid and operand boxes
+  Shares shares = Shares::halves;
 
   std::size_t boxes() const;  // that it holds: most of its memory
+  // Whether it is one of what an operator has to choose from on a share; what is fixed is where it has to be.
+  bool may_choose(std::size_t choice, const Resources& share) const;
 };
 
 // What outlives one graph: costs of edges, and tasks, which most graphs of a search share.
@@ -59,8 +64,8 @@ class MappingProblem {
     std::int64_t element_bytes = 4;
   };
 
-  MappingProblem(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache)
-      : pcg_(pcg), cost_(cost), topology_(cost.topology()), cache_(cache) {}
+  MappingProblem(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache, Shares shares = Shares::halves)
+      : pcg_(pcg), cost_(cost), topology_(cost.topology()), cache_(cache), shares_(shares) {}
 
   // Error when an operator has more tasks than there are devices (names it).
   Result<void> build();
@@ -99,6 +104,7 @@ class MappingProblem {
   const CostModel& cost_;
   const Topology& topology_;
   MappingSearch::Cache& cache_;
+  Shares shares_;
   std::unordered_map<Hash, std::vector<std::shared_ptr<const Tasks>>> tasks_;  // of the items, as in the cache
   std::vector<Item> items_;
   std::vector<int> item_of_;                                      // by node

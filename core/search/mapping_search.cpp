@@ -4,10 +4,11 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "core/search/mapping_problem.h"
+#include "core/search/mapping_shares.h"
 #include "core/search/table_elimination.h"
 
 namespace unity {
@@ -19,30 +20,51 @@ constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max() / 4;
 
 class Dp {
  public:
-  Dp(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache) : problem_(pcg, cost, cache) {}
+  Dp(const Pcg& pcg, const CostModel& cost, MappingSearch::Cache& cache, Shares shares)
+      : problem_(pcg, cost, cache, shares), shares_(shares) {}
 
   Result<MappingResult> run();
 
  private:
   using Set = std::vector<int>;  // items, ascending (topological)
+  struct HashOf {
+    std::size_t operator()(const std::vector<int>& key) const {
+      Hash hash = mix(key.size());
+      for (int number : key) hash = combine(hash, static_cast<Hash>(number));
+      return hash;
+    }
+  };
 
   std::int64_t solve(const Set& set);
   std::int64_t solve_connected(const Set& set);
   std::int64_t condition(const Set& set, int pivot, bool splits);
   std::int64_t eliminate(const Set& set);
   bool given_up() const { return visits_ > most_visits_; }
-  bool is_inside(int item, std::size_t choice) const;
+  bool may_choose(int item, std::size_t choice) const;
   std::int64_t placement_cost(int item) const;
-  std::vector<Set> components(const Set& set) const;
-  int splitting_node(const Set& set) const;
-  bool fits(const Set& set, const Resources& r) const;
+  std::vector<Set> components(const Set& set);
+  int splitting_node(const Set& set);
+  // Until the next set is marked.
+  void mark(const Set& set) {
+    ++stamp_;
+    for (int i : set) stamps_[static_cast<std::size_t>(i)] = stamp_;
+  }
+  bool marked(int item) const { return stamps_[static_cast<std::size_t>(item)] == stamp_; }
+  std::int64_t side_by_side(const std::vector<Set>& parts, const std::vector<std::int64_t>& costs, std::int64_t best);
+  int width(const Set& set) const;  // the most tasks of an operator
 
   MappingProblem problem_;
-  std::vector<int> chosen_;       // by item: index into choices, -1: open
-  std::vector<Resources> share_;  // by item: where it may run
-  std::map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>> memo_;
+  Shares shares_;
+  std::vector<int> chosen_;                  // by item: index into choices, -1: open
+  std::vector<Resources> share_;             // by item: where it may run
+  std::vector<int> stamps_, parent_, rank_;  // by item
+  int stamp_ = 0;
+  std::unordered_map<std::vector<int>, std::pair<std::int64_t, std::vector<int>>, HashOf> memo_;
   std::int64_t most_visits_ = 0;
-  std::int64_t visits_ = 0;  // of items
+  std::int64_t visits_ = 0;        // of items
+  std::int64_t spare_visits_ = 0;  // in shares other than halves, which are left out once these are as many
+  bool spare_ = false;             // in such a share
+  bool in_shares_ = false;         // one was better somewhere
 };
 
 std::int64_t Dp::placement_cost(int item) const {
@@ -56,42 +78,46 @@ std::int64_t Dp::placement_cost(int item) const {
   return cost;
 }
 
-std::vector<Dp::Set> Dp::components(const Set& set) const {
-  std::map<int, int> parent;
-  for (int i : set) parent[i] = i;
+std::vector<Dp::Set> Dp::components(const Set& set) {
+  mark(set);
+  for (int i : set) parent_[static_cast<std::size_t>(i)] = i;
   auto find = [&](int i) {
-    while (parent[i] != i) i = parent[i];
+    while (parent_[static_cast<std::size_t>(i)] != i) i = parent_[static_cast<std::size_t>(i)];
     return i;
   };
   for (int i : set)
     for (int number : problem_.edges_of(i)) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
       int other = e.from == i ? e.to : e.from;
-      if (!parent.contains(other)) continue;
+      if (!marked(other)) continue;
       int a = find(i), b = find(other);
-      if (a != b) parent[std::max(a, b)] = std::min(a, b);
+      if (a != b) parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
     }
-  std::map<int, Set> groups;
-  for (int i : set) groups[find(i)].push_back(i);
   std::vector<Set> result;
-  for (auto& [root, group] : groups) result.push_back(std::move(group));
+  for (int i : set) {
+    int root = find(i);
+    int& number = rank_[static_cast<std::size_t>(root)];  // of the root's component; roots come before the others
+    if (root == i) number = static_cast<int>(result.size()), result.emplace_back();
+    result[static_cast<std::size_t>(number)].push_back(i);
+  }
   return result;
 }
 
 // The middle one of the nodes that no edge within the set jumps over: best of those that everything before leads to and
 // everything after comes from (else branches that start or end apart would be pulled into the sequence); -1 for none.
-int Dp::splitting_node(const Set& set) const {
-  std::map<int, int> rank;
-  for (std::size_t r = 0; r < set.size(); ++r) rank[set[r]] = static_cast<int>(r);
+int Dp::splitting_node(const Set& set) {
+  mark(set);
+  auto rank = [&](int item) { return static_cast<std::size_t>(rank_[static_cast<std::size_t>(item)]); };
+  for (std::size_t r = 0; r < set.size(); ++r) rank_[static_cast<std::size_t>(set[r])] = static_cast<int>(r);
   std::vector<int> jumps(set.size() + 1, 0);
   std::vector<bool> entered(set.size(), false), left(set.size(), false);
   for (int i : set)
     for (int number : problem_.edges_of(i)) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
-      if (e.from != i || !rank.contains(e.to)) continue;
-      ++jumps[static_cast<std::size_t>(rank[e.from]) + 1];
-      --jumps[static_cast<std::size_t>(rank[e.to])];
-      left[static_cast<std::size_t>(rank[e.from])] = entered[static_cast<std::size_t>(rank[e.to])] = true;
+      if (e.from != i || !marked(e.to)) continue;
+      ++jumps[rank(e.from) + 1];
+      --jumps[rank(e.to)];
+      left[rank(e.from)] = entered[rank(e.to)] = true;
     }
   std::size_t last_source = 0, first_sink = set.size() - 1;
   for (std::size_t r = 0; r < set.size(); ++r)
@@ -108,28 +134,10 @@ int Dp::splitting_node(const Set& set) const {
   return best;
 }
 
-bool Dp::fits(const Set& set, const Resources& r) const {
-  for (int i : set) {
-    const MappingProblem::Item& item = problem_.items()[static_cast<std::size_t>(i)];
-    if (item.tasks->fixed || task_count(item.tasks->grid) > r.count) return false;
-  }
-  return true;
-}
-
-// Ways to halve parts with such costs: by part, whether it goes left.
-std::vector<std::vector<bool>> halves(const std::vector<std::int64_t>& costs) {
-  std::vector<std::size_t> order(costs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
-  std::vector<bool> heaviest(costs.size(), false), even(costs.size(), false);
-  heaviest[order[0]] = true;
-  std::int64_t left = 0, right = 0;
-  for (std::size_t p : order) {
-    even[p] = left <= right;
-    (even[p] ? left : right) += costs[p];
-  }
-  if (even == heaviest) return {heaviest};
-  return {heaviest, even};
+int Dp::width(const Set& set) const {
+  int most = 1;
+  for (int i : set) most = std::max(most, task_count(problem_.items()[static_cast<std::size_t>(i)].tasks->grid));
+  return most;
 }
 
 // The best cost of the open items of `set`, leaving its choices in chosen_. Memoised on the choices of its neighbours.
@@ -137,71 +145,84 @@ std::int64_t Dp::solve(const Set& set) {
   if (set.empty()) return 0;
   std::vector<int> key = {static_cast<int>(set.size()), share_[static_cast<std::size_t>(set[0])].first,
                           share_[static_cast<std::size_t>(set[0])].count};
-  std::set<int> members(set.begin(), set.end()), around;
   key.insert(key.end(), set.begin(), set.end());
+  std::vector<int> around;
+  mark(set);
   for (int i : set)
     for (int number : problem_.edges_of(i)) {
       const MappingProblem::Edge& e = problem_.edges()[static_cast<std::size_t>(number)];
       for (int other : {e.from, e.to})
-        if (!members.contains(other) && chosen_[static_cast<std::size_t>(other)] >= 0) around.insert(other);
+        if (!marked(other) && chosen_[static_cast<std::size_t>(other)] >= 0) around.push_back(other);
     }
+  std::sort(around.begin(), around.end());
+  around.erase(std::unique(around.begin(), around.end()), around.end());
   for (int other : around) key.push_back(other), key.push_back(chosen_[static_cast<std::size_t>(other)]);
-  auto [it, inserted] = memo_.try_emplace(key, kInfinite, std::vector<int>());
+  auto [found, inserted] = memo_.try_emplace(std::move(key), kInfinite, std::vector<int>());
+  auto& entry = found->second;
   if (!inserted) {
-    for (std::size_t k = 0; k < it->second.second.size(); ++k)
-      chosen_[static_cast<std::size_t>(set[k])] = it->second.second[k];
-    return it->second.first;
+    for (std::size_t k = 0; k < entry.second.size(); ++k) chosen_[static_cast<std::size_t>(set[k])] = entry.second[k];
+    return entry.first;
   }
-  visits_ += std::ssize(set);
+  (spare_ ? spare_visits_ : visits_) += std::ssize(set);
   if (given_up()) return 0;
   std::vector<Set> parts = components(set);
   std::int64_t best;
   if (parts.size() == 1) {
     best = solve_connected(set);
   } else {
-    best = 0;
     std::vector<std::int64_t> costs;
-    for (const Set& part : parts) costs.push_back(solve(part)), best += costs.back();
-    // Of parts that need no more than half of the machine, some on one half and at once the others on the other half:
-    // the heaviest and the rest, or about as much on each.
-    const Resources all = share_[static_cast<std::size_t>(set[0])];
-    const Resources left{all.first, all.count / 2}, right{all.first + all.count / 2, all.count - all.count / 2};
-    std::vector<Set> narrow;
-    std::vector<std::int64_t> narrow_costs;
-    // Operators start at the begin of a half, so that halves of halves have nothing to offer.
-    const bool whole = all.count == static_cast<int>(problem_.topology().device_count());
-    for (std::size_t p = 0; p < parts.size(); ++p)
-      if (whole && all.count >= 2 && fits(parts[p], left)) narrow.push_back(parts[p]), narrow_costs.push_back(costs[p]);
-    if (narrow.size() > 1) {
-      std::int64_t one_by_one = std::accumulate(narrow_costs.begin(), narrow_costs.end(), std::int64_t{0});
-      const std::int64_t others = best - one_by_one;
-      for (const std::vector<bool>& on_left : halves(narrow_costs)) {
-        Set first, second, both;
-        for (std::size_t p = 0; p < narrow.size(); ++p) {
-          Set& to = on_left[p] ? first : second;
-          to.insert(to.end(), narrow[p].begin(), narrow[p].end());
-        }
-        std::sort(first.begin(), first.end());
-        std::sort(second.begin(), second.end());
-        both = first;
-        both.insert(both.end(), second.begin(), second.end());
-        std::vector<int> before;
-        for (int i : both) before.push_back(std::exchange(chosen_[static_cast<std::size_t>(i)], -1));
-        for (int i : first) share_[static_cast<std::size_t>(i)] = left;
-        for (int i : second) share_[static_cast<std::size_t>(i)] = right;
-        std::int64_t at_once = others + std::max(solve(first), solve(second));
-        for (int i : both) share_[static_cast<std::size_t>(i)] = all;
-        if (at_once < best)
-          best = at_once;
-        else
-          for (std::size_t k = 0; k < both.size(); ++k) chosen_[static_cast<std::size_t>(both[k])] = before[k];
-      }
-    }
+    for (const Set& part : parts) costs.push_back(solve(part));
+    best = side_by_side(parts, costs, std::accumulate(costs.begin(), costs.end(), std::int64_t{0}));
   }
-  auto& entry = memo_[key];
   entry.first = best;
   entry.second.clear();
   for (int i : set) entry.second.push_back(chosen_[static_cast<std::size_t>(i)]);
+  return best;
+}
+
+// Some of the parts at the same time on two shares, as long as that takes less than `best`, what all take one after the
+// other; leaves the choices of the best in chosen_.
+std::int64_t Dp::side_by_side(const std::vector<Set>& parts, const std::vector<std::int64_t>& costs,
+                              std::int64_t best) {
+  const Resources all = share_[static_cast<std::size_t>(parts[0][0])];
+  std::vector<PartNeeds> needs;
+  for (std::size_t p = 0; p < parts.size(); ++p) needs.push_back({costs[p], width(parts[p])});
+  const bool was_spare = spare_;
+  for (const ShareCut& cut : share_cuts(problem_.topology(), all, needs, shares_)) {
+    if (!cut.halves && spare_visits_ > most_visits_) break;
+    // What is not on a side; and the longest of the others, which takes no less on a half, where no operator has
+    // mappings that it has not on the whole machine.
+    std::int64_t others = 0, least = 0;
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      if (cut.sides[p] == Side::neither)
+        others += costs[p];
+      else if (shares_ == Shares::halves)
+        least = std::max(least, costs[p]);
+    if (others + least >= best) continue;
+    spare_ = was_spare || !cut.halves;
+    Set first, second, both;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      if (cut.sides[p] == Side::neither) continue;
+      Set& to = cut.sides[p] == Side::first ? first : second;
+      to.insert(to.end(), parts[p].begin(), parts[p].end());
+    }
+    std::sort(first.begin(), first.end());
+    std::sort(second.begin(), second.end());
+    both = first;
+    both.insert(both.end(), second.begin(), second.end());
+    std::vector<int> before;
+    for (int i : both) before.push_back(std::exchange(chosen_[static_cast<std::size_t>(i)], -1));
+    for (int i : first) share_[static_cast<std::size_t>(i)] = cut.first;
+    for (int i : second) share_[static_cast<std::size_t>(i)] = cut.second;
+    std::int64_t at_once = others + solve(first);
+    if (at_once < best) at_once = std::max(at_once, others + solve(second));
+    for (int i : both) share_[static_cast<std::size_t>(i)] = all;
+    if (at_once < best)
+      best = at_once, in_shares_ = in_shares_ || spare_;
+    else
+      for (std::size_t k = 0; k < both.size(); ++k) chosen_[static_cast<std::size_t>(both[k])] = before[k];
+  }
+  spare_ = was_spare;
   return best;
 }
 
@@ -211,13 +232,9 @@ std::int64_t Dp::solve_connected(const Set& set) {
   return condition(set, *std::max_element(set.begin(), set.end(), fewer_edges), false);
 }
 
-// Whether all tasks are where the item may run; what is fixed is where it has to be.
-bool Dp::is_inside(int item, std::size_t choice) const {
-  const MappingProblem::Tasks& tasks = *problem_.items()[static_cast<std::size_t>(item)].tasks;
-  const Resources& share = share_[static_cast<std::size_t>(item)];
-  return tasks.fixed || std::all_of(tasks.devices[choice].begin(), tasks.devices[choice].end(), [&](DeviceId d) {
-           return d.value >= share.first && d.value < share.first + share.count;
-         });
+bool Dp::may_choose(int item, std::size_t choice) const {
+  auto i = static_cast<std::size_t>(item);
+  return problem_.items()[i].tasks->may_choose(choice, share_[i]);
 }
 
 // By each mapping of the pivot; `splits`: what is before it and what is after it are independent then.
@@ -231,7 +248,7 @@ std::int64_t Dp::condition(const Set& set, int pivot, bool splits) {
   std::int64_t best = kInfinite;
   std::vector<int> best_choice;
   for (std::size_t c = 0; c < problem_.items()[p].tasks->choices.size() && !given_up(); ++c) {
-    if (!is_inside(pivot, c)) continue;
+    if (!may_choose(pivot, c)) continue;
     for (int i : set) chosen_[static_cast<std::size_t>(i)] = -1;
     chosen_[p] = static_cast<int>(c);
     std::int64_t cost = placement_cost(pivot);
@@ -257,7 +274,7 @@ std::int64_t Dp::eliminate(const Set& set) {
     auto& own = sum.own.emplace_back();
     auto& of_item = choices.emplace_back();
     for (std::size_t c = 0; c < problem_.items()[static_cast<std::size_t>(i)].tasks->choices.size(); ++c) {
-      if (!is_inside(i, c)) continue;
+      if (!may_choose(i, c)) continue;
       chosen_[static_cast<std::size_t>(i)] = static_cast<int>(c);
       of_item.push_back(static_cast<int>(c)), own.push_back(placement_cost(i));
     }
@@ -281,6 +298,7 @@ std::int64_t Dp::eliminate(const Set& set) {
 
 Result<MappingResult> Dp::run() {
   UNITY_TRY_VOID(problem_.build());
+  for (std::vector<int>* by_item : {&stamps_, &parent_, &rank_}) by_item->assign(problem_.items().size(), 0);
   share_.assign(problem_.items().size(), {0, static_cast<int>(problem_.topology().device_count())});
   chosen_.assign(problem_.items().size(), -1);
   Set open;
@@ -307,6 +325,7 @@ Result<MappingResult> Dp::run() {
   cost += of_open;
   result.mappings = problem_.mappings(chosen_);
   result.estimate = {cost};
+  result.in_shares = in_shares_ && !given_up();
   return result;
 }
 
@@ -331,10 +350,10 @@ MappingSearch::MappingSearch(const CostModel& cost, bool keep)
     : cost_(cost), cache_(std::make_unique<Cache>()), keep_(keep) {}
 MappingSearch::~MappingSearch() = default;
 
-Result<MappingResult> MappingSearch::run(const Pcg& pcg) const {
-  if (keep_) return Dp(pcg, cost_, *cache_).run();
+Result<MappingResult> MappingSearch::run(const Pcg& pcg, Shares shares) const {
+  if (keep_) return Dp(pcg, cost_, *cache_, shares).run();
   Cache own;
-  return Dp(pcg, cost_, own).run();
+  return Dp(pcg, cost_, own, shares).run();
 }
 
 }  // namespace unity

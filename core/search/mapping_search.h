@@ -4,7 +4,11 @@
 //   sequence split:  a node p that no edge jumps over: for each mapping of p, what is before and what is after it are
 //                    independent given p's mapping.
 //   parallel split:  what falls apart given the mappings of its neighbours runs one after the other on all devices, or
-//                    at the same time on disjoint shares of them: min(sum, max).
+//                    at the same time on disjoint shares of them: min(sum, max). The shares are the halves of the
+//                    machine; or, where the caller asks for all of them, those of mapping_shares.h, on which operators
+//                    have mappings that begin there. All take several times as long, so they are for a few complete
+//                    plans (map_on_shares.h). It is not looked at whether parts wait for one another through an
+//                    operator whose mapping is given.
 //   otherwise:       condition on the node with the most edges, then split again (exact; exponential in how far the
 //                    graph is from series-parallel).
 //
@@ -16,6 +20,7 @@
 // without overlap; ranking of candidates is left to simulation.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -28,7 +33,11 @@ namespace unity {
 struct MappingResult {
   std::vector<MachineMapping> mappings;  // by node
   Picoseconds estimate;                  // of the DP: sum of pieces
+  bool in_shares = false;                // other than halves, as far as is known
 };
+
+// Of the machine, on which parts of a graph may run at the same time.
+enum class Shares : std::uint8_t { halves, all };
 
 class MappingSearch {
  public:
@@ -38,7 +47,7 @@ class MappingSearch {
 
   // Boundary leaves and deliver nodes get their natural mapping (last grid dimension innermost, from device 0): both
   // sides of a cut agree on it. Error when an operator has more tasks than there are devices (names it).
-  Result<MappingResult> run(const Pcg& pcg) const;
+  Result<MappingResult> run(const Pcg& pcg, Shares shares = Shares::halves) const;
 
   // All that run() chooses from: every combination of the operators' mappings, with the stored leaves where they go
   // then, one for each set of combinations that differ in nothing but the names of devices. Devices can be renamed

@@ -1,0 +1,32 @@
+// Complete plans whose branches run at the same time on other shares of the machine than its halves. Candidates of the
+// search are mapped on halves, which takes a fraction of the time, and where the best mapping of each is found, the
+// order in which they are tried is another one, not a better one. So the fastest complete plans are kept, and mapped
+// again on all shares at the end, where that can only be a gain.
+#pragma once
+
+#include <vector>
+
+#include "core/base/hash.h"
+#include "core/search/strategy.h"
+
+namespace unity {
+
+class FastestPlans {
+ public:
+  // Of one stage, the fastest few graphs, each with the fastest of its schedules.
+  void keep(const Outcome& plan);
+
+  // Those that the mapping search estimates to be faster on other shares than halves, so mapped, as simulated; the
+  // fastest of them with weights stored in parts, too. None on many devices, which have halves only. The same plans
+  // with any number of threads.
+  std::vector<Outcome> on_shares(const StrategyInput& input) const;
+
+ private:
+  struct Kept {
+    Outcome plan;
+    Hash graph;
+  };
+  std::vector<Kept> kept_;  // the fastest first
+};
+
+}  // namespace unity
