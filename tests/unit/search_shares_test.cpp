@@ -180,13 +180,13 @@ TEST_CASE("eight graphs are kept to be mapped on all shares, the fastest") {
 }
 
 TEST_CASE("a search ends with plans on shares, the same with any number of threads") {
-  ModelSpec spec{"mlp-tiny", {{"batch", 256}}};
+  ModelSpec spec{"xdl", {{"batch", 6144}}};
   Pcg model = build_model(spec);
-  SimulatedCostModel cost(load_topology("summit", {{}, 4}));
+  SimulatedCostModel cost(load_topology("summit", {1, {}}));
   std::vector<Plan> found;
   for (int jobs : {1, 2}) {
     SearchOptions options;
-    options.budget = 1500, options.seeds = false, options.jobs = jobs;
+    options.jobs = jobs;
     found.push_back(find_plan(spec, model, cost, options).value());
   }
   CHECK(found[0].prediction.iteration == found[1].prediction.iteration);
