@@ -13,13 +13,16 @@ namespace {
 
 double bytes_of(const ParallelShape& s) { return static_cast<double>(s.shape().bytes()); }
 
-// By operator, whether it looks up rows of a trainable table.
+// By operator, whether it looks up rows of a trainable table, which no other reads.
 std::vector<bool> find_lookups(const IntraPlans& plans) {
   const Pcg& model = plans.model();
   const std::vector<bool> needs = needs_gradient(model);
+  const std::vector<std::vector<Pcg::Use>> uses = model.uses();
+  auto is_shared = [&](ValueRef v) { return needs[v.node.index()] && uses[v.node.index()].size() > 1; };
   std::vector<bool> found;
   for (NodeId id : plans.operators())
-    found.push_back(needs[id.index()] && looks_up_rows(model, id, gradient_program(model, id, needs)));
+    found.push_back(needs[id.index()] && looks_up_rows(model, id, gradient_program(model, id, needs)) &&
+                    std::none_of(model[id].inputs.begin(), model[id].inputs.end(), is_shared));
   return found;
 }
 
