@@ -162,20 +162,23 @@ std::vector<int> passes_that_hide_sums(const Program& program, const PipelineSta
 // Of each part, by direction.
 using Durations = std::vector<std::array<std::int64_t, kDirections>>;
 
-// How long the passes of each part take, as about_work() has it. Only the order of ends matters. `direction`: that of
-// the pass of a task, by its place in the pool.
+// about_work(), in units that add up exactly: passes of as many tasks alike end together then.
+std::int64_t ticks(const Task& task) { return std::llround(about_work(task)); }
+
+// How long the passes of each part take, in ticks. Only the order of ends matters. `direction`: that of the pass of a
+// task, by its place in the pool.
 template <class DirectionOf>
 Durations durations(const std::vector<PooledTask>& pool, const PipelineStages& stages, DirectionOf&& direction) {
-  std::map<std::tuple<int, Direction, DeviceId>, double> work;
+  std::map<std::tuple<int, Direction, DeviceId>, std::int64_t> work;
   for (std::size_t i = 0; i < pool.size(); ++i)
     if (const Task& t = pool[i].task; t.kind == TaskKind::compute &&
                                       stages.place[static_cast<std::size_t>(t.op)] >= 0 && t.micro == 0 &&
                                       t.iteration == 0)
-      work[{stages.place[static_cast<std::size_t>(t.op)], direction(i), t.device}] += about_work(t);
+      work[{stages.place[static_cast<std::size_t>(t.op)], direction(i), t.device}] += ticks(t);
   Durations result(stages.chain.size(), {1, 1, 1});
   for (const auto& [where, amount] : work) {
     std::int64_t& longest = result[static_cast<std::size_t>(std::get<0>(where))][place_of(std::get<1>(where))];
-    longest = std::max(longest, static_cast<std::int64_t>(amount));
+    longest = std::max(longest, amount);
   }
   return result;
 }
@@ -255,32 +258,82 @@ std::vector<std::vector<Key>> places_of_updates(const std::vector<std::vector<Pa
   return places;
 }
 
-// Sorts the tasks of a Program, which the pool holds, by what `pass` says of each: the key of a task's own pass or
-// update, without the place in it; none for what goes with the latest that it depends on.
+// What the caller knows of a task: the pass it belongs to, or where its update stands.
+struct Own {
+  Key key;                 // without the place in the pass
+  std::int64_t begin = 0;  // of the pass, as the ends of keys are counted
+};
+
+// Whether passes wait for what is communicated inside them, and not only for other passes.
+bool communicate_inside(const std::vector<PooledTask>& pool, const std::vector<Key>& keys,
+                        const std::vector<bool>& of_pass) {
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    for (std::size_t d : pool[i].after)
+      if (of_pass[i] && pool[d].task.kind == TaskKind::communicate && keys[d].end == keys[i].end) return true;
+  return false;
+}
+
+// Within a pass, a device works through its tasks one after the other. So each task, those of `sorted` in that order,
+// has a time, and what is sent from pass to pass stands between the communications that the receiver has then: not
+// before all those of a pass that began earlier, which would wait for it. Times never come before those of what a task
+// waits for. Communications that no pass waits for stay at the end of theirs.
 template <class Pass>
-void sort_tasks(const Program& program, std::vector<PooledTask>& pool, int at_once, Pass&& pass) {
+void sort_by_time(const std::vector<PooledTask>& pool, const std::vector<Key>& keys, const std::vector<bool>& free,
+                  std::int64_t at_once, std::size_t devices, std::vector<std::size_t>& sorted, Pass&& pass) {
+  std::vector<std::int64_t> times(pool.size(), 0);
+  std::vector<std::int64_t> busy_until(devices, 0);
+  for (std::size_t i : sorted) {
+    const Task& t = pool[i].task;
+    std::int64_t& time = times[i];
+    for (std::size_t d : pool[i].after)
+      if (!free[d]) time = std::max(time, times[d]);
+    std::optional<Own> own = pass(i);
+    if (own && own->key == kLast) {
+      time = kLast.end;
+    } else if (own && t.kind == TaskKind::compute) {
+      std::int64_t& until = busy_until[t.device.index()];
+      time = until = std::max({time, until, at_once * own->begin}) + ticks(t);
+    } else if (own || keys[i].no_pass_waits) {
+      time = std::max(time, at_once * keys[i].end);
+    }
+  }
+  std::vector<std::int64_t> first_use(pool.size(), kLast.end);
+  for (std::size_t k = sorted.size(); k-- > 0;) {
+    std::size_t i = sorted[k];
+    if (free[i]) times[i] = first_use[i];
+    for (std::size_t d : pool[i].after) first_use[d] = std::min(first_use[d], times[i]);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+}
+
+// Sorts the tasks of a Program, which the pool holds, by what `pass` says of each (an Own); none for what goes with the
+// latest that it depends on. `overlap`: as the schedule's. With micro-batches, `at_once` of them in a pass.
+template <class Pass>
+void sort_tasks(const Program& program, std::vector<PooledTask>& pool, int overlap, std::optional<int> at_once,
+                Pass&& pass) {
   std::vector<OverlapPlace> places;
-  if (at_once > 0) places = overlap_places(program, pool, at_once);
+  if (overlap > 0) places = overlap_places(program, pool, overlap);
   std::vector<Key> keys(pool.size());
   std::vector<bool> free(pool.size(), false);     // waits for nothing and belongs to no pass
   std::vector<bool> awaited(pool.size(), false);  // by a pass of its iteration
-  auto in_pass = [](const Task& t, const std::optional<Key>& key) { return t.kind == TaskKind::compute && key; };
+  std::vector<bool> of_pass(pool.size(), false);
   for (std::size_t i = pool.size(); i-- > 0;) {
     const Task& t = pool[i].task;
-    if (in_pass(t, pass(i))) awaited[i] = true;
+    of_pass[i] = t.kind == TaskKind::compute && pass(i);
+    if (of_pass[i]) awaited[i] = true;
     for (std::size_t d : pool[i].after)
       if (awaited[i] && t.kind != TaskKind::update) awaited[d] = true;
   }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     const Task& t = pool[i].task;
-    std::optional<Key> own = pass(i);
-    if (own == kLast) {
+    std::optional<Own> own = pass(i);
+    if (own && own->key == kLast) {
       keys[i] = kLast;
       continue;
     }
-    if (own) keys[i] = *own;
-    if (at_once > 0 && t.phase != Phase::update) keys[i].place = places[i];
-    free[i] = !in_pass(t, own) && pool[i].after.empty();
+    if (own) keys[i] = own->key;
+    if (overlap > 0 && t.phase != Phase::update) keys[i].place = places[i];
+    free[i] = !of_pass[i] && pool[i].after.empty();
     for (std::size_t d : pool[i].after)
       if (!free[d]) keys[i] = std::max(keys[i], keys[d]);
     if (t.kind == TaskKind::communicate && !awaited[i]) keys[i].no_pass_waits = true;
@@ -301,6 +354,9 @@ void sort_tasks(const Program& program, std::vector<PooledTask>& pool, int at_on
   std::vector<std::size_t> sorted;
   sorted.reserve(pool.size());
   for (const auto& [key, tasks] : of_key) sorted.insert(sorted.end(), tasks.begin(), tasks.end());
+  of_key.clear();
+  if (at_once && communicate_inside(pool, keys, of_pass))
+    sort_by_time(pool, keys, free, *at_once, static_cast<std::size_t>(program.devices), sorted, pass);
   reorder(pool, sorted);
 }
 
@@ -318,11 +374,11 @@ Result<bool> order_micro_batches(const Program& program, std::vector<PooledTask>
   if (stages.micro_batches == 1) {
     // One pass forward, one backward.
     if (schedule.overlap == 0 || iterations > 1) return false;
-    sort_tasks(program, pool, 1, [&](std::size_t i) -> std::optional<Key> {
+    sort_tasks(program, pool, 1, std::nullopt, [&](std::size_t i) -> std::optional<Own> {
       const Task& t = pool[i].task;
-      if (t.phase == Phase::update) return kLast;
+      if (t.phase == Phase::update) return Own{kLast};
       if (t.kind != TaskKind::compute) return std::nullopt;
-      return Key{t.phase == Phase::backward ? 1 : 0};
+      return Own{{t.phase == Phase::backward ? 1 : 0}};
     });
     return true;
   }
@@ -339,25 +395,27 @@ Result<bool> order_micro_batches(const Program& program, std::vector<PooledTask>
     for (DeviceId d : stages.groups[g]) group_of[d.index()] = g;
   auto passes = UNITY_TRY(passes_of_groups(stages, schedule.order, micros, iterations,
                                            passes_that_hide_sums(program, stages, pool, of_weights, group_of, micros)));
-  Ends ends = lay_out(passes, durations(pool, stages, direction), iterations * micros);
+  const Durations lasts = durations(pool, stages, direction);
+  Ends ends = lay_out(passes, lasts, iterations * micros);
   auto updates = places_of_updates(passes, ends, micros, iterations);
   auto parts = static_cast<int>(stages.chain.size());
-  sort_tasks(program, pool, schedule.overlap, [&](std::size_t i) -> std::optional<Key> {
+  sort_tasks(program, pool, schedule.overlap, at_once, [&](std::size_t i) -> std::optional<Own> {
     const Task& t = pool[i].task;
-    if (t.phase == Phase::update && t.iteration + 1 == iterations) return kLast;
+    if (t.phase == Phase::update && t.iteration + 1 == iterations) return Own{kLast};
     if (std::size_t g = group_of[t.device.index()]; t.kind == TaskKind::update && g != SIZE_MAX)
-      return updates[g][t.iteration];
+      return Own{updates[g][t.iteration]};
     int part = t.kind == TaskKind::compute ? stages.place[static_cast<std::size_t>(t.op)] : -1;
     if (part < 0) return std::nullopt;
-    const auto& end = ends[static_cast<std::size_t>(part)][place_of(direction(i))];
+    const auto& of_part = ends[static_cast<std::size_t>(part)];
+    const auto& end = of_part[place_of(direction(i))];
     auto pass = static_cast<std::size_t>(t.iteration * micros + t.micro / at_once);
     // Those that come behind the last backward pass: operator by operator.
     if (direction(i) == Direction::weights) {
       auto last = static_cast<std::size_t>((t.iteration + 1) * micros - 1);
-      if (end[pass] > ends[static_cast<std::size_t>(part)][place_of(Direction::backward)][last])
-        return Key{end[last], parts - part, false, t.op};
+      std::int64_t backward = of_part[place_of(Direction::backward)][last];
+      if (end[pass] > backward) return Own{{end[last], parts - part, false, t.op}, backward};
     }
-    return Key{end[pass], parts - part};
+    return Own{{end[pass], parts - part}, end[pass] - lasts[static_cast<std::size_t>(part)][place_of(direction(i))]};
   });
   return true;
 }

@@ -26,9 +26,12 @@
 //
 // The passes of all groups are laid out in time, each after what it needs, with durations estimated from FLOPs and
 // bytes; tasks are sorted by the end of their pass. What is no micro-batched operator (copies, sums, communications)
-// goes with the latest that it depends on; sums of the weights' gradients behind what that pass sends on. Hence
-// dependencies and, on every device, the order of communications agree among all participants, and no executor
-// deadlocks. Updates stay at the end. Without micro-batches nothing changes.
+// goes with the latest that it depends on; sums of the weights' gradients behind what that pass sends on. Where passes
+// wait for what is communicated inside them (columns and rows, weights in parts), tasks are then sorted by the time at
+// which they end within their pass: a stage's communications take turns, in order, and one that comes from another
+// stage too early in that order would hold up all those of the pass that has begun. Hence dependencies and, on every
+// device, the order of communications agree among all participants, and no executor deadlocks. Updates stay at the end.
+// Without micro-batches nothing changes.
 //
 // In a Program of several iterations, micro-batches are counted on from one to the next: 1f1b and interleaved go on in
 // turn, without flush, and fill and drain once (interleaved only if 2 (p - 1) + (v - 1) p <= v m). That needs weights

@@ -30,6 +30,44 @@ Program ordered(int groups, int parts, int micros, PipelineOrder order) {
   return program;
 }
 
+// Two stages of two devices each (0, 1 and 2, 3), forward only. In a pass both devices of a stage compute for 1 us, sum
+// an element up, and compute again, for 1 us on the first stage, 3 us on the second; device 0 sends one to 2, and 1 one
+// to 3. Operator by operator, as lowered.
+Program two_stages_that_sum(int micros) {
+  ProgramBuilder b(4);
+  Program& p = b.program;
+  std::vector<std::vector<TaskId>> ready(4, std::vector<TaskId>(static_cast<std::size_t>(micros)));  // by device
+  auto compute = [&](int part, int device, int micro, double us) {
+    TaskId& last = ready[static_cast<std::size_t>(device)][static_cast<std::size_t>(micro)];
+    std::vector<TaskId> after;
+    if (last.valid()) after.push_back(last);
+    last = b.compute(device, us, after, {b.buffer(device, 10)});
+    Task& t = p.tasks[last.index()];
+    t.kind = TaskKind::compute, t.phase = Phase::forward, t.micro = micro, t.op = part;
+  };
+  auto communicate = [&](CollectiveKind kind, int from, int to, int micro) {
+    TaskId &a = ready[static_cast<std::size_t>(from)][static_cast<std::size_t>(micro)],
+           &z = ready[static_cast<std::size_t>(to)][static_cast<std::size_t>(micro)];
+    std::vector<TaskId> after = {a};
+    if (z.valid()) after.push_back(z);
+    a = z = b.communicate(kind, {from, to}, 1, after);
+    p.tasks[a.index()].phase = Phase::forward;
+  };
+  for (int stage : {0, 1})
+    for (int half : {0, 1}) {
+      int part = 2 * stage + half, first = 2 * stage;
+      p.ops.push_back({&get_operator("relu"), {}, OriginId(part), fmt::format("part.{}", part), 0, {}});
+      for (int device : {first, first + 1})
+        for (int m = 0; m < micros; ++m) compute(part, device, m, part == 3 ? 3 : 1);
+      for (int m = 0; m < micros; ++m) {
+        if (half == 0) communicate(CollectiveKind::all_reduce, first, first + 1, m);
+        if (half == 1 && stage == 0)
+          for (int device : {0, 1}) communicate(CollectiveKind::send, device, device + 2, m);
+      }
+    }
+  return std::move(b.program);
+}
+
 // Links so fast that 4 bytes take no picosecond.
 SimulationResult simulated(const Program& program) { return simulate(program, all_pairs(program.devices, 1e6)); }
 
@@ -63,6 +101,20 @@ TEST_CASE("the bubble is (p - 1) / m of the ideal time, and a v-th of it when in
         CHECK(simulated(ordered(p, 1, m, order)).iteration.count == Approx(3e6 * (m + p - 1)).epsilon(1e-4));
       CHECK(simulated(ordered(p, 2, m, PipelineOrder::interleaved)).iteration.count ==
             Approx(3e6 * (2 * m + p - 1)).epsilon(1e-4));
+    }
+}
+
+TEST_CASE("what a stage communicates inside does not wait for the next micro-batch to arrive") {
+  // The second stage has work for 4 us a micro-batch, from 2 us on, when the first one arrives. The sum of this is due
+  // at 3 us; if it stood behind the arrival of the second one, at 4 us, all would end a microsecond later.
+  for (int micros : {2, 4, 8})
+    for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b}) {
+      INFO(micros << " micro-batches, " << to_string(order));
+      Program program = two_stages_that_sum(micros);
+      order_micro_batches(program, {.order = order}).value();
+      check_program(program).value();
+      CHECK(passes(program, 3).starts_with("F0 F0 F1 F1"));
+      CHECK(simulated(program).iteration.count == Approx(1e6 * (2 + 4 * micros)).epsilon(1e-4));
     }
 }
 
