@@ -264,12 +264,16 @@ struct Own {
   std::int64_t begin = 0;  // of the pass, as the ends of keys are counted
 };
 
-// Whether passes wait for what is communicated inside them, and not only for other passes.
+// Whether passes wait for what is communicated inside them, and not only for weights and for other passes.
 bool communicate_inside(const std::vector<PooledTask>& pool, const std::vector<Key>& keys,
                         const std::vector<bool>& of_pass) {
+  std::vector<bool> inside(pool.size(), false);  // waits for a task of a pass
   for (std::size_t i = 0; i < pool.size(); ++i)
-    for (std::size_t d : pool[i].after)
-      if (of_pass[i] && pool[d].task.kind == TaskKind::communicate && keys[d].end == keys[i].end) return true;
+    for (std::size_t d : pool[i].after) {
+      if (of_pass[d] || inside[d]) inside[i] = true;
+      if (of_pass[i] && inside[d] && pool[d].task.kind == TaskKind::communicate && keys[d].end == keys[i].end)
+        return true;
+    }
   return false;
 }
 

@@ -117,6 +117,48 @@ const IntraCosts::Sums& IntraCosts::sums(const IntraPlan& plan, int micro_batche
   return sums_.emplace(key, std::move(sums)).first->second;
 }
 
+const StageBytes& IntraCosts::bytes(const IntraPlan& plan, int micro_batches) const {
+  const std::pair key{plan, micro_batches};
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = bytes_.find(key); known != bytes_.end()) return known->second;
+  }
+  StageBytes bytes = stage_bytes(plans_, plan, micro_batches, reads_);
+  std::lock_guard lock(mutex_);
+  return bytes_.emplace(key, std::move(bytes)).first->second;
+}
+
+const std::vector<std::size_t>& IntraCosts::alike(const IntraPlan& plan) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = alike_.find(plan); known != alike_.end()) return known->second;
+  }
+  std::vector<std::size_t> first_alike;
+  std::map<std::string, std::size_t> seen;
+  std::set<NodeId> stored;
+  const Pcg &model = plans_.model(), &pcg = plans_.model(plan);
+  const std::vector<NodeId>& nodes = plans_.operators(plan);
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    const Node& n = pcg[nodes[k]];
+    std::string text(n.op->name());
+    for (const AttributeValue& a : n.attributes) text += ' ' + to_string(a);
+    for (std::size_t j = 0; j < n.inputs.size(); ++j) {
+      const ValueRef source = source_of(pcg, n.inputs[j]);
+      const Node& producer = pcg[source.node];
+      const bool of_leaf = producer.is_leaf() && producer.op->stored();
+      text += fmt::format("; {} {} {}{}{}", to_string(pcg.shape(n.inputs[j])), producer.is_compute(),
+                          plans_.needs_gradient(model[plans_.operators()[k]].inputs[j].node), of_leaf,
+                          of_leaf && stored.insert(source.node).second);
+      if (producer.is_compute()) text += to_string(pcg.shape(source));
+    }
+    for (const ParallelShape& shape : n.outputs) text += ": " + to_string(shape);
+    text += fmt::format("; {} {} {}", plans_.batch_axis(k).value_or(-1), bool(plans_.in_block(k)), bool(lookups_[k]));
+    first_alike.push_back(seen.try_emplace(std::move(text), k).first->second);
+  }
+  std::lock_guard lock(mutex_);
+  return alike_.emplace(plan, std::move(first_alike)).first->second;
+}
+
 IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) const {
   Sums sums;
   const Pcg &model = plans_.model(), &pcg = plans_.model(plan);
@@ -150,21 +192,41 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
   };
   const int states = in_.options.optimizer.states();
   const bool by_rows = updates_by_rows(in_.options.optimizer);
-  StageBytes bytes = stage_bytes(plans_, plan, micro_batches, reads_);
-  sums.transient = std::move(bytes.transient), sums.transient_again = std::move(bytes.again);
+  const StageBytes& bytes = this->bytes(plan, micro_batches);
+  sums.transient = bytes.transient, sums.transient_again = bytes.again;
+  const std::vector<std::size_t>& first_alike = alike(plan);
+  struct Costs {
+    double least = 0, forward = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0, gradients = 0,
+           again = 0;
+  };
+  std::vector<Costs> costs(nodes.size());
   std::set<NodeId> stored;
   for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.gradients,
                                  &sums.in_flight, &sums.again, &sums.kept, &sums.compute, &sums.work, &sums.forward})
     v->assign(1, 0);
+  auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
+  auto add = [&](std::size_t k, const Costs& c) {
+    push(sums.work, c.least), push(sums.forward, c.forward), push(sums.compute, c.compute), push(sums.time, c.time);
+    push(sums.sync, c.sync), push(sums.update, c.update), push(sums.gradients, c.gradients);
+    push(sums.persistent, bytes.outside[k] + c.persistent);
+    push(sums.in_flight, bytes.held[k]), push(sums.kept, bytes.kept[k]);
+    push(sums.again, plans_.needs_gradient(plans_.operators()[k]) ? c.again : 0);
+  };
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     const Node& n = pcg[nodes[k]];
+    if (first_alike[k] < k) {
+      for (ValueRef v : n.inputs)
+        if (const ValueRef source = source_of(pcg, v); pcg[source.node].op->stored()) stored.insert(source.node);
+      add(k, costs[k] = costs[first_alike[k]]);
+      continue;
+    }
     const AxisTable& table = *n.table;
     Sharding sharding = node_sharding(pcg, nodes[k]);
     if (auto axis = plans_.batch_axis(k)) sharding.micro[static_cast<std::size_t>(*axis)] = micro_batches;
     TaskGrid grid = task_grid(table, sharding);
     std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
     double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, least = 0, sync = 0, update = 0,
-           persistent = bytes.outside[k], gradients = 0;
+           persistent = 0, gradients = 0;
     std::vector<Shape> blocks;  // of operands
     for (const OperandAxes& in : table.inputs) blocks.push_back({operand_box(table, in, ranges).extent, in.dtype});
     const Shape result{operand_box(table, table.outputs[0], ranges).extent, table.outputs[0].dtype};
@@ -211,13 +273,9 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
       update += task_time(0, (3 + 2 * states) * shard);
       persistent += (2 + states) * shard, gradients += shard;
     }
-    auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
-    push(sums.work, least * task_count(grid)), push(sums.forward, on_first(work, made));
-    push(sums.compute, compute), push(sums.time, time), push(sums.sync, sync), push(sums.update, update),
-        push(sums.persistent, persistent), push(sums.gradients, gradients);
-    const bool needed = plans_.needs_gradient(plans_.operators()[k]);
-    push(sums.in_flight, bytes.held[k]), push(sums.kept, bytes.kept[k]);
-    push(sums.again, needed ? again : 0);
+    costs[k] = {
+        least * task_count(grid), on_first(work, made), time, compute, sync, update, persistent, gradients, again};
+    add(k, costs[k]);
   }
   return sums;
 }

@@ -44,6 +44,9 @@ class IntraCosts {
   std::int64_t slowest_collective(CollectiveKind kind, int group, int stride, const Resources& devices,
                                   Bytes bytes) const;
   Sums sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) const;
+  const StageBytes& bytes(const IntraPlan& plan, int micro_batches) const;
+  // By operator: the first one that takes as long, since all that is asked of it is the same.
+  const std::vector<std::size_t>& alike(const IntraPlan& plan) const;
   double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
                    const Resources& devices) const;
 
@@ -53,6 +56,8 @@ class IntraCosts {
   const std::vector<bool> lookups_;  // by operator
   mutable std::mutex mutex_;         // of what follows
   mutable std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
+  mutable std::map<std::pair<IntraPlan, int>, StageBytes> bytes_;
+  mutable std::map<IntraPlan, std::vector<std::size_t>> alike_;
   mutable std::map<std::tuple<CollectiveKind, int, int, Resources, std::int64_t>, std::int64_t> collectives_;
 };
 

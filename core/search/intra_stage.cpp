@@ -45,7 +45,12 @@ std::string to_string(const IntraPlan& plan) {
 }
 
 IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
-    : in_(input), model_(normalize(model)), operators_(compute_nodes(model_)), batch_axis_(batch_axes(model_)) {
+    : in_(input), model_(normalize(model)), operators_(compute_nodes(model_)) {
+  const std::map<NodeId, int> axes = batch_axes(model_);
+  for (NodeId id : operators_) {
+    auto axis = axes.find(id);
+    batch_axis_.push_back(axis == axes.end() ? std::nullopt : std::optional(axis->second));
+  }
   if (auto leaf = batch_leaf(model_); leaf.ok()) batch_ = model_.shape(*leaf).dims[0].size;
   needs_gradient_.assign(model_.size(), false);
   std::vector<std::size_t> place(model_.size(), 0);
@@ -196,11 +201,6 @@ double IntraPlans::flops_of(std::size_t begin, std::size_t end) const {
     sum += flops(table, full_ranges(table));
   }
   return sum;
-}
-
-std::optional<int> IntraPlans::batch_axis(std::size_t op) const {
-  auto axis = batch_axis_.find(operators_[op]);
-  return axis == batch_axis_.end() ? std::nullopt : std::optional(axis->second);
 }
 
 bool IntraPlans::has_micro_batches(const IntraPlan& plan, int micro_batches) const {

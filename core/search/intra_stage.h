@@ -60,7 +60,7 @@ class IntraPlans {
   // Whether the gradient of a node of the model is needed.
   bool needs_gradient(NodeId node) const { return needs_gradient_[node.index()]; }
   // The axis of an operator that walks the batch.
-  std::optional<int> batch_axis(std::size_t op) const;
+  std::optional<int> batch_axis(std::size_t op) const { return batch_axis_[op]; }
 
   // Whether operators read what was computed of all samples (batch norms): no micro-batch goes back before the last one
   // has come.
@@ -92,7 +92,7 @@ class IntraPlans {
   Pcg model_;
   std::int64_t batch_ = 1;
   std::vector<NodeId> operators_;
-  std::map<NodeId, int> batch_axis_;
+  std::vector<std::optional<int>> batch_axis_;  // by operator
   bool waits_for_batch_ = false;
   std::vector<bool> needs_gradient_;  // by node
   std::vector<double> crossing_;      // by operator
