@@ -18,8 +18,8 @@ using Names = std::set<std::string, std::less<>>;
 
 // Given operands, unless a generated rule sees through them. Those of the second set, moreover, read what they are
 // given whole and are not linear in it.
-const Names kOpaque = {"batch_norm", "causal_softmax", "cross_entropy", "embedding",   "embedding_bag", "exp",
-                       "log",        "reduce_max",     "reduce_sum",    "reduce_mean", "relu",          "softmax"};
+const Names kOpaque = {"batch_norm", "causal_softmax", "cross_entropy", "embedding",   "embedding_bag", "exp",    "log",
+                       "mul",        "reduce_max",     "reduce_sum",    "reduce_mean", "relu",          "softmax"};
 const Names kObservers = {"batch_norm", "causal_softmax", "cross_entropy", "exp", "log", "relu", "softmax"};
 const Names kPassing = {"add", "concat", "reshape", "scale", "transpose"};  // results hold each element of the operand
 

@@ -187,6 +187,24 @@ TEST_CASE("products that a sum can share, or that are summed afterwards, are not
             "add", {}, {mean, b.apply("reduce_mean", {Dims{0, 1}}, {b.apply("gelu", {}, {one})})})})) == 2 * 8 * 6 * 6);
 }
 
+TEST_CASE("a product of what is multiplied element by element is necessary, unless a sum can share it") {
+  Builder b("gated");
+  ValueRef x = b.input("x", {8, 4}), y = b.input("y", {8, 4}), z = b.input("z", {8, 4});
+  ValueRef w = b.weight("w", {4, 6}), v = b.weight("v", {6, 10}), u = b.weight("u", {4, 2});
+  ValueRef inner = b.apply("matmul", {}, {x, w});  // 2 * 8 * 4 * 6 = 384 FLOPs
+  ValueRef gated = b.apply("mul", {}, {inner, b.apply("sigmoid", {}, {inner})});
+  ValueRef outer = b.apply("matmul", {}, {gated, v});  // 2 * 8 * 6 * 10 = 960
+  // x z u + y z u is (x + y) z u: either of the two could be the sum's.
+  auto shared = [&](ValueRef of) { return b.apply("matmul", {}, {b.apply("mul", {}, {of, z}), u}); };
+  ValueRef sum = b.apply("add", {}, {shared(x), shared(y)});
+  auto mean = [&](ValueRef of) { return b.apply("reduce_mean", {Dims{0, 1}}, {b.apply("gelu", {}, {of})}); };
+  Pcg pcg = std::move(b).finish({b.apply("mul", {}, {mean(outer), mean(sum)})});
+  double products = 0;
+  for (const WorkItem& item : necessary_work(pcg, {}, {}, 2))
+    if (pcg[item.node].op->name() == "matmul") products += item.alternatives.at(0).at(0).steps.at(0).flops;
+  CHECK(products == 384 + 960);
+}
+
 TEST_CASE("a product may be joined with all that others it may be joined with may be joined with") {
   Builder b("joined");
   ValueRef x = b.input("x", {8, 4}), y = b.input("y", {8, 4});
