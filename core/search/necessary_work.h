@@ -6,12 +6,11 @@
 //   kept operators  whose kind no rule makes more or fewer of (layer_norm, gelu, moments): as the model has them
 //   products        matmul, conv2d and batch_matmul of two *given* operands (leaves, or results of operators that no
 //                   rule sees through to a product, mul among them, arranged by transpose, scale, concat and add) whose
-//                   result such an
-//                   operator reads whole, if no other product of a common operand is added to it on the way: no
-//                   bilinear algorithm in the space has fewer products than the definition. x v + x w (one product, x
-//                   (v + w)), (x v) w and a product that is summed afterwards count nothing. Equal products count once.
-//                   No rule sees a product through a reshape, so one that no other undoes reads it whole, and gives its
-//                   result.
+//                   result such an operator reads whole, if no other product of a common operand is added to it on the
+//                   way: no bilinear algorithm in the space has fewer products than the definition. x v + x w (one
+//                   product, x (v + w)), (x v) w and a product that is summed afterwards count nothing. Equal products
+//                   count once. No rule sees a product through a reshape, so one that no other undoes reads it whole,
+//                   and gives its result.
 //   attention       its two products, in the same way
 //   batch_norm      as it is, or folded into a second convolution beside the one whose moments are taken
 //   relu            of a sum with a result that is no product: it can not become a product's activation
