@@ -86,8 +86,12 @@ double IntraCosts::move_time(const ParallelShape& from, const ParallelShape& to,
                              const Resources& devices) const {
   double bytes = bytes_of(from) / micro_batches, shard = bytes / from.shards();
   int summands = from.partials / std::max(1, to.partials), copies = to.copies / std::max(1, from.copies);
-  bool refined = to.shards() > from.shards(), same = true;
-  for (std::size_t d = 0; d < from.dims.size(); ++d) same = same && from.dims[d].degree == to.dims[d].degree;
+  bool refined = to.shards() > from.shards();
+  int alike = 1;  // shards along dimensions that stay as they are: in each, devices exchange among themselves
+  for (std::size_t d = 0; d < from.dims.size(); ++d)
+    if (from.dims[d].degree == to.dims[d].degree) alike *= to.dims[d].degree;
+  const bool same = alike == from.shards() && alike == to.shards();
+  const int among = std::max(from.shards(), to.shards()) / alike;
   std::int64_t time = 0;
   if (summands > 1 && same) {
     time = collective(copies > 1 ? CollectiveKind::all_reduce : CollectiveKind::reduce, summands, 1, devices, shard);
@@ -97,11 +101,11 @@ double IntraCosts::move_time(const ParallelShape& from, const ParallelShape& to,
   } else if (same && copies > 1) {
     time = collective(CollectiveKind::broadcast, copies, 1, devices, shard);
   } else if (!same && copies > 1) {
-    time = collective(CollectiveKind::all_gather, devices.count, 1, devices, bytes);
+    time = collective(CollectiveKind::all_gather, among, 1, devices, bytes / alike);
   } else if (!same && !refined) {
-    time = collective(CollectiveKind::all_to_all, devices.count, 1, devices, bytes);
+    time = collective(CollectiveKind::all_to_all, among, 1, devices, bytes / alike);
   } else if (!same) {
-    time = collective(CollectiveKind::broadcast, devices.count, 1, devices, shard);
+    time = collective(CollectiveKind::broadcast, among, 1, devices, shard);
   }
   return 2 * static_cast<double>(time);
 }

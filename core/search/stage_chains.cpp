@@ -24,8 +24,7 @@ std::vector<std::vector<Chain>> chains(IntraPlans& intra, const StageEstimates& 
   std::vector<Chain> mixed(plans.size()), uniform(plans.size());  // by the plan of the last layer
   // Every device of a tensor-parallel group reads all of what comes in.
   for (std::size_t p = 0; p < plans.size(); ++p)
-    mixed[p].totals.time = uniform[p].totals.time =
-        plans[p].tensor * estimates.border_time(plans[p], begin, devices, micro_batches),
+    mixed[p].totals.time = uniform[p].totals.time = estimates.border_time(plans[p], begin, devices, micro_batches),
     mixed[p].totals.bytes.in_flight = uniform[p].totals.bytes.in_flight =
         estimates.border_bytes(plans[p], begin, micro_batches);
   for (std::size_t n = 0; n < ends.size(); ++n) {

@@ -70,13 +70,20 @@ StageEstimates::StageEstimates(const StrategyInput& input, const IntraPlans& pla
                      topology.bandwidth(DeviceId(d - 1), DeviceId(d)).rate);
 }
 
+double StageEstimates::rate_into(const Resources& devices) const {
+  const Topology& topology = in_.evaluator.cost().topology();
+  int node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
+  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
+  int outside = devices.first > 0 ? inside - 1 : inside + 1;
+  int ways = devices.count < node ? devices.count : devices.count / node * ways_out_;
+  return topology.bandwidth(DeviceId(outside), DeviceId(inside)).rate * std::max(1, ways);
+}
+
 double StageEstimates::border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices,
                                    int micro_batches) const {
   if (plan.tensor == 1 || cut == 0 || cut == plans_.operators().size() || devices.count == in_.devices) return 0;
-  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
-  int outside = devices.first > 0 ? inside - 1 : inside + 1;
-  double rate = in_.evaluator.cost().topology().bandwidth(DeviceId(outside), DeviceId(inside)).rate;
-  return 2 * static_cast<double>(from_seconds(plans_.crossing()[cut] / micro_batches / rate).count);
+  const double bytes = plan.tensor * plans_.crossing()[cut] / micro_batches;
+  return 2 * static_cast<double>(from_seconds(bytes / rate_into(devices)).count);
 }
 
 double StageEstimates::anew(std::size_t cut, const Resources& devices, int micro_batches) const {
@@ -91,13 +98,7 @@ std::int64_t StageEstimates::handover(std::size_t cut, int device, int micro_bat
 
 std::int64_t StageEstimates::entry_time(std::size_t cut, const Resources& devices, int micro_batches) const {
   if (cut == 0 || devices.count == in_.devices) return 0;
-  const Topology& topology = in_.evaluator.cost().topology();
-  int node = std::max(1, in_.devices / std::max(1, std::min(topology.nodes, in_.devices)));
-  int inside = devices.first > 0 ? devices.first : devices.first + devices.count - 1;
-  int outside = devices.first > 0 ? inside - 1 : inside + 1;
-  int ways = devices.count < node ? devices.count : devices.count / node * ways_out_;
-  double rate = topology.bandwidth(DeviceId(outside), DeviceId(inside)).rate * std::max(1, ways);
-  return from_seconds(plans_.crossing()[cut] / micro_batches / rate).count;
+  return from_seconds(plans_.crossing()[cut] / micro_batches / rate_into(devices)).count;
 }
 
 StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
@@ -120,7 +121,7 @@ StageEstimates::Estimate StageEstimates::of(const StagedPlan& plan) const {
     Group& group = groups[s % count];
     StageTotals totals;
     double arrives = 0;
-    totals.time = plan.plans[begin].tensor * border_time(plan.plans[begin], begin, devices, plan.micro_batches);
+    totals.time = border_time(plan.plans[begin], begin, devices, plan.micro_batches);
     for (std::size_t k = begin; k < plan.ends[s];) {
       std::size_t end = k;
       while (end < plan.ends[s] && plan.plans[end] == plan.plans[k]) ++end;

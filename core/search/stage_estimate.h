@@ -36,7 +36,8 @@ class StageEstimates {
   // In picoseconds, of one micro-batch. `cut`: an operator; the values that cross it are those of
   // `IntraPlans::crossing`.
   //
-  // What comes into a stage, or leaves it, holds up the collectives inside, if there are any: they share a stream.
+  // What comes into a stage, or leaves it, holds up the collectives inside, if there are any: they share a stream. Each
+  // of the devices among which operators are split takes it whole, over the links that the stage has.
   double border_time(const IntraPlan& plan, std::size_t cut, const Resources& devices, int micro_batches) const;
   // What crosses between operators of different plans is laid out anew, forth and back.
   double anew(std::size_t cut, const Resources& devices, int micro_batches) const;
@@ -62,6 +63,9 @@ class StageEstimates {
   double border_bytes(const IntraPlan& plan, std::size_t cut, int micro_batches) const;
 
  private:
+  // Of all links together into a stage's devices, bytes a second.
+  double rate_into(const Resources& devices) const;
+
   const StrategyInput& in_;
   const IntraPlans& plans_;
   IntraCosts costs_;
