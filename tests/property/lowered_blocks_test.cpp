@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/graph/text.h"
+#include "core/machine/profile.h"
 #include "core/models/models.h"
 #include "core/plan/device_blocks.h"
 #include "core/rewrite/match.h"
@@ -17,6 +18,7 @@
 #include "core/search/substitution.h"
 #include "simulator/cost_model.h"
 #include "tests/support/dice.h"
+#include "tests/support/topology_text.h"
 
 namespace unity::test {
 namespace {
@@ -251,6 +253,25 @@ TEST_CASE("pairs of devices repeat, where pairs do not straddle sockets") {
   };
   CHECK(block("dgx-a100") == 2);
   CHECK(block("summit") == 6);  // sockets have three
+}
+
+TEST_CASE("blocks that lie otherwise in the levels are not alike where collectives are measured by these") {
+  // Two nodes of three devices on one ideal switch: links do not tell {2, 3} from {0, 1}, the levels do.
+  Topology machine = test::topology_of(
+      "hierarchy: {node: 2, gpu: 3}\ndevice: v100-sxm2-16gb\nswitches: {machine: [fabric]}\n"
+      "links: [{within: machine, between: [node*.gpu*, fabric], kind: infiniband, bandwidth: 1 GB/s, latency: 1 "
+      "us}]\n");
+  Pcg pcg = parse_pcg(
+      "pcg g { x = input([24, 8]) w = weight([8, 12]) y = input([24, 12])\n"
+      "z = matmul(replicate(2, partition(0, 3, x)), replicate(3, partition(1, 2, w)))\n"
+      "return reduce(6, mean_squared_error(z, partition(1, 2, partition(0, 3, y)))) }");
+  std::vector<MachineMapping> mappings = MappingSearch(SimulatedCostModel(machine)).run(pcg).value().mappings;
+  int without = DeviceBlocks(machine).find(pcg, mappings).size;
+  CHECK(without == 2);
+  DeviceProfile profile;
+  profile.collectives = collectives_of(machine, "nccl", 1);
+  use_profile(machine, profile);
+  CHECK(DeviceBlocks(machine).find(pcg, mappings).size == 0);
 }
 
 }  // namespace unity::test
