@@ -11,6 +11,8 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "core/search/search.h"
+#include "runtime/profile/collectives.h"
+#include "runtime/profile/measure.h"
 #include "runtime/validate.h"
 #include "tests/support/fake_processes.h"
 #include "tests/support/plan_builder.h"
@@ -148,6 +150,34 @@ TEST_CASE("a profile of the cuda backend is named after its GPU, with the cache 
   CHECK(device.cache.count == 50 << 20);
   CHECK(describe_device("cpu").name.find("cores") != std::string::npos);
   CHECK_THROWS_AS(describe_device("cdua"), InputError);
+}
+
+TEST_CASE("collectives among GPUs are measured in one process and in several, of all kinds") {
+  fake();
+  Topology machine = load_topology("h200-shared");  // four devices, each with a GPU here
+  for (int size : {1, 4})
+    on_all(size, [&](Processes& p) {
+      ProfileOptions options;
+      options.executor.backend = "cuda";
+      options.executor.processes = &p;
+      options.task_seconds = 0.001;
+      for (const std::vector<DeviceId>& group : groups_to_measure(machine))
+        for (CollectiveKind kind : kinds_to_measure(group.size())) {
+          ProfileEntry e = measure_collective(collective_of(kind, group, {1 << 14}, machine), TaskId(0), options);
+          CHECK(e.warm > 0);
+          CHECK(e.low <= e.high);
+        }
+    });
+}
+
+TEST_CASE("what passes between tasks on a GPU is measured in steps that are not traced") {
+  fake();
+  ProfileOptions options;
+  options.executor.backend = "cuda";
+  ProfileSection section;
+  measure_overheads(section, options);
+  CHECK(section.task_overhead >= 0);
+  CHECK(section.task_overhead < 1e-3);
 }
 
 TEST_CASE("what an iteration takes on GPUs is measured in steps that are not traced") {
