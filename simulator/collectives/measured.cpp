@@ -38,6 +38,7 @@ void stretch(CollectiveChoice& choice, Picoseconds measured, const Topology& top
   choice.shape = shape.get();
   choice.own = std::move(shape);
   choice.reason = ChoiceReason::measured;
+  choice.alternatives.resize(1);
   choice.alternatives.front().time = measured;
 }
 

@@ -15,7 +15,8 @@ namespace unity {
 // What the profile of a device says of the topology's collectives; null: nothing, or those of another topology.
 const MeasuredCollectives* collectives_measured_on(const Topology& topology, DeviceId device);
 
-// Makes a choice on the topology one that takes `measured` on the idle machine; one that moves nothing stays.
+// Makes a choice on the topology one that takes `measured` on the idle machine, without the alternatives, of which the
+// model alone would speak; one that moves nothing stays.
 void stretch(CollectiveChoice& choice, Picoseconds measured, const Topology& topology);
 
 }  // namespace unity

@@ -1,8 +1,11 @@
 // The simulator with measured collectives.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "core/machine/profile.h"
 #include "core/plan/collective_key.h"
+#include "simulator/analysis/what_if.h"
 #include "simulator/collectives/measured.h"
 #include "simulator/collectives/running.h"
 #include "simulator/cost_model.h"
@@ -213,6 +216,17 @@ TEST_CASE("the search's cost of a collective is the measured time") {
   std::vector<DeviceId> all = {DeviceId(0), DeviceId(1), DeviceId(2)};
   CHECK(microseconds(cost.collective_time(CollectiveKind::all_reduce, all, {6000})) == Approx(11));
   CHECK(microseconds(cost.collective_time(CollectiveKind::all_gather, all, {6000})) == Approx(4));  // 2/3 of 6000 bytes
+}
+
+TEST_CASE("what if links were faster is not asked where collectives are measured") {
+  Topology t = star();
+  auto links = [](const std::vector<Scale>& scales) {
+    return std::count_if(scales.begin(), scales.end(), [](const Scale& s) { return s.kind == Scale::Kind::link; });
+  };
+  CHECK(links(usual_scales(t)) == 2);
+  use_times(t, {});
+  CHECK(links(usual_scales(t)) == 0);
+  CHECK_THROWS_WITH(apply_scales({parse_scale("link.latency=0")}, t), Catch::Contains("collectives are measured"));
 }
 
 TEST_CASE("a device file's collectives count on their own topology only") {
