@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "cli/lowered.h"
 #include "cli/processes.h"
 #include "cli/profile_collectives.h"
+#include "cli/profile_spread.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "core/base/text.h"
@@ -132,47 +134,15 @@ void print_missing(const MissingTasks& missing, const std::vector<WantedCollecti
   if (!groups.empty()) others.print();
 }
 
-// How far apart the quartiles of measured times are, as fractions of the times.
-struct Spreads {
-  std::vector<double> all;
-
-  void add(const ProfileSection& section) {
-    for (const auto& [key, entry] : section.tasks)
-      if (entry.samples > 1) all.push_back(spread(entry));
-    for (const auto& [name, curve] : section.curves) add(curve);
-  }
-  void add(const MeasuredCollectives& collectives) {
-    for (const auto& [name, curve] : collectives.times) add(curve);
-  }
-  void add(const std::vector<ProfilePoint>& curve) {
-    for (const ProfilePoint& point : curve)
-      if (point.high > 0) all.push_back(spread(point));
-  }
-  double median() {
-    auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle;
-  }
-  double worst() const { return *std::max_element(all.begin(), all.end()); }
-};
-
-// Of half of the times: what else the machine does then counts for as much as what is measured.
-constexpr double kMostSpread = 0.25;
-
-void warn_of_spread(const DeviceProfile& profile, const std::string& file) {
-  Spreads spreads;
-  for (const auto& [threads, section] : profile.sections) spreads.add(section);
-  if (profile.collectives) spreads.add(*profile.collectives);
-  if (spreads.all.empty() || spreads.median() <= kMostSpread) return;
-  fmt::print(
-      stderr,
-      "unity: warning: {}: half of the times spread over more than {:.0f}% of their median between the quartiles "
-      "(expected less than {:.0f}%): the machine does something else, too; measure anew when it is idle\n",
-      file, 100 * spreads.median(), 100 * kMostSpread);
-}
-
-nlohmann::ordered_json or_null(double value) {  // not measured
+// What was not measured, or is too little to be.
+nlohmann::ordered_json or_null(double value) {
   return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+std::string percent(const std::optional<double>& fraction) {
+  return fraction ? fmt::format("{:.0f}%", 100 * *fraction) : "-";
 }
 
 class Profiling {
@@ -348,15 +318,14 @@ class Profiling {
     for (const auto& [threads, s] : profile_.sections) {
       Spreads spreads;
       spreads.add(s);
-      bool any = !spreads.all.empty();
       sections.push_back({{"threads", threads},
                           {"peak_flops", or_null(s.peak)},
                           {"memory_bandwidth", or_null(s.memory_bandwidth)},
-                          {"task_overhead_seconds", s.task_overhead},
-                          {"handover_seconds", s.handover},
+                          {"task_overhead_seconds", or_null(s.task_overhead)},
+                          {"handover_seconds", or_null(s.handover)},
                           {"tasks", s.tasks.size()},
-                          {"median_spread", any ? nlohmann::ordered_json(spreads.median()) : nullptr},
-                          {"worst_spread", any ? nlohmann::ordered_json(spreads.worst()) : nullptr}});
+                          {"median_spread", or_null(spreads.median())},
+                          {"worst_spread", or_null(spreads.worst())}});
     }
     if (profile_.collectives) collectives = measured_json(wanted_, *profile_.collectives);
     fmt::print("{}\n", nlohmann::ordered_json({{"profile", o_.output},
@@ -379,13 +348,12 @@ class Profiling {
     for (const auto& [threads, s] : profile_.sections) {
       Spreads spreads;
       spreads.add(s);
-      auto percent = [&](auto value) { return spreads.all.empty() ? "-" : fmt::format("{:.0f}%", 100 * value()); };
       table.add({std::to_string(threads), rate(s.peak, to_string(FlopsPerSecond{s.peak})),
                  rate(s.memory_bandwidth, to_string(BytesPerSecond{s.memory_bandwidth})),
                  rate(s.elementwise_peak, to_string(FlopsPerSecond{s.elementwise_peak})),
-                 to_string(from_seconds(s.task_overhead)), to_string(from_seconds(s.handover)),
-                 std::to_string(s.tasks.size()), percent([&] { return spreads.median(); }),
-                 percent([&] { return spreads.worst(); })});
+                 rate(s.task_overhead, to_string(from_seconds(s.task_overhead))),
+                 rate(s.handover, to_string(from_seconds(s.handover))), std::to_string(s.tasks.size()),
+                 percent(spreads.median()), percent(spreads.worst())});
     }
     if (!profile_.sections.empty()) {
       table.print();

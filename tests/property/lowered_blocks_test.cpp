@@ -131,6 +131,34 @@ TEST_CASE("scores of plans are those of a few blocks of devices") {
   check_scores(cost, *pcg, mapping->mappings, schedule);
 }
 
+TEST_CASE("scores of plans with measured collectives are those of a few blocks of devices") {
+  std::vector<Case> cases = {{{"bert-large", {{"layers", 1}, {"batch", 24}, {"seq-len", 32}}}, "summit", 4},
+                             {{"mlp", {{"batch", 96}}}, "summit", 4},
+                             {{"mlp", {{"batch", 96}}}, "dgx-a100", 2}};
+  const std::uint64_t seed = GENERATE(range(1, 25));
+  CAPTURE(seed);
+  Dice dice(seed);
+  const Case& c = cases[seed % cases.size()];
+  Topology topology = load_topology(c.topology, {.nodes = c.nodes});
+  DeviceProfile profile;
+  profile.collectives = collectives_of(topology, "nccl", 1);
+  int number = 0;
+  for (const char* kind : {"send", "broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+    for (const char* shape :
+         {"2 gpu", "3 gpu", "4 gpu", "8 gpu", "2 socket", "2 socket x 3 gpu", "2 node", "4 node", "2 node x 8 gpu",
+          "4 node x 3 gpu", "2 node x 2 socket x 3 gpu", "4 node x 2 socket", "4 node x 2 socket x 3 gpu"}) {
+      double seconds = 1e-5 * (1 + number++ % 7);
+      profile.collectives->times[fmt::format("{} of {}", kind, shape)] = {{1e3, seconds, seconds},
+                                                                          {1e7, 20 * seconds, 20 * seconds}};
+    }
+  use_profile(topology, profile);
+  SimulatedCostModel cost(topology);
+  State state = sharded(build_model(c.model), static_cast<int>(topology.device_count()), dice);
+  auto mapping = MappingSearch(cost).run(state.pcg);
+  REQUIRE(mapping.ok());
+  check_scores(cost, state.pcg, mapping->mappings);
+}
+
 TEST_CASE("scores of plans whose operators get parts from several devices are those of a few blocks of devices") {
   const std::uint64_t seed = GENERATE(range(1, 25));
   CAPTURE(seed);
