@@ -47,12 +47,23 @@ struct Validated {
   double ratio() const { return comparison.predicted.seconds() / comparison.measured.seconds(); }
 };
 
-// What was measured in one precision says nothing about a run in another.
-void require_profiles_of(const Topology& topology, const std::string& backend, const std::string& precision) {
+// What was measured in one precision says nothing about a run in another, nor do collectives that something else
+// carried.
+void require_profiles_of(const Topology& topology, const std::string& backend, const std::string& precision,
+                         int processes) {
   for (const DeviceSpec& spec : topology.specs)
     if (spec.profile && (spec.profile->backend != backend || to_string(spec.profile->precision) != precision))
       throw_input_error("validate: the profile of {} is of backend {} in {}, expected of {} in {}", spec.name,
                         spec.profile->backend, to_string(spec.profile->precision), backend, precision);
+  for (const DeviceSpec& spec : topology.specs) {
+    if (!spec.profile || !spec.profile->collectives) continue;
+    const MeasuredCollectives& measured = *spec.profile->collectives;
+    std::string comm = carrier(backend, processes);
+    if (measured.of(topology) && (measured.comm != comm || (comm == "mpi" && measured.processes != processes)))
+      throw_input_error("{}: the collectives were measured with comm {} in {} {}, expected {} in {}", measured.place,
+                        measured.comm, measured.processes, measured.processes == 1 ? "process" : "processes", comm,
+                        processes);
+  }
 }
 
 std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology) {
@@ -201,7 +212,7 @@ void validate(const Options& o, Processes& processes) {
     auto add = [&](const PlanSource& source, const std::string& title) {
       Topology topology;
       Plan plan = source.load(topology);
-      require_profiles_of(topology, o.backend, o.precision);
+      require_profiles_of(topology, o.backend, o.precision, processes.size());
       all.push_back(predict(title, std::move(plan), std::move(topology)));
     };
     PlanSource source = o.source.of(name);

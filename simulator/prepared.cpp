@@ -75,6 +75,7 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
       auto index = static_cast<std::size_t>(task.op);
       prepared.flows[t] = static_cast<std::uint32_t>(index);
       prepared.choices[index] = cache.choose(program.communications[index], options.collectives);
+      prepared.times[t].measured = prepared.choices[index]->reason == ChoiceReason::measured;
     }
   }
   for (std::size_t d = 0; d < topology.device_count(); ++d)

@@ -21,7 +21,7 @@ struct PreparedProgram {
   TaskGraph graph;
   TaskBuffers buffers;
   static constexpr std::uint32_t kNoFlow = UINT32_MAX;
-  // By task. Of what crosses links: copies alone on the idle machine, communications only where it is measured.
+  // By task. Of what crosses links: copies alone on the idle machine; communications only whether it is measured.
   std::vector<TaskTimes::Time> times;
   // By task that crosses links: its place in `choices`; kNoFlow where `times` says all.
   std::vector<std::uint32_t> flows;

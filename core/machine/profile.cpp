@@ -8,11 +8,6 @@
 namespace unity {
 namespace {
 
-double interpolate(double x0, double y0, double x1, double y1, double x) {
-  double t = std::log(x / x0) / std::log(x1 / x0);
-  return std::exp(std::log(y0) * (1 - t) + std::log(y1) * t);
-}
-
 double number_from(const YamlReader& yaml, const YAML::Node& node, std::string_view what) {
   double value = 0;
   if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !(value >= 0) || !std::isfinite(value))
@@ -35,16 +30,58 @@ void add_point(const YamlReader& yaml, const YAML::Node& at, const std::string& 
   curve.push_back(point);
 }
 
-// seconds, or [warm, cold].
-TaskSeconds read_seconds(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
+// seconds, or [warm, cold], or [warm, cold, low, high].
+ProfilePoint read_point(const YamlReader& yaml, const YAML::Node& amount, const YAML::Node& node,
+                        const std::string& what) {
+  ProfilePoint point{yaml.positive_number(amount, what)};
   if (!node.IsSequence()) {
-    double seconds = yaml.positive_number(node, what);
-    return {seconds, seconds};
+    point.warm = point.cold = yaml.positive_number(node, what);
+    return point;
   }
-  std::vector<YAML::Node> both = yaml.items(node, what);
-  if (both.size() != 2)
-    yaml.fail_at(node, fmt::format("{}: found {} numbers, expected [warm, cold]", what, both.size()));
-  return {yaml.positive_number(both[0], what), yaml.positive_number(both[1], what)};
+  std::vector<YAML::Node> items = yaml.items(node, what);
+  if (items.size() != 2 && items.size() != 4)
+    yaml.fail_at(node, fmt::format("{}: found {} numbers, expected [warm, cold] or [warm, cold, low, high]", what,
+                                   items.size()));
+  std::vector<double> numbers;
+  for (const YAML::Node& item : items) numbers.push_back(yaml.positive_number(item, what));
+  point.warm = numbers[0], point.cold = numbers[1];
+  if (items.size() == 2) return point;
+  point.low = numbers[2], point.high = numbers[3];
+  if (point.low > point.high)
+    yaml.fail_at(items[2], fmt::format("{}: found quartiles {} and {}, expected the lower one first", what, point.low,
+                                       point.high));
+  return point;
+}
+
+std::vector<ProfilePoint> read_curve(const YamlReader& yaml, const YAML::Node& points, const std::string& what) {
+  std::vector<ProfilePoint> curve;
+  for (const auto& [amount, seconds] : yaml.entries(points, what))
+    add_point(yaml, amount, what, curve, read_point(yaml, amount, seconds, what));
+  return curve;
+}
+
+MeasuredCollectives read_collectives(const YamlReader& yaml, const YAML::Node& node, const std::string& backend) {
+  yaml.check_keys(node, {"comm", "processes", "topology", "levels", "times"});
+  MeasuredCollectives all;
+  YAML::Node comm = yaml.require(node, "comm");
+  all.comm = yaml.text(comm, "comm");
+  all.processes = yaml.positive_int(yaml.require(node, "processes"), "processes");
+  if (all.comm != carrier(backend, all.processes))
+    yaml.fail_at(comm, fmt::format("comm: found '{}', expected '{}' of backend {} in {} {}", all.comm,
+                                   carrier(backend, all.processes), backend, all.processes,
+                                   all.processes == 1 ? "process" : "processes"));
+  YAML::Node topology = yaml.require(node, "topology");
+  all.topology = yaml.text(topology, "topology");
+  YAML::Mark mark = topology.Mark();
+  all.place = fmt::format("{}:{}:{}", yaml.file(), mark.line + 1, mark.column + 1);
+  for (const YAML::Node& level : yaml.items(yaml.require(node, "levels"), "levels"))
+    all.levels.push_back(yaml.text(level, "levels"));
+  for (const auto& [key, points] : yaml.entries(yaml.require(node, "times"), "times")) {
+    std::string name = yaml.text(key, "times");
+    if (!all.times.emplace(name, read_curve(yaml, points, name)).second)
+      yaml.fail_at(key, fmt::format("times of '{}' are given twice", name));
+  }
+  return all;
 }
 
 ProfileEntry read_entry(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
@@ -82,11 +119,7 @@ ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
   if (YAML::Node all = node["curves"])
     for (const auto& [key, points] : yaml.entries(all, "curves")) {
       std::string name = yaml.text(key, "curves");
-      for (const auto& [amount, seconds] : yaml.entries(points, name)) {
-        TaskSeconds s = read_seconds(yaml, seconds, "curve " + name);
-        add_point(yaml, amount, "curve " + name, section.curves[name],
-                  ProfilePoint{yaml.positive_number(amount, "curve " + name), s.warm, s.cold});
-      }
+      section.curves[name] = read_curve(yaml, points, "curve " + name);
     }
   if (YAML::Node all = node["tasks"])
     for (const auto& [key, entry] : yaml.entries(all, "tasks")) {
@@ -97,17 +130,53 @@ ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
   return section;
 }
 
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (char c : text) result += c == '\'' ? "''" : std::string(1, c == '\n' ? ' ' : c);  // as YAML reads a line's end
+  return result + "'";
+}
+
+// A plain key may have 1024 characters at most.
+std::string key_of(const std::string& name, const std::string& indent) {
+  return name.size() < 1000 ? quoted(name) : "? " + quoted(name) + "\n" + indent;
+}
+
+std::string curve_text(const std::vector<ProfilePoint>& curve) {
+  std::vector<std::string> points;
+  for (const ProfilePoint& p : curve) {
+    // Compared as they are written, or what is read back would be written in another way.
+    std::string warm = fmt::format("{:.4g}", p.warm), cold = fmt::format("{:.4g}", p.cold);
+    if (p.high > 0)
+      points.push_back(fmt::format("{:.0f}: [{}, {}, {:.4g}, {:.4g}]", p.amount, warm, cold, p.low, p.high));
+    else
+      points.push_back(warm == cold ? fmt::format("{:.0f}: {}", p.amount, warm)
+                                    : fmt::format("{:.0f}: [{}, {}]", p.amount, warm, cold));
+  }
+  return "{" + join(points) + "}";
+}
+
+std::string collectives_text(const MeasuredCollectives& all) {
+  std::vector<std::string> levels;
+  for (const std::string& level : all.levels) levels.push_back(quoted(level));
+  std::string out = fmt::format("collectives:\n  comm: {}\n  processes: {}\n  topology: {}\n  levels: [{}]\n",
+                                quoted(all.comm), all.processes, quoted(all.topology), join(levels));
+  out += all.times.empty() ? "  times: {}\n" : "  times:\n";
+  for (const auto& [name, curve] : all.times)
+    out += fmt::format("    {}: {}\n", key_of(name, "    "), curve_text(curve));
+  return out;
+}
+
+// Of the first version: without collectives, and points without quartiles.
+constexpr int kVersion = 2;
+
 // With a line for the checksum, or "" for what it is the checksum of: the content, however it is laid out in a file.
-std::string to_yaml(const DeviceProfile& profile, const std::string& checksum) {
-  auto quoted = [](const std::string& text) {
-    std::string result = "'";
-    for (char c : text) result += c == '\'' ? "''" : std::string(1, c == '\n' ? ' ' : c);  // as YAML reads a line's end
-    return result + "'";
-  };
-  std::string out = fmt::format("format: unity-profile\nversion: 1\ndevice: {}\ndate: {}\nbackend: {}\nprecision: {}\n",
-                                quoted(profile.device), profile.date, profile.backend, to_string(profile.precision));
+std::string to_yaml(const DeviceProfile& profile, const std::string& checksum, int version = kVersion) {
+  std::string out =
+      fmt::format("format: unity-profile\nversion: {}\ndevice: {}\ndate: {}\nbackend: {}\nprecision: {}\n", version,
+                  quoted(profile.device), profile.date, profile.backend, to_string(profile.precision));
   if (profile.cache.count > 0) out += fmt::format("cache: {} B\n", profile.cache.count);
   out += checksum;
+  if (profile.collectives) out += collectives_text(*profile.collectives);
   out += profile.sections.empty() ? "sections: []\n" : "sections:\n";
   for (const auto& [threads, s] : profile.sections) {
     out += fmt::format("  - threads: {}\n", threads);
@@ -126,39 +195,16 @@ std::string to_yaml(const DeviceProfile& profile, const std::string& checksum) {
       out += fmt::format("      {}: {{{}}}\n", name, join(points));
     }
     if (!s.curves.empty()) out += "    curves:\n";
-    for (const auto& [name, curve] : s.curves) {
-      std::vector<std::string> points;
-      for (const ProfilePoint& p : curve) {
-        // Compared as they are written, or what is read back would be written in another way.
-        std::string warm = fmt::format("{:.4g}", p.warm), cold = fmt::format("{:.4g}", p.cold);
-        points.push_back(warm == cold ? fmt::format("{:.0f}: {}", p.amount, warm)
-                                      : fmt::format("{:.0f}: [{}, {}]", p.amount, warm, cold));
-      }
-      out += fmt::format("      {}: {{{}}}\n", name, join(points));
-    }
+    for (const auto& [name, curve] : s.curves) out += fmt::format("      {}: {}\n", name, curve_text(curve));
     if (!s.tasks.empty()) out += "    tasks:\n";
     for (const auto& [name, e] : s.tasks)
-      // A plain key may have 1024 characters at most.
       out += fmt::format("      {}: {{warm: {:.4g}, cold: {:.4g}, low: {:.4g}, high: {:.4g}, samples: {}}}\n",
-                         name.size() < 1000 ? quoted(name) : "? " + quoted(name) + "\n      ", e.warm, e.cold, e.low,
-                         e.high, e.samples);
+                         key_of(name, "      "), e.warm, e.cold, e.low, e.high, e.samples);
   }
   return out;
 }
 
 }  // namespace
-
-TaskSeconds seconds_at(const std::vector<ProfilePoint>& curve, double amount) {
-  if (curve.empty()) return {};
-  if (amount <= curve.front().amount) return {curve.front().warm, curve.front().cold};
-  const ProfilePoint& last = curve.back();
-  if (amount >= last.amount) return {last.warm * amount / last.amount, last.cold * amount / last.amount};
-  std::size_t i = 1;
-  while (curve[i].amount < amount) ++i;
-  const ProfilePoint &a = curve[i - 1], &b = curve[i];
-  return {interpolate(a.amount, a.warm, b.amount, b.warm, amount),
-          interpolate(a.amount, a.cold, b.amount, b.cold, amount)};
-}
 
 const ProfileSection* DeviceProfile::section(int threads) const {
   auto found = sections.find(threads);
@@ -172,10 +218,10 @@ std::size_t DeviceProfile::entries() const {
 }
 
 DeviceProfile load_profile(const std::string& file) {
-  YamlReader yaml(file, "unity-profile", 1);
+  YamlReader yaml(file, "unity-profile", 1, kVersion);
   const YAML::Node& root = yaml.root();
-  yaml.check_keys(root,
-                  {"format", "version", "device", "date", "backend", "precision", "cache", "checksum", "sections"});
+  yaml.check_keys(root, {"format", "version", "device", "date", "backend", "precision", "cache", "checksum",
+                         "collectives", "sections"});
   DeviceProfile profile;
   profile.device = yaml.text(yaml.require(root, "device"), "device");
   profile.date = yaml.text(yaml.require(root, "date"), "date");
@@ -187,6 +233,10 @@ DeviceProfile load_profile(const std::string& file) {
     yaml.fail_at(precision, e.what());
   }
   if (YAML::Node cache = root["cache"]) profile.cache = yaml.quantity(cache, "cache", parse_bytes);
+  if (YAML::Node node = root["collectives"]) {
+    if (yaml.version() < 2) yaml.fail_at(node, "collectives: found version 1 of the file, expected 2");
+    profile.collectives = read_collectives(yaml, node, profile.backend);
+  }
   for (const YAML::Node& node : yaml.items(yaml.require(root, "sections"), "sections")) {
     ProfileSection section = read_section(yaml, node);
     int threads = section.threads;
@@ -194,7 +244,7 @@ DeviceProfile load_profile(const std::string& file) {
       yaml.fail_at(node, fmt::format("sections: {} threads are given twice", threads));
   }
   if (YAML::Node node = root["checksum"]) {
-    std::string expected = yaml.text(node, "checksum"), found = checksum_of(to_yaml(profile, ""));
+    std::string expected = yaml.text(node, "checksum"), found = checksum_of(to_yaml(profile, "", yaml.version()));
     if (found != expected)
       yaml.fail_at(node, checksum_differs(found, expected) + " (remove this line where that was meant)");
   }
@@ -210,6 +260,10 @@ void save_profile(const DeviceProfile& profile, const std::string& file) {
 }
 
 void use_profile(Topology& topology, const DeviceProfile& profile) {
+  if (const auto& c = profile.collectives; c && !c->of(topology))
+    throw_input_error("{}: the collectives were measured on topology '{}' with levels {}, expected '{}' with levels {}",
+                      c->place.empty() ? "profile" : c->place, c->topology, join(c->levels), topology.name,
+                      join(collectives_of(topology, "", 1).levels));
   auto shared = std::make_shared<const DeviceProfile>(profile);
   for (DeviceSpec& spec : topology.specs) spec.profile = shared;
 }

@@ -1,39 +1,20 @@
-// A device profile: what the tasks of Programs take on a machine, measured by `unity profile` and used by the simulator
-// in place of the roofline. A YAML file, format "unity-profile"; docs/formats.md describes it.
+// A device profile: what the tasks of Programs take on a machine, and its collectives, measured by `unity profile` and
+// used by the simulator in place of the roofline and of its model of links. A YAML file, format "unity-profile";
+// docs/formats.md describes it.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/machine/measured_collectives.h"
+#include "core/machine/measured_times.h"
 #include "core/machine/precision.h"
 #include "core/machine/topology.h"
 
 namespace unity {
-
-// Seconds of a task alone on its device. Warm: its operands were the last thing touched. Cold: other data, more than
-// the caches hold, were touched since.
-struct ProfileEntry {
-  double warm = 0, cold = 0;  // medians; lower quartiles where the times lie far apart
-  double low = 0, high = 0;   // quartiles of the warm ones
-  std::int64_t samples = 0;   // warm ones
-  bool operator==(const ProfileEntry&) const = default;
-};
-
-// Seconds by amount (bytes, or elements of an update).
-struct ProfilePoint {
-  double amount = 0;
-  double warm = 0, cold = 0;
-  bool operator==(const ProfilePoint&) const = default;
-};
-
-// Warm and cold seconds at an amount: between two points interpolated over the logarithms of both; below the first as
-// there; above the last in proportion to the amount.
-struct TaskSeconds {
-  double warm = 0, cold = 0;
-};
-TaskSeconds seconds_at(const std::vector<ProfilePoint>& curve, double amount);
 
 // What logical devices with a number of threads do.
 struct ProfileSection {
@@ -59,6 +40,7 @@ class DeviceProfile {
   Precision precision = Precision::f32;
   Bytes cache;                             // of the device, what it shares included
   std::map<int, ProfileSection> sections;  // by threads
+  std::optional<MeasuredCollectives> collectives;
 
   const ProfileSection* section(int threads) const;  // null where nothing was measured with so many
   std::size_t entries() const;
@@ -69,7 +51,8 @@ DeviceProfile load_profile(const std::string& file);
 std::string profile_to_yaml(const DeviceProfile& profile);
 void save_profile(const DeviceProfile& profile, const std::string& file);  // atomically
 
-// All devices of the topology are of this profile.
+// All devices of the topology are of this profile. InputError, which names file, line and column, where it holds
+// collectives of another topology.
 void use_profile(Topology& topology, const DeviceProfile& profile);
 
 }  // namespace unity

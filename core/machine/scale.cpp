@@ -43,6 +43,11 @@ void require_known(const Scale& scale, std::vector<std::string> known) {
 
 void scale_links(const Scale& scale, Topology& topology) {
   require_known(scale, link_kinds(topology));
+  for (const DeviceSpec& spec : topology.specs)
+    if (spec.profile && spec.profile->collectives && spec.profile->collectives->of(topology))
+      throw_input_error(
+          "--scale {}: the times of the collectives are measured, and do not say what they would be with other links",
+          scale.text());
   std::array<bool, kHopClasses> classes{};
   for (Link& link : topology.links) {
     if (!scale.name.empty() && to_string(link.kind) != scale.name) continue;

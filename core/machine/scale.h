@@ -36,8 +36,8 @@ struct Scale {
 Scale parse_scale(std::string_view text);
 
 // Changes what the scales of links and devices name, in order, and finds the routes anew. InputError where the machine
-// has no such link or device, or where a rate of a device is to change alone whose times are measured. Scales of tasks
-// change nothing here.
+// has no such link or device, or where a rate of a device is to change alone whose times are measured, or that of
+// links over which collectives are. Scales of tasks change nothing here.
 void apply_scales(const std::vector<Scale>& scales, Topology& topology);
 
 // Kinds of the machine's links, names of its device files.

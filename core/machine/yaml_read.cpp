@@ -7,15 +7,18 @@
 
 namespace unity {
 
-YamlReader::YamlReader(std::string file, std::string_view format, int version) : file_(std::move(file)) {
+YamlReader::YamlReader(std::string file, std::string_view format, int oldest, int version) : file_(std::move(file)) {
   root_ = read_yaml(read_file(file_), file_);
   if (!root_.IsMap()) throw_input_error("{}:1:1: expected a map with 'format: {}'", file_, format);
   YAML::Node found = require(root_, "format");
   if (text(found, "format") != format)
     fail_at(found, fmt::format("format: found '{}', expected '{}'", found.Scalar(), format));
   YAML::Node number = require(root_, "version");
-  if (positive_int(number, "version") != version)
-    fail_at(number, fmt::format("version: found {}, expected {}", number.Scalar(), version));
+  version_ = positive_int(number, "version");
+  if (version_ < oldest || version_ > version)
+    fail_at(number,
+            fmt::format("version: found {}, expected {}", number.Scalar(),
+                        oldest == version ? fmt::format("{}", version) : fmt::format("{} to {}", oldest, version)));
 }
 
 void YamlReader::fail_at(const YAML::Node& node, const std::string& message) const {

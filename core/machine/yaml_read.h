@@ -15,11 +15,14 @@ namespace unity {
 
 class YamlReader {
  public:
-  // Parses the file; checks that it is a map with `format` and `version` as expected.
-  YamlReader(std::string file, std::string_view format, int version);
+  // Parses the file; checks that it is a map with `format` and `version` as expected, or with one from `oldest` on.
+  YamlReader(std::string file, std::string_view format, int version)
+      : YamlReader(std::move(file), format, version, version) {}
+  YamlReader(std::string file, std::string_view format, int oldest, int version);
 
   const YAML::Node& root() const { return root_; }
   const std::string& file() const { return file_; }
+  int version() const { return version_; }
 
   [[noreturn]] void fail_at(const YAML::Node& node, const std::string& message) const;
   // Every key of the map is known.
@@ -45,6 +48,7 @@ class YamlReader {
  private:
   std::string file_;
   YAML::Node root_;
+  int version_ = 0;
 };
 
 }  // namespace unity

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/graph/pcg.h"
+#include "core/machine/profile.h"
 
 namespace unity {
 namespace {
@@ -97,6 +98,10 @@ DeviceBlocks::Owners DeviceBlocks::alike(int block) const {
   }
   auto count = static_cast<int>(topology_.device_count());
   auto owners = std::make_shared<std::unordered_map<LinkId, int>>();
+  // Measured collectives are by how their groups lie in the levels.
+  bool by_level = std::any_of(topology_.specs.begin(), topology_.specs.end(), [](const DeviceSpec& spec) {
+    return spec.profile && spec.profile->collectives.has_value();
+  });
   auto same = [&] {
     for (int first = 0; first < count; first += block)
       for (int a = 0; a < block; ++a) {
@@ -108,6 +113,8 @@ DeviceBlocks::Owners DeviceBlocks::alike(int block) const {
           DeviceId to(first + b);
           for (LinkId l : topology_.route(from, to))
             if (owners->try_emplace(l, first / block).first->second != first / block) return false;
+          if (by_level && topology_.distance_level(from, to) != topology_.distance_level(DeviceId(a), DeviceId(b)))
+            return false;
           if (topology_.latency(from, to) != topology_.latency(DeviceId(a), DeviceId(b)) ||
               topology_.bandwidth(from, to).rate != topology_.bandwidth(DeviceId(a), DeviceId(b)).rate)
             return false;

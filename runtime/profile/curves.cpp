@@ -106,7 +106,7 @@ class Curves {
     for (std::int64_t n = 1 << 6; n <= 1 << 24; n *= 8) {
       Program p = movement_program(kind, block(n));
       ProfileEntry e = time(p);
-      curve.push_back({p.tasks[0].bytes, e.warm, e.cold});
+      curve.push_back(point_of(p.tasks[0].bytes, e));
     }
   }
 
@@ -118,7 +118,7 @@ class Curves {
       for (std::int64_t n = 1 << 8; n <= 1 << 23; n *= 32) {
         Program p = update_program(optimizer, n);
         ProfileEntry e = time(p);
-        curve.push_back({static_cast<double>(n), e.warm, e.cold});
+        curve.push_back(point_of(static_cast<double>(n), e));
         name = task_curve(p, p.tasks[0]).name;
       }
       section_.curves[name] = curve;
@@ -129,11 +129,11 @@ class Curves {
     std::vector<ProfilePoint> curve;
     std::string name;
     for (std::int64_t elements = 1 << 8; elements <= 1 << 22; elements *= 16) {
-      Program p = collective_program(kind, n, elements);
+      Program p = collective_program(kind, first_devices(n), elements);
       ProfileEntry e = time(p);
       TaskCurve which = task_curve(p, p.tasks[0]);
       name = which.name;
-      curve.push_back({which.amount, e.warm, e.cold});
+      curve.push_back(point_of(which.amount, e));
     }
     section_.curves[name] = curve;
   }
@@ -144,21 +144,44 @@ class Curves {
   const std::function<void(double, const std::string&)>& progress_;
 };
 
+// Seconds between the end of a task and the start of the next on its stream, in the median of many.
+double between_tasks(const ProfileOptions& options) {
+  constexpr int kSteps = 20, kTasks = 200;
+  Program source = movement_program(TaskKind::zero, {16});
+  auto chain = [&](int tasks) {
+    return single_task_program(source, TaskId(0), {.sets = 1, .repeats = tasks, .flush = {}}).program;
+  };
+  Program program = chain(kTasks);
+  Executor executor(program, options.executor);
+  std::vector<double> gaps, tasks;
+  for (int step = 0; step < kSteps; ++step) {
+    Trace trace = *executor.step(true).trace;
+    for (std::size_t i = 0; i < trace.spans.size(); ++i) {
+      tasks.push_back((trace.spans[i].end - trace.spans[i].start).seconds());
+      if (i > 0) gaps.push_back((trace.spans[i].start - trace.spans[i - 1].end).seconds());
+    }
+  }
+  if (!executor.tracing_costs()) return median(gaps);
+  // What passes between traced tasks is not what passes between others: by how much longer a chain of twice as many
+  // takes, less the tasks.
+  auto seconds = [&](Executor& one) {
+    std::vector<double> all;
+    for (int step = 0; step < kSteps + 3; ++step) {
+      double took = one.step().seconds;
+      if (step >= 3) all.push_back(took);
+    }
+    return median(all);
+  };
+  Program longer = chain(2 * kTasks);
+  Executor twice(longer, options.executor);
+  return (seconds(twice) - seconds(executor)) / kTasks - median(tasks);
+}
+
 }  // namespace
 
 void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
-  std::vector<double> gaps, handovers;
-  {
-    Program source = movement_program(TaskKind::zero, {16});
-    SingleTaskProgram single = single_task_program(source, TaskId(0), {.sets = 1, .repeats = 200, .flush = {}});
-    Executor executor(single.program, options.executor);
-    for (int step = 0; step < 20; ++step) {
-      Trace trace = *executor.step(true).trace;
-      for (std::size_t i = 1; i < trace.spans.size(); ++i)
-        gaps.push_back((trace.spans[i].start - trace.spans[i - 1].end).seconds());
-    }
-  }
-  section.task_overhead = std::max(0.0, median(gaps));
+  section.task_overhead = std::max(0.0, between_tasks(options));
+  std::vector<double> handovers;
   Program chain = handover_program(20, std::int64_t{1} << 20);
   Executor executor(chain, options.executor);
   executor.step();

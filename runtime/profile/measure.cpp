@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <optional>
+#include <span>
 
 #include <unistd.h>
 
@@ -93,6 +95,55 @@ class RunTimes {
   const SingleTaskProgram& single_;
 };
 
+// Of several runs in a row, the time of one: from the end of the first to that of the last, each where it comes last.
+// Where processes count time from moments that differ, it is the same one that does.
+class RowTimes {
+ public:
+  explicit RowTimes(const SingleTaskProgram& single) : single_(single) {}
+
+  void add(const Trace& trace) {
+    std::vector<Picoseconds> last(single_.program.tasks.size());
+    for (const Span& s : trace.spans) last[s.task.index()] = std::max(last[s.task.index()], s.end);
+    std::optional<TaskId> before;
+    for (const std::vector<TaskId>& set : single_.runs) {
+      auto between = [&](TaskId a, TaskId b) { return (last[b.index()] - last[a.index()]).seconds(); };
+      if (before) cold.push_back(std::max(1e-9, between(*before, set.front())));
+      warm.push_back(std::max(1e-9, between(set.front(), set.back()) / static_cast<double>(set.size() - 1)));
+      before = set.back();
+    }
+  }
+
+  std::vector<double> cold, warm;
+
+ private:
+  const SingleTaskProgram& single_;
+};
+
+// Steps until their times are steady, or took so long; as rank 0 sees it.
+template <class Times>
+void take_times(Executor& executor, double seconds, Times& times) {
+  constexpr int kLeastSteps = 3;
+  auto begin = std::chrono::steady_clock::now();
+  auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  for (int step = 0;; ++step) {
+    bool enough = passed() > seconds ||
+                  (step > 2 * kLeastSteps && steady(times.warm) && (times.cold.empty() || steady(times.cold)));
+    if (step >= kLeastSteps && agreed(executor.processes(), enough) != 0) break;
+    times.add(*executor.step(true).trace);
+  }
+}
+
+ProfileEntry entry_of(const std::vector<double>& warm, const std::vector<double>& cold) {
+  ProfileEntry entry;
+  entry.low = quantile(warm, 0.25);
+  entry.high = quantile(warm, 0.75);
+  entry.warm = typical(warm);
+  // Slower with warm caches than with cold ones is noise.
+  entry.cold = std::max(entry.warm, typical(cold));
+  entry.samples = static_cast<std::int64_t>(warm.size());
+  return entry;
+}
+
 // As the system says; 32 MB where it does not.
 Bytes largest_cache() {
   Bytes largest;
@@ -118,11 +169,19 @@ std::string processor() {
 
 }  // namespace
 
+std::int64_t agreed(Processes& processes, std::int64_t value) {
+  if (processes.size() == 1) return value;
+  BytesByRank all =
+      processes.all_gather(std::as_bytes(std::span(&value, 1)), "what to measure", Processes::Wait::while_heard);
+  UNITY_CHECK(all[0].size() == sizeof value, "rank 0 sent {} bytes", all[0].size());
+  std::memcpy(&value, all[0].data(), sizeof value);
+  return value;
+}
+
 DeviceDescription describe_cpu() { return {processor(), largest_cache()}; }
 
 ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held) {
-  constexpr int kLeastSteps = 3;
   constexpr std::int64_t kSmall = 1 << 18, kMost = std::int64_t{1} << 28;
   std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
   SingleTaskOptions shape;
@@ -142,21 +201,44 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   }
   executor.step();
   RunTimes times(single);
-  auto begin = std::chrono::steady_clock::now();
-  auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  for (int step = 0;; ++step) {
-    bool enough =
-        passed() > options.task_seconds || (step > 2 * kLeastSteps && steady(times.warm) && steady(times.cold));
-    if (step >= kLeastSteps && enough) break;
-    times.add(*executor.step(true).trace);
-  }
-  ProfileEntry entry;
-  entry.low = quantile(times.warm, 0.25);
-  entry.high = quantile(times.warm, 0.75);
-  entry.warm = typical(times.warm);
-  // Slower with warm caches than with cold ones is noise.
-  entry.cold = std::max(entry.warm, typical(times.cold));
-  entry.samples = static_cast<std::int64_t>(times.warm.size());
+  take_times(executor, options.task_seconds, times);
+  return entry_of(times.warm, times.cold);
+}
+
+ProfileEntry measure_collective(const Program& source, TaskId task, const ProfileOptions& options,
+                                const std::vector<DType>* held) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 24;
+  Processes alone;
+  ExecutorOptions how = options.executor;
+  if (!how.processes) how.processes = &alone;
+  how.share_memory = false;
+  const bool apart = how.processes->size() > 1 || how.backend != "cpu";
+  std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  SingleTaskOptions shape;
+  shape.held = held;
+  shape.in_place = true;
+  shape.answer = apart;
+  shape.sets = touched < kLarge ? 4 : 1;
+  shape.repeats = touched < kLarge ? 8 : 4;
+  if (!apart && shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;
+  auto measured = [&](const Program& program, TaskId id) {
+    SingleTaskProgram row = single_task_program(program, id, shape);
+    Executor executor(row.program, how);
+    executor.step();
+    RowTimes times(row);
+    take_times(executor, options.task_seconds, times);
+    if (apart) times.cold.clear();
+    return entry_of(times.warm, times.cold);
+  };
+  ProfileEntry entry = measured(source, task);
+  const Communication& c = source.communications[static_cast<std::size_t>(source.tasks[task.index()].op)];
+  if (!apart || !one_way(c.kind)) return entry;
+  // There and back: twice an answer.
+  std::vector<DeviceId> ends = {c.participants.front().device, c.participants.back().device};
+  Program answer = collective_program(CollectiveKind::send, ends, 1);
+  answer.devices = source.devices;
+  double seconds = measured(answer, TaskId(0)).warm / 2;
+  for (double* time : {&entry.warm, &entry.cold, &entry.low, &entry.high}) *time = std::max(1e-9, *time - seconds);
   return entry;
 }
 

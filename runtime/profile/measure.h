@@ -18,6 +18,16 @@ struct ProfileOptions {
 ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held = nullptr);
 
+// The same of a communication among its devices where they lie, in one process or several, which all call it and get
+// the same. Several runs in a row count as one: from the end of the first to that of the last, by their number. Between
+// processes and GPUs what an answer takes (SingleTaskOptions) is measured apart, and taken off; the caches are then
+// what they are.
+ProfileEntry measure_collective(const Program& program, TaskId task, const ProfileOptions& options,
+                                const std::vector<DType>* held = nullptr);
+
+// What rank 0 decided, in all processes.
+std::int64_t agreed(Processes& processes, std::int64_t value);
+
 // What passes between two tasks of a stream, and from one stream to another.
 void measure_overheads(ProfileSection& section, const ProfileOptions& options);
 

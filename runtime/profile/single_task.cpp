@@ -77,8 +77,14 @@ class Builder {
 // Copies one task of a program, with its buffers, once for each set.
 class Copier {
  public:
-  Copier(const Program& source, TaskId id, const std::vector<DType>* held, SingleTaskProgram& out)
-      : source_(source), task_(source.tasks[id.index()]), held_(held), out_(out), build_(out.program) {
+  Copier(const Program& source, TaskId id, const SingleTaskOptions& options, SingleTaskProgram& out)
+      : source_(source),
+        task_(source.tasks[id.index()]),
+        held_(options.held),
+        in_place_(options.in_place && task_.kind == TaskKind::communicate),
+        out_(out),
+        build_(out.program) {
+    if (in_place_) out.program.devices = source.devices;
     out.program.name = source.task_name(id);
     out.program.optimizer = source.optimizer;
     if (task_.kind == TaskKind::compute || is_row_update(task_))
@@ -88,6 +94,17 @@ class Copier {
   }
 
   void begin_set() { copies_.clear(); }
+
+  void add_answer() {
+    const Communication& run = out_.program.communications.back();
+    if (!one_way(run.kind)) return;
+    DeviceId to = run.participants.front().device, from = run.participants.back().device;
+    if (run.kind == CollectiveKind::reduce) std::swap(from, to);
+    Communication c;
+    c.name = "answer";
+    c.participants = {{from, token(from), {}, whole_box({1})}, {to, {}, token(to), whole_box({1})}};
+    build_.communicate(std::move(c));
+  }
 
   TaskId add(const std::vector<TaskId>& after) {
     if (task_.kind == TaskKind::communicate) return add_communication(after);
@@ -113,14 +130,19 @@ class Copier {
     auto rename = [&](std::vector<Participant>& participants) {
       for (std::size_t i = 0; i < participants.size(); ++i) {
         Participant& p = participants[i];
-        p.device = DeviceId(static_cast<std::int64_t>(i));
-        if (p.send.valid()) p.send = copy(p.send, static_cast<int>(i), -1);
-        if (p.receive.valid()) p.receive = copy(p.receive, static_cast<int>(i), -1);
+        if (!in_place_) p.device = DeviceId(static_cast<std::int64_t>(i));
+        if (p.send.valid()) p.send = copy(p.send, p.device.value, -1);
+        if (p.receive.valid()) p.receive = copy(p.receive, p.device.value, -1);
       }
     };
     rename(c.participants);
     for (std::vector<Participant>& part : c.joined) rename(part);
     return build_.communicate(std::move(c), after);
+  }
+
+  BufferId token(DeviceId device) {
+    if (answer_ < 0) answer_ = build_.tensor("answer", {1}, DType::f32);
+    return build_.buffer(answer_, device.value, whole_box({1}));
   }
 
   BufferId copy(BufferId id, int device, int input) {
@@ -167,6 +189,8 @@ class Copier {
   const Program& source_;
   const Task& task_;
   const std::vector<DType>* held_;
+  bool in_place_;
+  std::int32_t answer_ = -1;  // a tensor
   SingleTaskProgram& out_;
   Builder build_;
   std::map<std::int32_t, std::int32_t> tensors_;
@@ -175,15 +199,20 @@ class Copier {
 
 }  // namespace
 
+bool one_way(CollectiveKind kind) {
+  return kind == CollectiveKind::send || kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
+
 SingleTaskProgram single_task_program(const Program& source, TaskId task, const SingleTaskOptions& options) {
   SingleTaskProgram out;
-  Copier copier(source, task, options.held, out);
+  Copier copier(source, task, options, out);
   std::vector<TaskId> after;
   if (options.flush.count > 0) {
     Builder build(out.program);
     Dims elements = {options.flush.count / 4};
-    after.push_back(
-        build.move(TaskKind::accumulate, {build.block("flushed by", elements), build.block("flush", elements)}));
+    int device = options.in_place ? source.tasks[task.index()].device.value : 0;
+    after.push_back(build.move(TaskKind::accumulate,
+                               {build.block("flushed by", elements, device), build.block("flush", elements, device)}));
   }
   for (int s = 0; s < options.sets; ++s) {
     copier.begin_set();
@@ -191,8 +220,9 @@ SingleTaskProgram single_task_program(const Program& source, TaskId task, const 
     for (int r = 0; r < options.repeats; ++r) {
       out.runs.back().push_back(copier.add(after));
       after.clear();
-      // Or a message would be sent before the one before it has arrived.
+      // Or a message would be sent before the one before it has arrived. Of one process that is enough.
       if (source.tasks[task.index()].kind == TaskKind::communicate) after.push_back(out.runs.back().back());
+      if (options.answer) copier.add_answer();
     }
   }
   return out;
@@ -259,32 +289,40 @@ Program update_program(const OptimizerSpec& optimizer, std::int64_t elements) {
   return p;
 }
 
-Program collective_program(CollectiveKind kind, int devices, std::int64_t elements) {
+Program collective_program(CollectiveKind kind, std::span<const DeviceId> group, std::int64_t elements) {
   Program p;
   Builder build(p);
   Communication c;
   c.kind = kind;
   c.name = "data";
-  std::int64_t piece = std::max<std::int64_t>(1, elements / devices);
+  auto count = static_cast<std::int64_t>(group.size());
+  std::int64_t piece = std::max<std::int64_t>(1, elements / count);
   bool pieces = kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
   bool exchange = kind == CollectiveKind::all_to_all;
-  Dims dims = {pieces || exchange ? piece * devices : elements};
+  Dims dims = {pieces || exchange ? piece * count : std::max<std::int64_t>(1, elements)};
   std::int32_t sent = build.tensor("sent", dims, DType::f32), received = build.tensor("received", dims, DType::f32);
-  for (int d = 0; d < devices; ++d) {
-    Box whole = whole_box(dims), own = pieces || exchange ? Box{{d * piece}, {piece}} : whole;
-    Participant participant{DeviceId(d), {}, {}, own};
-    bool root = d == 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    DeviceId device = group[static_cast<std::size_t>(i)];
+    Box whole = whole_box(dims), own = pieces || exchange ? Box{{i * piece}, {piece}} : whole;
+    Participant participant{device, {}, {}, own};
+    bool root = i == 0;
     if (!((kind == CollectiveKind::broadcast || kind == CollectiveKind::send) && !root))
-      participant.send = build.buffer(sent, d, kind == CollectiveKind::all_gather || exchange ? own : whole);
+      participant.send = build.buffer(sent, device.value, kind == CollectiveKind::all_gather || exchange ? own : whole);
     if (!((kind == CollectiveKind::send && root) || (kind == CollectiveKind::reduce && !root)))
-      participant.receive = build.buffer(received, d, kind == CollectiveKind::reduce_scatter ? own : whole);
+      participant.receive = build.buffer(received, device.value, kind == CollectiveKind::reduce_scatter ? own : whole);
     c.participants.push_back(participant);
   }
   if (exchange)
-    for (int from = 0; from < devices; ++from)
-      for (int to = 0; to < devices; ++to) c.exchanges.push_back({from, to, Box{{from * piece}, {piece}}});
+    for (std::int32_t from = 0; from < count; ++from)
+      for (std::int32_t to = 0; to < count; ++to) c.exchanges.push_back({from, to, Box{{from * piece}, {piece}}});
   build.communicate(std::move(c));
   return p;
+}
+
+std::vector<DeviceId> first_devices(int count) {
+  std::vector<DeviceId> devices;
+  for (int d = 0; d < count; ++d) devices.emplace_back(d);
+  return devices;
 }
 
 Program handover_program(int links, std::int64_t elements) {

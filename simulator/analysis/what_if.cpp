@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/parallel.h"
+#include "core/machine/profile.h"
 #include "simulator/analysis/scenario.h"
 
 namespace unity {
@@ -11,8 +12,13 @@ std::vector<Scale> usual_scales(const Topology& topology) {
   using Kind = Scale::Kind;
   using Property = Scale::Property;
   std::vector<Scale> scales;
-  for (const std::string& kind : link_kinds(topology)) scales.push_back({Kind::link, kind, Property::rate, 2});
-  if (!topology.links.empty()) scales.push_back({Kind::link, "", Property::latency, 0});
+  bool collectives = std::any_of(topology.specs.begin(), topology.specs.end(), [&](const DeviceSpec& spec) {
+    return spec.profile && spec.profile->collectives && spec.profile->collectives->of(topology);
+  });
+  if (!collectives) {
+    for (const std::string& kind : link_kinds(topology)) scales.push_back({Kind::link, kind, Property::rate, 2});
+    if (!topology.links.empty()) scales.push_back({Kind::link, "", Property::latency, 0});
+  }
   scales.push_back({Kind::device, "", Property::rate, 2});
   bool measured = std::any_of(topology.specs.begin(), topology.specs.end(),
                               [](const DeviceSpec& spec) { return spec.profile != nullptr; });

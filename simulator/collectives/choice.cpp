@@ -5,7 +5,10 @@
 #include <map>
 
 #include "core/base/hash.h"
+#include "core/base/longest_time.h"
 #include "core/base/text.h"
+#include "core/plan/collective_key.h"
+#include "simulator/collectives/measured.h"
 
 namespace unity {
 namespace {
@@ -79,6 +82,17 @@ CollectiveChoice cheapest(const Topology& topology, double bytes, const Collecti
   return choice;
 }
 
+// Where the user asks for something, the model says what that takes.
+template <class KeyOf>
+void take_measured(CollectiveChoice& choice, const CollectiveOptions& options, const Topology& topology,
+                   DeviceId device, KeyOf key_of) {
+  const MeasuredCollectives* measured = collectives_measured_on(topology, device);
+  if (!measured || !(options == CollectiveOptions())) return;
+  CollectiveKey key = key_of();
+  if (const std::vector<ProfilePoint>* points = measured->find(key.name))
+    stretch(choice, bounded_seconds(seconds_at(*points, key.bytes).warm), topology);
+}
+
 std::vector<PairBytes> pairs_of(const Communication& c) {
   std::map<std::pair<DeviceId, DeviceId>, double> bytes;
   for (const Exchange& e : c.exchanges) {
@@ -109,7 +123,7 @@ void check_options(const CollectiveOptions& options, const Topology& topology) {
 }
 
 std::string_view to_string(ChoiceReason reason) {
-  constexpr std::array<std::string_view, 3> kNames = {"only", "cheapest", "asked"};
+  constexpr std::array<std::string_view, 4> kNames = {"only", "cheapest", "asked", "measured"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -133,8 +147,11 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind k
     auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol, int chunks) {
       return shapes_.find(kind, algorithm, protocol, group, chunks);
     };
-    return std::make_shared<const CollectiveChoice>(
-        cheapest(topology(), static_cast<double>(bytes.count), options, shape_of));
+    CollectiveChoice choice = cheapest(topology(), static_cast<double>(bytes.count), options, shape_of);
+    take_measured(choice, options, topology(), group[0], [&] {
+      return CollectiveKey{collective_name(kind, group, topology()), static_cast<double>(bytes.count)};
+    });
+    return std::make_shared<const CollectiveChoice>(std::move(choice));
   });
 }
 
@@ -164,6 +181,8 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
     auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, shape_of));
     for (auto& shape : made)
       if (shape.get() == choice->shape) choice->own = std::move(shape);
+    take_measured(*choice, options, topology(), c.participants[0].device,
+                  [&] { return collective_key(c, topology()); });
     return choice;
   }
   std::vector<DeviceId> devices;

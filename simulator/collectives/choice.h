@@ -1,6 +1,7 @@
 // Which algorithm and protocol a collective takes: the cheapest predicted on the idle machine, of those that the
 // topology's library chooses from; without a library, what the runtime runs: rings, chains (broadcast, reduce, send),
-// and direct exchanges (all-to-all).
+// and direct exchanges (all-to-all). Where nothing is asked for, and the profile of the devices has the collective, it
+// takes the measured time.
 #pragma once
 
 #include <memory>
@@ -33,7 +34,8 @@ struct CollectiveAlternative {
   int chunks = 1;        // CollectiveShape::chunks
 };
 
-enum class ChoiceReason : std::uint8_t { only, cheapest, asked };
+// Measured: the cheapest or only one, whose times are what was measured (measured.h).
+enum class ChoiceReason : std::uint8_t { only, cheapest, asked, measured };
 std::string_view to_string(ChoiceReason reason);
 
 struct CollectiveChoice {

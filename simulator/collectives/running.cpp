@@ -37,11 +37,11 @@ bool RunningCollectives::begin_stage(std::uint32_t collective, Picoseconds now) 
   const StepGraph& graph = running.steps->graph;
   running.left = graph.steps.size();
   running.steps->ready.assign(running.left, Picoseconds{});
-  Picoseconds base = shape->protocol ? shape->protocol->of(shape->algorithm)->base : Picoseconds{};
   for (std::uint32_t s = 0; s < graph.steps.size(); ++s)
     if (graph.waits[s] == 0) {
       const CollectivePhase& phase = shape->phases[graph.steps[s].phase];
-      entries_.push_back({now + base + from_seconds(phase.wait * bytes) + graph.steps[s].latency, collective, s});
+      entries_.push_back(
+          {now + shape->base() + from_seconds(phase.wait * bytes) + graph.steps[s].latency, collective, s});
     }
   return false;
 }

@@ -69,10 +69,28 @@ std::size_t ShapeCache::KeyHash::operator()(const std::vector<std::int32_t>& key
 }
 
 Picoseconds CollectiveShape::hop_latency(const Edge& edge) const {
-  if (!protocol) return edge.latency;
+  if (!protocol) return scaled(edge.latency, stretched);
   if (!edge.hop) return {};
   Picoseconds latency = protocol->of(algorithm)->hops[static_cast<std::size_t>(*edge.hop)];
-  return several_nodes && *edge.hop != HopClass::net ? std::max(latency, protocol->network_overhead) : latency;
+  return scaled(several_nodes && *edge.hop != HopClass::net ? std::max(latency, protocol->network_overhead) : latency,
+                stretched);
+}
+
+Picoseconds CollectiveShape::base() const {
+  return protocol ? scaled(protocol->of(algorithm)->base, stretched) : Picoseconds{};
+}
+
+void CollectiveShape::stretch(double factor) {
+  stretched *= factor;
+  for (CollectivePhase& p : phases) {
+    p.share *= factor, p.drain *= factor, p.wait *= factor;
+    p.latency = scaled(p.latency, factor);
+  }
+  for (CollectiveStage& s : stages) {
+    s.latency = scaled(s.latency, factor);
+    s.seconds *= factor;
+    for (CollectiveStage::Busy& b : s.busy) b.from = scaled(b.from, factor), b.seconds *= factor;
+  }
 }
 
 double fill_seconds(const CollectivePhase& phase, double bytes, Bytes chunk) {
@@ -344,10 +362,10 @@ class ShapeMaker {
     if (shape_.protocol)
       phase.share *= usable / raw / at_nodes(shape_.protocol->of(shape_.algorithm)->efficiency, nodes_.size());
     phase.drain = phase.share * raw;
+    phase.latency = shape_.base();
     if (shape_.protocol) {
       double limit = library_->limit(shape_.algorithm, *shape_.protocol, nodes_.size());
       phase.wait = std::max(0.0, pattern->sent * share / limit - phase.drain);
-      phase.latency = shape_.protocol->of(shape_.algorithm)->base;
     }
     phase.latency += longest_way(shape_, *pattern, rounds);
     shape_.phases.push_back(phase);

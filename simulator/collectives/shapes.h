@@ -73,7 +73,8 @@ struct CollectiveShape {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   const CollectiveProtocol* protocol = nullptr;  // null: plain links
   bool several_nodes = false;
-  int chunks = 1;  // hierarchical: in which data go through the stages, one behind the other
+  int chunks = 1;        // hierarchical: in which data go through the stages, one behind the other
+  double stretched = 1;  // its times are this many times what the links say (measured.h)
   std::vector<CollectivePhase> phases;
   std::vector<CollectiveStage> stages;
 
@@ -82,6 +83,10 @@ struct CollectiveShape {
   Picoseconds idle_time(double bytes, Bytes chunk) const;
   // What one hop takes before its bytes flow.
   Picoseconds hop_latency(const Edge& edge) const;
+  // What each stage takes before its first hop: under a protocol, its base.
+  Picoseconds base() const;
+  // Multiplies all times.
+  void stretch(double factor);
 };
 // How much longer than its bytes' time the pipeline of a phase takes to fill, in seconds.
 double fill_seconds(const CollectivePhase& phase, double bytes, Bytes chunk);

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/base/longest_time.h"
+#include "core/plan/collective_key.h"
+#include "simulator/collectives/measured.h"
 #include "simulator/devices/roofline.h"
 
 namespace unity {
@@ -101,8 +103,12 @@ DeviceSpec measured_rates(const Topology& topology, DeviceId device, const std::
 
 std::optional<Picoseconds> measured_collective(const Topology& topology, CollectiveKind kind,
                                                std::span<const DeviceId> group, Bytes bytes) {
+  const MeasuredCollectives* collectives = collectives_measured_on(topology, group[0]);
+  if (collectives)
+    if (auto points = collectives->find(collective_name(kind, group, topology)))
+      return bounded_seconds(seconds_at(*points, static_cast<double>(bytes.count)).warm);
   const ProfileSection* section = section_of(topology, group[0]);
-  if (!section || !on_one_physical(topology, group)) return std::nullopt;
+  if (!section || !on_one_physical(topology, group) || (collectives && collectives->comm == "mpi")) return std::nullopt;
   auto curve = section->curves.find(fmt::format("{} of {}", to_string(kind), group.size()));
   if (curve == section->curves.end() || curve->second.empty()) return std::nullopt;
   return from_seconds(seconds_at(curve->second, static_cast<double>(bytes.count)).warm);
@@ -117,9 +123,10 @@ TaskTimes::TaskTimes(const Program& program, const Topology& topology)
     sections_.push_back(section_of(topology, device));
     handovers_.push_back(sections_[d] && sections_[d]->handover > 0 ? from_seconds(sections_[d]->handover)
                                                                     : spec.handover);
-    if (sections_[d]) cache = std::max(cache, spec.profile->cache.count);
+    if (spec.profile) cache = std::max(cache, spec.profile->cache.count);
   }
-  if (std::any_of(sections_.begin(), sections_.end(), [](const ProfileSection* s) { return s != nullptr; }))
+  if (std::any_of(topology.specs.begin(), topology.specs.end(),
+                  [](const DeviceSpec& s) { return s.profile != nullptr; }))
     cold_ = cold_shares(program, topology, static_cast<double>(cache));
 }
 
@@ -132,6 +139,21 @@ std::optional<TaskSeconds> TaskTimes::measured(TaskId id, const ProfileSection& 
   auto curve = section.curves.find(which.name);
   if (curve == section.curves.end() || curve->second.empty()) return std::nullopt;
   return seconds_at(curve->second, which.amount);
+}
+
+std::optional<TaskSeconds> TaskTimes::measured_communication(TaskId id) {
+  const Task& task = program_.tasks[id.index()];
+  const ProfileSection* section = sections_[task.device.index()];
+  const MeasuredCollectives* collectives = collectives_measured_on(topology_, task.device);
+  bool threads = !collectives || collectives->comm != "mpi";  // as when the section's tasks were measured
+  if (section && threads)
+    if (auto found = section->tasks.find(keys_.of(task)); found != section->tasks.end())
+      return TaskSeconds{found->second.warm, found->second.cold};
+  if (collectives) {
+    CollectiveKey key = collective_key(program_.communications[static_cast<std::size_t>(task.op)], topology_);
+    if (auto points = collectives->find(key.name)) return seconds_at(*points, key.bytes);
+  }
+  return section && threads ? measured(id, *section) : std::nullopt;
 }
 
 Picoseconds TaskTimes::estimate(const DeviceSpec& spec, const Task& task) {
@@ -163,12 +185,11 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
 std::optional<Picoseconds> TaskTimes::communication(TaskId id) {
   const Task& task = program_.tasks[id.index()];
   const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
-  const ProfileSection* section = sections_[task.device.index()];
   std::size_t physical = topology_.device(task.device).physical;
-  if (!section) return std::nullopt;
+  if (!topology_.spec(task.device).profile) return std::nullopt;
   for (const Participant& p : c.participants)
     if (topology_.device(p.device).physical != physical) return std::nullopt;
-  auto seconds = measured(id, *section);
+  std::optional<TaskSeconds> seconds = measured_communication(id);
   if (!seconds) return std::nullopt;
   double share = cold_[id.index()];
   return bounded_seconds(seconds->warm * (1 - share) + seconds->cold * share);

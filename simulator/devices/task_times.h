@@ -1,6 +1,10 @@
 // What the tasks of a Program take, each alone: measured, where the device's profile (core/machine/profile.h) has an
 // entry or a curve for it; else the roofline, with the profile's rates and efficiencies where it has those.
 //
+// Communications among devices of one physical device are work of its cores, with times of their own: those of the
+// measured collectives (core/machine/measured_collectives.h), before that, where nothing but threads carried these, an
+// entry with the very shapes, and behind it a curve of the section. Others are flows (collectives/measured.h).
+//
 // A profile knows two times of a task, with warm caches and with cold ones. Which share of its operands a task finds in
 // the caches is read off the Program: an operand is cold when its physical device touched more bytes than the
 // caches hold since it was last used (in the iteration before, for the first user), or when another stream, whose core
@@ -23,8 +27,8 @@ namespace unity {
 // The device's rates, of its profile where it has one: those for operators that have no curve of their own are
 // matmul's.
 DeviceSpec measured_rates(const Topology& topology, DeviceId device, const std::string& op = "matmul");
-// A collective of `bytes` of the whole piece by the curve of its devices' profile; none where that does not say, or
-// they are not of one physical device. With warm caches.
+// A collective of `bytes` of the whole piece by its devices' profile: by the measured collectives of this topology,
+// else, of devices of one physical one, by the curve of those; none where neither says. With warm caches.
 std::optional<Picoseconds> measured_collective(const Topology& topology, CollectiveKind kind,
                                                std::span<const DeviceId> group, Bytes bytes);
 
@@ -49,6 +53,7 @@ class TaskTimes {
   Picoseconds estimate(const DeviceSpec& spec, const Task& task);
 
   std::optional<TaskSeconds> measured(TaskId id, const ProfileSection& section);
+  std::optional<TaskSeconds> measured_communication(TaskId id);
 
   const Program& program_;
   const Topology& topology_;

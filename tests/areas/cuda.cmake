@@ -31,7 +31,7 @@ if(UNITY_CUDA_FOUND)
   target_link_options(fake_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
   unity_test(test_fake_cuda SOURCES unit/fake_cuda_test.cpp support/fake_processes.cpp support/training_run.cpp
     DEPENDS unity_runtime unity_search unity_models ${CMAKE_DL_LIBS})
-  add_dependencies(test_fake_cuda fake_cuda)
+  add_dependencies(test_fake_cuda fake_cuda unity)
   foreach(gpus 1 4)
     add_test(NAME "test_device on ${gpus} fake GPUs" COMMAND test_device "~every kind of model*" "~operators on the GPU*"
       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

@@ -514,8 +514,8 @@ TEST_CASE("profile measures the tasks of a plan, keeps what it has, and simulate
   CHECK(set["plans"][0]["estimated_tasks"] == 0);
   CHECK(set["mape"] >= 0);
   CHECK(set.contains("rank_correlation"));
-  check_refused("simulate " + plan + " --profile " + f.write("bad.yaml", "format: unity-profile\nversion: 2\n"),
-                {"bad.yaml:2:", "version", "expected 1"});
+  check_refused("simulate " + plan + " --profile " + f.write("bad.yaml", "format: unity-profile\nversion: 3\n"),
+                {"bad.yaml:2:", "version", "expected 1 to 2"});
   check_refused("profile " + plan, {"-o", "missing"});
   check_refused("profile " + plan + " --precision f64 -o " + profile, {"profile.yaml", "precision f32", "f64"});
   check_refused("profile " + plan + " --precision bf16 -o " + f.file("half.yaml"), {"backend cpu", "bf16", "f32"});
@@ -523,4 +523,63 @@ TEST_CASE("profile measures the tasks of a plan, keeps what it has, and simulate
                 {"profile of", "cpu in f32", "cpu in f64"});
   check_refused("validate " + plan + " --random 2", {"plan.json", "--random"});
   check_refused("validate " + plan + " --comm pigeons", {"pigeons", "threads"});
+}
+
+TEST_CASE("profile --comm measures collectives by size and group, or those that plans lack, and simulate uses them") {
+  Folder f;
+  std::string plan = f.file("plan.json"), profile = f.file("profile.yaml"), all = f.file("all.yaml");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel -o " + plan)
+              .code == 0);
+  std::string measure = "profile " + plan + " --comm threads --task-seconds 0.001 --json -o " + profile;
+  json missing = json::parse(unity(measure + " --list-missing").out);
+  REQUIRE(missing["missing_collectives"].size() > 0);
+  CHECK(missing["missing_collectives"][0]["collective"] == "all_reduce of 2 device");
+  for (const json& task : missing["missing"])
+    CHECK(task["task"].get<std::string>().find("all_reduce") == std::string::npos);
+  json made = json::parse(unity(measure).out);
+  CHECK(made["measured_collectives"] == missing["missing_collectives"].size());
+  CHECK(made["measured"] == missing["missing"].size());
+  for (const json& row : made["collectives"]) {
+    CHECK(row["seconds"] > 0);
+    CHECK(row["low_seconds"] <= row["high_seconds"]);
+    CHECK(row["modelled_seconds"] > 0);
+  }
+  CHECK(made["sections"][0]["peak_flops"].is_null());  // not measured
+  CHECK(made["sections"][0]["worst_spread"] >= made["sections"][0]["median_spread"]);
+  json nothing = json::parse(unity(measure + " --list-missing").out);
+  CHECK(nothing["missing"].empty());
+  CHECK(nothing["missing_collectives"].empty());
+  CHECK(json::parse(unity(measure).out)["measured_collectives"] == 0);
+  CHECK(json::parse(unity("simulate " + plan + " --profile " + profile + " --json").out)["estimated_tasks"] == 0);
+  CHECK(json::parse(unity("validate " + plan + " --steps 3 --profile " + profile + " --json").out)["estimated_tasks"] ==
+        0);
+  // 13 collectives of two groups, of 4 and 16 KiB; those of devices are left out.
+  Outcome machine = unity("profile --comm threads --largest 16KiB --task-seconds 0.001 -o " + all);
+  CHECK(machine.out.find("all_to_all of 4 device") != std::string::npos);
+  CHECK(machine.out.find("0 tasks and 26 collectives measured") != std::string::npos);
+  CHECK(read(all).find("sections: []") != std::string::npos);
+  CHECK(unity("profile --comm threads --largest 16KiB --list-missing -o " + all).out == "nothing is missing\n");
+  check_refused("profile --comm nccl -o " + all, {"--comm nccl", "backend cpu", "expected cuda"});
+  check_refused("profile --comm threads --largest 1KiB -o " + all, {"--largest", "1KiB", "at least"});
+  check_refused("profile --comm threads --topology summit --nodes 1 -o " + all, {"all.yaml:", "'laptop'", "'summit'"});
+  check_refused("search mlp-tiny --topology summit --nodes 1 --profile " + all,
+                {"all.yaml:", "'laptop'", "node, device", "expected 'summit'"});
+  // Nothing is left to measure here; what there is has quartiles of 1 and 1.6 around 1.2.
+  std::string shaky =
+      "format: unity-profile\nversion: 2\ndevice: d\ndate: 2026-01-31\nbackend: cpu\nprecision: f32\ncollectives:\n"
+      "  comm: threads\n  processes: 1\n  topology: laptop\n  levels: [node, device]\n  times:\n";
+  for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send"})
+    shaky += std::string("    ") + kind + " of 2 device: {4096: [1.2e-6, 1.2e-6, 1e-6, 1.6e-6]}\n";
+  std::string spread = f.write("spread.yaml", shaky + "sections: []\n");
+  Outcome warned = unity("profile --comm threads --devices 2 --largest 4KiB -o " + spread);
+  CHECK(warned.code == 0);
+  CHECK(warned.out.find("0 tasks and 0 collectives measured") != std::string::npos);
+  CHECK(warned.err.find("spread.yaml: half of the times spread over at least 50%") != std::string::npos);
+  std::string mpi = read(all);
+  mpi.erase(mpi.find("checksum"), mpi.find("collectives:") - mpi.find("checksum"));
+  mpi.replace(mpi.find("'threads'\n  processes: 1"), 24, "'mpi'\n  processes: 4");
+  std::string other = f.write("mpi.yaml", mpi);
+  check_refused("validate " + plan + " --profile " + other,
+                {"mpi.yaml:", "comm mpi in 4 processes", "expected threads in 1"});
+  check_refused("simulate " + plan + " --profile " + other + " --scale link=2", {"--scale link=2", "measured"});
 }

@@ -111,6 +111,9 @@ void run_profile(std::string_view input) {
           TaskSeconds s = seconds_at(curve, amount);
           require(s.warm >= 0 && s.cold >= 0, "curve {} gives {} s", name, s.warm);
         }
+    if (profile.collectives)
+      for (const auto& [name, curve] : profile.collectives->times)
+        require(seconds_at(curve, 1e4).warm >= 0, "collective {}", name);
     // Numbers are rounded when they are written, which may make points meet; but never a file that is no profile.
     std::string text = profile_to_yaml(profile);
     std::string again = scratch_file("written.yaml", text);
@@ -124,7 +127,10 @@ std::vector<std::string> profile_seeds() {
       "cache: 1 MB\nsections:\n  - threads: 1\n    task_overhead: 1e-6\n    handover: 2e-6\n    peak: 1e11\n"
       "    efficiency:\n      matmul: {1000: 0.1, 1000000: 0.9}\n      memory: {1000: 0.5}\n    curves:\n"
       "      copy: {1000: [1e-6, 2e-6], 1000000: 1e-4}\n      update sgd: {1000: 1e-6}\n    tasks:\n"
-      "      'matmul f32[2, 3] f32[3, 4]': {warm: 1e-6, cold: 2e-6, low: 1e-6, high: 2e-6, samples: 9}\n"};
+      "      'matmul f32[2, 3] f32[3, 4]': {warm: 1e-6, cold: 2e-6, low: 1e-6, high: 2e-6, samples: 9}\n",
+      "format: unity-profile\nversion: 2\ndevice: d\ndate: 2026-01-31\nbackend: cpu\nprecision: f32\ncollectives:\n"
+      "  comm: mpi\n  processes: 4\n  topology: laptop\n  levels: [node, device]\n  times:\n"
+      "    all_reduce of 4 device: {4096: [1e-4, 2e-4, 1e-4, 3e-4], 16384: 2e-4}\nsections: []\n"};
 }
 
 const Topology& four_devices() {

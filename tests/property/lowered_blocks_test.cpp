@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/graph/text.h"
+#include "core/machine/profile.h"
 #include "core/models/models.h"
 #include "core/plan/device_blocks.h"
 #include "core/rewrite/match.h"
@@ -17,6 +18,7 @@
 #include "core/search/substitution.h"
 #include "simulator/cost_model.h"
 #include "tests/support/dice.h"
+#include "tests/support/topology_text.h"
 
 namespace unity::test {
 namespace {
@@ -127,6 +129,34 @@ TEST_CASE("scores of plans are those of a few blocks of devices") {
   mapping = MappingSearch(cost).run(*pcg);
   REQUIRE(mapping.ok());
   check_scores(cost, *pcg, mapping->mappings, schedule);
+}
+
+TEST_CASE("scores of plans with measured collectives are those of a few blocks of devices") {
+  std::vector<Case> cases = {{{"bert-large", {{"layers", 1}, {"batch", 24}, {"seq-len", 32}}}, "summit", 4},
+                             {{"mlp", {{"batch", 96}}}, "summit", 4},
+                             {{"mlp", {{"batch", 96}}}, "dgx-a100", 2}};
+  const std::uint64_t seed = GENERATE(range(1, 25));
+  CAPTURE(seed);
+  Dice dice(seed);
+  const Case& c = cases[seed % cases.size()];
+  Topology topology = load_topology(c.topology, {.nodes = c.nodes});
+  DeviceProfile profile;
+  profile.collectives = collectives_of(topology, "nccl", 1);
+  int number = 0;
+  for (const char* kind : {"send", "broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+    for (const char* shape :
+         {"2 gpu", "3 gpu", "4 gpu", "8 gpu", "2 socket", "2 socket x 3 gpu", "2 node", "4 node", "2 node x 8 gpu",
+          "4 node x 3 gpu", "2 node x 2 socket x 3 gpu", "4 node x 2 socket", "4 node x 2 socket x 3 gpu"}) {
+      double seconds = 1e-5 * (1 + number++ % 7);
+      profile.collectives->times[fmt::format("{} of {}", kind, shape)] = {{1e3, seconds, seconds},
+                                                                          {1e7, 20 * seconds, 20 * seconds}};
+    }
+  use_profile(topology, profile);
+  SimulatedCostModel cost(topology);
+  State state = sharded(build_model(c.model), static_cast<int>(topology.device_count()), dice);
+  auto mapping = MappingSearch(cost).run(state.pcg);
+  REQUIRE(mapping.ok());
+  check_scores(cost, state.pcg, mapping->mappings);
 }
 
 TEST_CASE("scores of plans whose operators get parts from several devices are those of a few blocks of devices") {
@@ -251,6 +281,25 @@ TEST_CASE("pairs of devices repeat, where pairs do not straddle sockets") {
   };
   CHECK(block("dgx-a100") == 2);
   CHECK(block("summit") == 6);  // sockets have three
+}
+
+TEST_CASE("blocks that lie otherwise in the levels are not alike where collectives are measured by these") {
+  // Two nodes of three devices on one ideal switch: links do not tell {2, 3} from {0, 1}, the levels do.
+  Topology machine = test::topology_of(
+      "hierarchy: {node: 2, gpu: 3}\ndevice: v100-sxm2-16gb\nswitches: {machine: [fabric]}\n"
+      "links: [{within: machine, between: [node*.gpu*, fabric], kind: infiniband, bandwidth: 1 GB/s, latency: 1 "
+      "us}]\n");
+  Pcg pcg = parse_pcg(
+      "pcg g { x = input([24, 8]) w = weight([8, 12]) y = input([24, 12])\n"
+      "z = matmul(replicate(2, partition(0, 3, x)), replicate(3, partition(1, 2, w)))\n"
+      "return reduce(6, mean_squared_error(z, partition(1, 2, partition(0, 3, y)))) }");
+  std::vector<MachineMapping> mappings = MappingSearch(SimulatedCostModel(machine)).run(pcg).value().mappings;
+  int without = DeviceBlocks(machine).find(pcg, mappings).size;
+  CHECK(without == 2);
+  DeviceProfile profile;
+  profile.collectives = collectives_of(machine, "nccl", 1);
+  use_profile(machine, profile);
+  CHECK(DeviceBlocks(machine).find(pcg, mappings).size == 0);
 }
 
 }  // namespace unity::test

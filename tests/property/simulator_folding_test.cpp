@@ -1,7 +1,9 @@
 // Folding changes no bit: every time, span and byte is that of the whole machine.
 #include <catch2/catch.hpp>
 
+#include "core/machine/profile.h"
 #include "core/models/models.h"
+#include "core/plan/collective_key.h"
 #include "core/plan/lower.h"
 #include "core/search/random_plan.h"
 #include "core/search/search.h"
@@ -29,6 +31,7 @@ void check_same(const SimulationResult& folded, const SimulationResult& whole) {
   CHECK(folded.iteration == whole.iteration);
   CHECK(folded.peak_memory == whole.peak_memory);
   CHECK(folded.memory_by_category == whole.memory_by_category);
+  CHECK(folded.profiled_tasks == whole.profiled_tasks);
   CHECK(folded.estimated_tasks == whole.estimated_tasks);
   REQUIRE(folded.trace.spans.size() == whole.trace.spans.size());
   std::size_t different = 0;
@@ -72,6 +75,34 @@ TEST_CASE("plans of every strategy have the same times folded and whole") {
 TEST_CASE("data parallelism on equal devices behind one switch is simulated on one device") {
   Topology topology = load_topology("dgx-a100", {.nodes = 1});
   CHECK(check_folding(planned("bert-tiny", "data-parallel", topology), topology) == 1);
+}
+
+TEST_CASE("measured collectives have the same times folded and whole, and fold as far") {
+  for (const Machine& m : {Machine{"summit", 2}, {"dgx-a100", 2}, {"dgx-v100", 1}}) {
+    Topology topology = load_topology(m.name, {.nodes = m.nodes});
+    for (const char* strategy : {"data-parallel", "expert"}) {
+      INFO(m.name << " by " << strategy);
+      Program program = planned("bert-tiny", strategy, topology);
+      std::size_t devices = check_folding(program, topology);
+      // Every other name, at twice or half of what goes without saying.
+      Topology measured = topology;
+      DeviceProfile profile;
+      profile.collectives = collectives_of(topology, "nccl", 1);
+      CollectiveCache cache(topology);
+      std::map<std::string, int> names;
+      for (const Communication& c : program.communications) {
+        CollectiveKey key = collective_key(c, topology);
+        int number = names.try_emplace(key.name, static_cast<int>(names.size())).first->second;
+        double seconds = cache.choose(c)->predicted().seconds() * (number % 4 == 0 ? 2 : 0.5);
+        if (number % 2 == 0 && seconds > 0) profile.collectives->put(key.name, {key.bytes, seconds, seconds});
+      }
+      use_profile(measured, profile);
+      CHECK(check_folding(program, measured) == devices);
+      SimulationResult r = simulate(program, measured);
+      CHECK(r.profiled_tasks > 0);
+      CHECK(r.iteration != simulate(program, topology).iteration);
+    }
+  }
 }
 
 TEST_CASE("schedules have the same times folded and whole") {

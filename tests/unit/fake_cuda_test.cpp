@@ -11,7 +11,10 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "core/search/search.h"
+#include "runtime/profile/collectives.h"
+#include "runtime/profile/measure.h"
 #include "runtime/validate.h"
+#include "tests/support/command.h"
 #include "tests/support/fake_processes.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/random_plan.h"
@@ -148,6 +151,57 @@ TEST_CASE("a profile of the cuda backend is named after its GPU, with the cache 
   CHECK(device.cache.count == 50 << 20);
   CHECK(describe_device("cpu").name.find("cores") != std::string::npos);
   CHECK_THROWS_AS(describe_device("cdua"), InputError);
+}
+
+TEST_CASE("collectives among GPUs are measured in one process and in several, of all kinds") {
+  fake();
+  Topology machine = load_topology("h200-shared");  // four devices, each with a GPU here
+  for (int size : {1, 4})
+    on_all(size, [&](Processes& p) {
+      ProfileOptions options;
+      options.executor.backend = "cuda";
+      options.executor.processes = &p;
+      options.task_seconds = 0.001;
+      for (const std::vector<DeviceId>& group : groups_to_measure(machine))
+        for (CollectiveKind kind : kinds_to_measure(group.size())) {
+          if (group.size() == 2 && kind != CollectiveKind::send) continue;
+          ProfileEntry e = measure_collective(collective_of(kind, group, {1 << 14}, machine), TaskId(0), options);
+          CHECK(e.warm > 0);
+          CHECK(e.low <= e.high);
+        }
+    });
+}
+
+TEST_CASE("unity profile --comm nccl measures the collectives among GPUs, which count for these alone") {
+  fake();  // where commands find the plug-in
+  command::Folder f;
+  std::string profile = f.file("gpus.yaml"), plan = f.file("plan.json");
+  std::string measure = "profile --backend cuda --comm nccl --task-seconds 0.001 --topology h200-shared --devices 2 ";
+  command::Outcome o = command::unity(measure + "--largest 4KiB -o " + profile);
+  INFO(o.err);
+  CHECK(o.code == 0);
+  CHECK(o.out.find("NVIDIA Fake: backend cuda") != std::string::npos);
+  CHECK(o.out.find("0 tasks and 7 collectives measured") != std::string::npos);
+  CHECK(command::read(profile).find("comm: 'nccl'\n  processes: 1\n  topology: 'h200-shared'") != std::string::npos);
+  REQUIRE(
+      command::unity("search mlp-tiny --topology h200-shared --devices 2 --strategy data-parallel -o " + plan).code ==
+      0);
+  // One process has the GPUs, whatever it is called.
+  o = command::unity("validate " + plan + " --backend cuda --steps 2 --profile " + profile);
+  INFO(o.err);
+  CHECK(o.code == 0);
+  command::check_refused("validate " + plan + " --profile " + profile, {"backend cuda", "expected of cpu"});
+  command::check_refused("profile --comm threads -o " + profile, {"gpus.yaml", "backend cuda", "expected cpu"});
+}
+
+TEST_CASE("what passes between tasks on a GPU is measured in steps that are not traced") {
+  fake();
+  ProfileOptions options;
+  options.executor.backend = "cuda";
+  ProfileSection section;
+  measure_overheads(section, options);
+  CHECK(section.task_overhead >= 0);
+  CHECK(section.task_overhead < 2e-2);  // less than a step of all tasks
 }
 
 TEST_CASE("what an iteration takes on GPUs is measured in steps that are not traced") {

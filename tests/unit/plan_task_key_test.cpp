@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "core/plan/collective_key.h"
 #include "core/plan/row_updates.h"
 #include "core/plan/task_key.h"
 #include "tests/support/runtime_program.h"
@@ -62,4 +63,24 @@ TEST_CASE("the key of a communication is its kind, its group and its piece; its 
   TaskCurve curve = task_curve(b.program, b.program.tasks[0]);
   CHECK(curve.name == "all_gather of 2");
   CHECK(curve.amount == 48);
+}
+
+TEST_CASE("a collective is known by its kind, how its group lies, and the bytes of all pieces and parts") {
+  Topology machine = load_topology("dgx-a100", {.nodes = 2});
+  Blocks b;
+  Communication c;
+  c.kind = CollectiveKind::all_gather;
+  for (int d : {1, 9}) {
+    Box piece{{d, 0}, {1, 3}};
+    std::int32_t t = b.tensor("t", {16, 3});
+    c.participants.push_back({DeviceId(d), b.buffer(t, d, piece), b.buffer(t, d, whole_box({16, 3})), piece});
+  }
+  CollectiveKey key = collective_key(c, machine);
+  CHECK(key.name == "all_gather of 2 node");
+  CHECK(key.bytes == 2 * 3 * 4);
+  c.kind = CollectiveKind::all_reduce;
+  c.joined = {c.participants};
+  key = collective_key(c, machine);
+  CHECK(key.name == "all_reduce of 2 node");
+  CHECK(key.bytes == 2 * 3 * 4);  // one piece of each part
 }

@@ -11,6 +11,8 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/profile/collectives.h"
+#include "runtime/profile/measure.h"
 #include "runtime/train.h"
 #include "tests/support/fake_processes.h"
 #include "tests/support/plan_builder.h"
@@ -380,4 +382,29 @@ TEST_CASE("a copy of a weight that differs in one bit is found, and named with i
   damaged(nullptr);  // all copies change alike
   for (const Outcome& o : on_processes(3, [&](Processes& p) { damaged(&p); }))
     CHECK(says(o.error, {"'" + name + "'", "after step 2", "on 0 (rank 0), 1 (rank 1)", "on 2 (rank 2)"}));
+}
+
+TEST_CASE("processes measure a collective together and get the same, of one way too") {
+  Topology machine = load_topology("laptop");
+  for (CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::send, CollectiveKind::reduce}) {
+    std::mutex mutex;
+    std::vector<ProfileEntry> all;
+    on_all(4, [&](Processes& p) {
+      ProfileOptions options;
+      options.executor.processes = &p;
+      options.task_seconds = 0.001;
+      Program program = collective_of(kind, {DeviceId(1), DeviceId(3)}, {1 << 16}, machine);
+      ProfileEntry entry = measure_collective(program, TaskId(0), options);
+      std::lock_guard lock(mutex);
+      all.push_back(entry);
+    });
+    REQUIRE(all.size() == 4);
+    for (const ProfileEntry& e : all) CHECK(e == all[0]);
+    CHECK(all[0].warm > 0);
+    CHECK(all[0].samples >= 12);  // four rows in each of three steps
+  }
+}
+
+TEST_CASE("what rank 0 says counts") {
+  on_all(3, [](Processes& p) { CHECK(agreed(p, 10 + p.rank()) == 10); });
 }

@@ -1,9 +1,12 @@
 // Measuring tasks one by one.
 #include <catch2/catch.hpp>
 
+#include "core/machine/measured_collectives.h"
+#include "core/plan/collective_key.h"
 #include "core/plan/lower.h"
 #include "core/plan/task_key.h"
 #include "runtime/held_types.h"
+#include "runtime/profile/collectives.h"
 #include "runtime/profile/measure.h"
 #include "runtime/profile/single_task.h"
 #include "tests/support/planned.h"
@@ -49,7 +52,7 @@ TEST_CASE("programs of all kinds of tasks run and take time") {
   for (CollectiveKind kind :
        {CollectiveKind::send, CollectiveKind::broadcast, CollectiveKind::reduce, CollectiveKind::all_reduce,
         CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all})
-    programs.push_back(collective_program(kind, 2, 100));
+    programs.push_back(collective_program(kind, first_devices(2), 100));
   for (const Program& p : programs) {
     INFO(task_key(p, p.tasks[0]));
     CHECK(check_program(p).ok());
@@ -180,4 +183,72 @@ TEST_CASE("a single task's operands are held in bf16 as they are in the whole pr
     CHECK(full > weights);
     CHECK(half > 0);
   }
+}
+
+TEST_CASE("the groups to measure are the machine, each level from outside, and one device of each part") {
+  auto shapes = [](const Topology& topology) {
+    std::vector<std::string> list;
+    for (const std::vector<DeviceId>& group : groups_to_measure(topology)) list.push_back(group_shape(topology, group));
+    return list;
+  };
+  CHECK(shapes(load_topology("laptop")) == std::vector<std::string>{"4 device", "2 device"});
+  CHECK(shapes(load_topology("dgx-a100", {.nodes = 3})) ==
+        std::vector<std::string>{"3 node x 8 gpu", "2 node x 8 gpu", "3 node", "2 node", "8 gpu", "4 gpu", "2 gpu"});
+  CHECK(shapes(load_topology("summit", {.nodes = 1})) ==
+        std::vector<std::string>{"2 socket x 3 gpu", "2 socket", "3 gpu", "2 gpu"});
+  CHECK(shapes(load_topology("laptop", {.devices = 1})).empty());
+}
+
+TEST_CASE("sizes to measure grow by factors of four from 4 KiB") {
+  CHECK(sizes_to_measure({64 << 10}) == std::vector<Bytes>{{4096}, {16384}, {65536}});
+  CHECK(sizes_to_measure({60'000}).size() == 2);
+}
+
+TEST_CASE("a program to measure a collective is of its kind, group and size, among all devices") {
+  Topology machine = load_topology("dgx-a100", {.nodes = 2});
+  for (const std::vector<DeviceId>& group : groups_to_measure(machine))
+    for (CollectiveKind kind : kinds_to_measure(group.size())) {
+      Program p = collective_of(kind, group, {1 << 16}, machine);
+      INFO(to_string(kind) << " of " << group_shape(machine, group));
+      CHECK(check_program(p).ok());
+      CHECK(p.devices == 16);
+      CollectiveKey key = collective_key(p.communications[0], machine);
+      CHECK(key.name == collective_name(kind, group, machine));
+      CHECK(key.bytes == 1 << 16);
+    }
+}
+
+TEST_CASE("runs in a row keep their devices; an answer goes from where data end to where they begin") {
+  Topology machine = load_topology("dgx-a100", {.nodes = 2});
+  for (CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce, CollectiveKind::all_reduce}) {
+    Program source = collective_of(kind, {DeviceId(1), DeviceId(4), DeviceId(9)}, {4096}, machine);
+    SingleTaskProgram row = single_task_program(
+        source, TaskId(0), {.sets = 2, .repeats = 3, .flush = {}, .in_place = true, .answer = true});
+    CHECK(check_program(row.program).ok());
+    CHECK(row.program.devices == 16);
+    CHECK(row.program.devices_of(row.runs[0][0]) == source.devices_of(TaskId(0)));
+    bool answers = kind != CollectiveKind::all_reduce;
+    REQUIRE(row.program.tasks.size() == (answers ? 12 : 6));
+    if (!answers) continue;
+    std::vector<DeviceId> ends = row.program.devices_of(TaskId(row.runs[0][0].value + 1));
+    bool from_root = kind == CollectiveKind::broadcast;
+    CHECK(ends == (from_root ? std::vector{DeviceId(9), DeviceId(1)} : std::vector{DeviceId(1), DeviceId(9)}));
+  }
+}
+
+TEST_CASE("a collective between threads is measured with its quartiles; one of much takes longer") {
+  Topology machine = load_topology("laptop");
+  auto measured = [&](std::int64_t bytes) {
+    Program p = collective_of(CollectiveKind::all_reduce, {DeviceId(0), DeviceId(2)}, {bytes}, machine);
+    return measure_collective(p, TaskId(0), quick());
+  };
+  ProfileEntry small = measured(4096), large = measured(4 << 20);
+  for (const ProfileEntry& e : {small, large}) {
+    CHECK(e.low > 0);
+    CHECK(e.low <= e.warm);
+    CHECK(e.warm <= e.high);
+    CHECK(e.cold >= e.warm);
+    CHECK(e.samples >= 3);
+  }
+  CHECK(large.low > 10 * small.low);  // 1024 times the bytes
 }
