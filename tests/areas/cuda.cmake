@@ -8,7 +8,7 @@ set_source_files_properties(${CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTI
 add_library(unity_cuda_emulated OBJECT ${CUDA_KERNELS} ${CMAKE_SOURCE_DIR}/runtime/cuda/find_kernel.cpp)
 # What CUDA's libraries are told about shapes needs none of them.
 set(CUDA_SHAPES ${CMAKE_SOURCE_DIR}/runtime/cuda/library/cublas_shapes.cpp
-  ${CMAKE_SOURCE_DIR}/runtime/cuda/library/conv_shapes.cpp)
+  ${CMAKE_SOURCE_DIR}/runtime/cuda/library/conv_shapes.cpp ${CMAKE_SOURCE_DIR}/runtime/cuda/library/norm_shapes.cpp)
 target_compile_definitions(unity_cuda_emulated PUBLIC UNITY_CUDA_EMULATED)
 target_compile_options(unity_cuda_emulated PRIVATE ${UNITY_WARNINGS})
 target_link_libraries(unity_cuda_emulated PUBLIC unity_ops)

@@ -4,6 +4,7 @@
 #include "core/ops/operator.h"
 #include "runtime/cuda/library/attention_graph.h"
 #include "runtime/cuda/library/conv_graph.h"
+#include "runtime/cuda/library/norm_graph.h"
 
 using namespace unity;
 using namespace unity::cuda;
@@ -37,6 +38,17 @@ Operand block(Dims extent, Dims global) {
 Operand whole(const Dims& dims) { return block(dims, dims); }
 Attributes geometry(Dims stride, Dims padding, Dims dilation, std::int64_t groups) {
   return {std::move(stride), std::move(padding), std::move(dilation), groups};
+}
+
+// Whether cuDNN has engines for a graph, of which one would be taken where there is a driver. Some are compiled when a
+// plan is made: without a driver it gets no further than that.
+void check_known(const std::vector<Descriptor>& graph, bool exact) {
+  Result<GraphPlan> found = plan(graph, exact);
+  if (found) return;
+  INFO(found.error().message);
+  bool driver_missing = found.error().message.find("libcuda == nullptr") != std::string::npos ||
+                        found.error().message.find("FAILED_CUDA_DRIVER") != std::string::npos;
+  CHECK(driver_missing);
 }
 
 }  // namespace
@@ -74,13 +86,26 @@ TEST_CASE("cuDNN knows the graphs of attention and its gradient") {
     for (const char* what : {"result", "result with sums", "gradient"}) {
       AttentionShape a{.batch = 2, .heads = 4, .s = 128, .t = 128, .e = 64, .f = 64, .causal = causal};
       std::string_view name = what;
-      Result<GraphPlan> found =
-          plan(name == "gradient" ? attention_gradient_graph(a) : attention_graph(a, name != "result"), false);
-      if (found) continue;
-      // Their kernels are compiled when a plan is made: without a driver it gets no further than that.
-      INFO((causal ? "causal " : "plain ") << what << ": " << found.error().message);
-      bool driver_missing = found.error().message.find("libcuda == nullptr") != std::string::npos ||
-                            found.error().message.find("FAILED_CUDA_DRIVER") != std::string::npos;
-      CHECK(driver_missing);
+      INFO((causal ? "causal " : "plain ") << what);
+      check_known(name == "gradient" ? attention_gradient_graph(a) : attention_graph(a, name != "result"), false);
     }
+}
+
+TEST_CASE("cuDNN has deterministic engines for the norms of our models and their gradients") {
+  struct Rows {
+    const char* model;
+    std::int64_t rows, columns;
+  };
+  for (Rows r : {Rows{"bert-large", 8 * 512, 1024},
+                 {"gpt2-xl", 4 * 1024, 1600},
+                 {"vit-b16", 64 * 197, 768},
+                 {"t5", 8 * 512, 512},
+                 {"one short row", 1, 3}})
+    for (bool centred : {true, false})
+      for (bool backward : {false, true})
+        for (DType type : {DType::f32, DType::bf16}) {
+          NormShape shape{centred, backward, r.rows, r.columns, type};
+          INFO(r.model << ": " << to_string(shape));
+          check_known(norm_graph(shape), type == DType::f32);
+        }
 }

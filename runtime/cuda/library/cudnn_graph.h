@@ -42,6 +42,10 @@ inline constexpr auto kAttributeType<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWIS
 template <>
 inline constexpr auto kAttributeType<cudnnReduceTensorOp_t> = CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
 template <>
+inline constexpr auto kAttributeType<cudnnBackendNormMode_t> = CUDNN_TYPE_NORM_MODE;
+template <>
+inline constexpr auto kAttributeType<cudnnBackendNormFwdPhase_t> = CUDNN_TYPE_NORM_FWD_PHASE;
+template <>
 inline constexpr auto kAttributeType<cudnnBackendNumericalNote_t> = CUDNN_TYPE_NUMERICAL_NOTE;
 }  // namespace detail
 
