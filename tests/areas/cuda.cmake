@@ -38,4 +38,8 @@ if(UNITY_CUDA_FOUND)
     set_tests_properties("test_device on ${gpus} fake GPUs" PROPERTIES
       ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=${gpus}")
   endforeach()
+  add_test(NAME "operators and models on a fake GPU" COMMAND test_device "operators on the GPU*,every kind of model*"
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties("operators and models on a fake GPU" PROPERTIES
+    ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=1")
 endif()
