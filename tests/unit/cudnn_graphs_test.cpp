@@ -5,6 +5,7 @@
 #include "runtime/cuda/library/attention_graph.h"
 #include "runtime/cuda/library/conv_graph.h"
 #include "runtime/cuda/library/norm_graph.h"
+#include "runtime/cuda/library/pool_graph.h"
 
 using namespace unity;
 using namespace unity::cuda;
@@ -107,5 +108,24 @@ TEST_CASE("cuDNN has deterministic engines for the norms of our models and their
           NormShape shape{centred, backward, r.rows, r.columns, type};
           INFO(r.model << ": " << to_string(shape));
           check_known(norm_graph(shape), type == DType::f32);
+        }
+}
+
+TEST_CASE("cuDNN has deterministic engines for the pooling of our models, in every element type") {
+  std::vector<std::pair<const char*, PoolShape>> shapes = {
+      {"resnet-50, stem", {8, 64, 112, 112, 56, 56, {3, 3}, {2, 2}, {1, 1}}},
+      {"vgg-16", {8, 64, 224, 224, 112, 112, {2, 2}, {2, 2}, {0, 0}}},
+      {"inception-v3, a stride that does not divide", {8, 192, 71, 71, 35, 35, {3, 3}, {2, 2}, {0, 0}}},
+      {"inception-v3, beside convolutions", {8, 192, 35, 35, 35, 35, {3, 3}, {1, 1}, {1, 1}}},
+      {"the mean of an image", {8, 2048, 7, 7, 1, 1, {7, 7}, {1, 1}, {0, 0}}}};
+  for (auto& [name, shape] : shapes)
+    for (Pooling pooling : {Pooling::max, Pooling::mean, Pooling::mean_inside})
+      for (bool backward : {false, true})
+        for (DType type : {DType::f32, DType::bf16, DType::f64}) {
+          if (pooling == Pooling::max && backward) continue;
+          INFO(name << (backward ? " gradient" : "") << " in " << to_string(type) << ", " << static_cast<int>(pooling));
+          Result<GraphPlan> found = plan(pool_graph(shape, pooling, backward, type), type == DType::f32);
+          if (!found) FAIL(found.error().message);
+          CHECK(found->workspace() <= std::int64_t{64} << 20);
         }
 }
