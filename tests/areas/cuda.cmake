@@ -1,6 +1,6 @@
 # The kernels of the CUDA backend as plain loops: their arithmetic is tested on every machine.
 file(GLOB CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/kernels/*.cu)
-foreach(part blocks optimizers row_updates)
+foreach(part blocks optimizers row_updates library/convert)
   list(APPEND CUDA_KERNELS ${CMAKE_SOURCE_DIR}/runtime/cuda/${part}.cu)
 endforeach()
 set_source_files_properties(${CUDA_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
@@ -16,17 +16,20 @@ file(GLOB CUDA_TESTS CONFIGURE_DEPENDS unit/cuda_*_test.cpp)
 unity_test(test_cuda SOURCES ${CUDA_TESTS} ${CUDA_SHAPES} ${CMAKE_SOURCE_DIR}/runtime/cuda/share_gpus.cpp
   support/ops_sharded.cpp
   DEPENDS unity_cuda_emulated unity_cpu unity_plan)
-# The backend itself, on CUDA and NCCL played on the host: several GPUs, several processes and their failures.
+# The backend itself, on CUDA and its libraries played on the host: several GPUs, several processes and their failures.
 if(UNITY_CUDA_FOUND)
   set(CUDA_BACKEND backend prepare collective resources devices share_gpus)
   list(TRANSFORM CUDA_BACKEND REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/runtime/cuda/\\1.cpp")
-  add_library(fake_cuda MODULE support/fake_cuda.cpp ${CUDA_BACKEND} ${CMAKE_SOURCE_DIR}/runtime/comm/processes.cpp
+  file(GLOB CUDA_LIBRARY CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/library/*.cpp)
+  add_library(fake_cuda MODULE support/fake_cuda.cpp support/fake_cublas.cpp support/fake_cudnn.cpp ${CUDA_BACKEND}
+    ${CUDA_LIBRARY} ${CMAKE_SOURCE_DIR}/runtime/comm/processes.cpp
     ${CMAKE_SOURCE_DIR}/runtime/held_types.cpp)
   set_target_properties(fake_cuda PROPERTIES PREFIX "" OUTPUT_NAME libunity_cuda
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_cuda)
   target_compile_options(fake_cuda PRIVATE ${UNITY_WARNINGS})
   target_include_directories(fake_cuda PRIVATE ${CMAKE_SOURCE_DIR})
-  target_include_directories(fake_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${UNITY_NCCL_INCLUDE})
+  target_include_directories(fake_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${UNITY_CUDNN_INCLUDE}
+    ${UNITY_NCCL_INCLUDE})
   target_link_libraries(fake_cuda PRIVATE unity_cuda_emulated unity_plan)
   target_link_options(fake_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
   unity_test(test_fake_cuda SOURCES unit/fake_cuda_test.cpp support/fake_processes.cpp support/training_run.cpp

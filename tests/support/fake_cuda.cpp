@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 
 #include "runtime/cuda/elements.h"
-#include "runtime/cuda/library/library.h"
 
 using namespace unity;
 
@@ -105,7 +104,8 @@ struct World {
   std::set<void*> pinned;
   std::map<std::uint64_t, Clique> cliques;
   std::uint64_t next_clique = 1;
-  bool hang = false, hung = false;
+  bool hang = false, hung = false, libraries = true;
+  FakeLibraryCalls calls;
   int aborted = 0;
 };
 World& world() {
@@ -303,16 +303,6 @@ void unity::cuda::run_emulated(Stream stream, const std::function<void()>& work)
   enqueue(stream->gpu, work);
 }
 
-namespace unity::cuda {
-struct Libraries::Handles {};
-Libraries::Libraries(const LibraryOptions& options, void* workspace) : options_(options), workspace_(workspace) {}
-Libraries::~Libraries() = default;
-Prepared Libraries::prepare(const Operator&, const Attributes&, std::span<const Operand>, std::span<const Operand>) {
-  return {};
-}
-std::string library_versions() { return "no libraries"; }
-}  // namespace unity::cuda
-
 extern "C" {
 
 void fake_cuda_hang(bool hang) { world().hang = hang; }
@@ -327,6 +317,17 @@ std::int64_t fake_cuda_bytes(int gpu) {
   std::int64_t sum = 0;
   for (auto [offset, bytes] : world().arenas[gpu].taken) sum += static_cast<std::int64_t>(bytes);
   return sum;
+}
+
+void fake_cuda_libraries(bool on) { world().libraries = on; }
+bool fake_cuda_libraries_on() { return world().libraries; }
+FakeLibraryCalls fake_cuda_library_calls() {
+  std::lock_guard lock(world().mutex);
+  return world().calls;
+}
+void fake_cuda_count(int FakeLibraryCalls::*which) {
+  std::lock_guard lock(world().mutex);
+  ++(world().calls.*which);
 }
 
 cudaError_t cudaDriverGetVersion(int* v) { return *v = 13000, cudaSuccess; }
