@@ -16,6 +16,21 @@ file(GLOB CUDA_TESTS CONFIGURE_DEPENDS unit/cuda_*_test.cpp)
 unity_test(test_cuda SOURCES ${CUDA_TESTS} ${CUDA_SHAPES} ${CMAKE_SOURCE_DIR}/runtime/cuda/share_gpus.cpp
   support/ops_sharded.cpp
   DEPENDS unity_cuda_emulated unity_cpu unity_plan)
+# The kernels once more, in groups of as many threads as on a GPU, first to last and last to first (which sanitizers take
+# for jumps between stacks).
+if(NOT UNITY_SANITIZE)
+  add_executable(test_cuda_groups ${CUDA_TESTS} ${CUDA_SHAPES} ${CMAKE_SOURCE_DIR}/runtime/cuda/share_gpus.cpp
+    unit/gpu_groups_test.cpp support/emulated_groups.cpp support/ops_sharded.cpp)
+  target_include_directories(test_cuda_groups PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(test_cuda_groups PRIVATE ${UNITY_WARNINGS})
+  target_link_libraries(test_cuda_groups PRIVATE unity_cuda_emulated unity_cpu unity_plan unity_test_main)
+  foreach(order forward backward)
+    add_test(NAME "kernels in groups of many threads, ${order}" COMMAND test_cuda_groups
+      WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties("kernels in groups of many threads, ${order}" PROPERTIES
+      ENVIRONMENT "UNITY_EMULATED_ORDER=${order}")
+  endforeach()
+endif()
 # The backend itself, on CUDA and its libraries played on the host: several GPUs, several processes and their failures.
 if(UNITY_CUDA_FOUND)
   set(CUDA_BACKEND backend prepare collective resources devices share_gpus)
