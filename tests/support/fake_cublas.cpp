@@ -104,8 +104,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* found,
                                               int* count) {
-  *count = fake_cuda_libraries_on() ? 1 : 0;
-  found->state = CUBLAS_STATUS_SUCCESS;
+  *count = 1;
+  found->state = fake_cuda_libraries_on() ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const void* /*alpha, 1*/, const void* pa,

@@ -117,6 +117,7 @@ thread_local int current = 0;  // of all GPUs
 thread_local std::uint32_t visible = 0;
 thread_local CUgraph_st* capturing = nullptr;
 thread_local int version = 22809;
+thread_local cudaError_t last_error = cudaSuccess;
 
 // A graph that a thread has launched. Its work runs on a thread of its own, so that what never ends holds up no one.
 struct Running {
@@ -300,6 +301,7 @@ void unity::cuda::run_emulated(Stream stream, const std::function<void()>& work)
   if (stream->gpu != current)
     throw std::runtime_error("a launch on a stream of GPU " + std::to_string(stream->gpu) + " while GPU " +
                              std::to_string(current) + " is current");
+  if (cudaGetLastError() != cudaSuccess) throw std::runtime_error("a launch finds an error that an earlier call left");
   enqueue(stream->gpu, work);
 }
 
@@ -355,7 +357,7 @@ const char* cudaGetErrorName(cudaError_t) { return "an error of the fake"; }
 const char* cudaGetErrorString(cudaError_t e) {
   return e == cudaErrorInvalidResourceHandle ? "invalid resource handle" : "some error";
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   if (capturing) return cudaErrorStreamCaptureUnsupported;
@@ -411,7 +413,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) {
   if (capturing) return cudaErrorStreamCaptureUnsupported;
-  return world().hung || (running && !running->done) ? cudaErrorNotReady : cudaSuccess;
+  if (!world().hung && !(running && !running->done)) return cudaSuccess;
+  return last_error = cudaErrorNotReady;  // which some runtimes keep
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
   running.reset();

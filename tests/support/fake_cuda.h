@@ -1,8 +1,8 @@
 // CUDA, NCCL, cuBLASLt (fake_cublas.cpp) and cuDNN (fake_cudnn.cpp) played on the host, for a plug-in of the CUDA
 // backend's own sources and its kernels as plain loops (areas/cuda.cmake). A launch on a stream of another GPU than the
-// current one fails as it does on CUDA, and so do times between events of two GPUs; work on a GPU that touches memory
-// of another one, or host code that touches any, ends the process. What is enqueued runs at once, so that wrong order
-// does not show; a captured graph runs when it is launched.
+// current one fails as it does on CUDA, and so do one behind a call that left an error, and times between events of two
+// GPUs; work on a GPU that touches memory of another one, or host code that touches any, ends the process. What is
+// enqueued runs at once, so that wrong order does not show; a captured graph runs when it is launched.
 //
 // UNITY_FAKE_GPUS: how many there are (4). Threads are processes to NCCL.
 #pragma once
