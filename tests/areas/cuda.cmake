@@ -36,7 +36,8 @@ if(UNITY_CUDA_FOUND)
   set(CUDA_BACKEND backend prepare collective resources devices share_gpus)
   list(TRANSFORM CUDA_BACKEND REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/runtime/cuda/\\1.cpp")
   file(GLOB CUDA_LIBRARY CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/library/*.cpp)
-  add_library(fake_cuda MODULE support/fake_cuda.cpp support/fake_cublas.cpp support/fake_cudnn.cpp ${CUDA_BACKEND}
+  add_library(fake_cuda MODULE support/fake_cuda.cpp support/fake_cublas.cpp support/fake_cudnn.cpp
+    support/fake_nccl.cpp ${CUDA_BACKEND}
     ${CUDA_LIBRARY} ${CMAKE_SOURCE_DIR}/runtime/comm/processes.cpp
     ${CMAKE_SOURCE_DIR}/runtime/held_types.cpp)
   set_target_properties(fake_cuda PROPERTIES PREFIX "" OUTPUT_NAME libunity_cuda
@@ -51,10 +52,13 @@ if(UNITY_CUDA_FOUND)
     DEPENDS unity_runtime unity_search unity_models ${CMAKE_DL_LIBS})
   add_dependencies(test_fake_cuda fake_cuda)
   foreach(gpus 1 4)
-    add_test(NAME "test_device on ${gpus} fake GPUs" COMMAND test_device "~every kind of model*" "~operators on the GPU*"
-      WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties("test_device on ${gpus} fake GPUs" PROPERTIES
-      ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=${gpus}")
+    foreach(order forward backward)
+      set(name "test_device on ${gpus} fake GPUs, streams ${order}")
+      add_test(NAME ${name} COMMAND test_device "~every kind of model*" "~operators on the GPU*"
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+      set_tests_properties(${name} PROPERTIES
+        ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=${gpus};UNITY_FAKE_ORDER=${order}")
+    endforeach()
   endforeach()
   add_test(NAME "operators and models on a fake GPU" COMMAND test_device "operators on the GPU*,every kind of model*"
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

@@ -2,9 +2,11 @@
 // backend's own sources and its kernels as plain loops (areas/cuda.cmake). A launch on a stream of another GPU than the
 // current one fails as it does on CUDA, and so do one behind a call that left an error, and times between events of two
 // GPUs; work on a GPU that touches memory of another one, or host code that touches any, ends the process. What is
-// enqueued runs at once, so that wrong order does not show; a captured graph runs when it is launched.
+// enqueued is ordered by streams and events alone (fake_world.h). A capture that CUDA would refuse is refused: streams
+// that are not joined, events from outside it or behind it, copies from pageable memory.
 //
-// UNITY_FAKE_GPUS: how many there are (4). Threads are processes to NCCL.
+// UNITY_FAKE_GPUS: how many there are (4). UNITY_FAKE_ORDER: of streams, "forward" or "backward" (the default). Threads
+// are processes to NCCL.
 #pragma once
 
 #include <cstdint>
