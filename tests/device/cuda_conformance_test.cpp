@@ -90,10 +90,9 @@ void add_example(Cases& cases, const Operator& op, const Example& example, std::
   }
 }
 
-Cases cases_of(const Operator& op, Precision precision) {
+Cases cases_of(const Operator& op, const std::vector<Example>& examples, Precision precision) {
   Cases cases;
   cases.program.program.name = op.name();
-  std::vector<Example> examples = op.examples();
   for (std::size_t i = 0; i < examples.size(); ++i) add_example(cases, op, examples[i], i, precision);
   return cases;
 }
@@ -108,8 +107,9 @@ std::vector<HostTensor> results(const Cases& cases, const ExecutorOptions& optio
 }
 
 // The largest difference, relative to the largest value (at least 1).
-void check_operator(const Operator& op, const std::string& backend, Precision precision, double tolerance) {
-  Cases cases = cases_of(op, precision);
+void check_operator(const Operator& op, const std::vector<Example>& examples, const std::string& backend,
+                    Precision precision, double tolerance) {
+  Cases cases = cases_of(op, examples, precision);
   if (cases.program.program.tasks.empty()) return;
   std::vector<HostTensor> expected = results(cases, {"cpu", Precision::f64, kSeed});
   std::vector<HostTensor> found = results(cases, {backend, precision, kSeed});
@@ -133,7 +133,7 @@ void check_backend(const std::string& backend, Precision precision, double toler
   for (const Operator* op : all_operators()) {
     if (op->category() != OpCategory::compute) continue;
     if (given && chosen.find(fmt::format(",{},", op->name())) == std::string::npos) continue;
-    DYNAMIC_SECTION(op->name()) { check_operator(*op, backend, precision, tolerance); }
+    DYNAMIC_SECTION(op->name()) { check_operator(*op, op->examples(), backend, precision, tolerance); }
   }
 }
 
@@ -162,4 +162,20 @@ TEST_CASE("operators on the GPU agree with the CPU within the rounding of TF32, 
 TEST_CASE("operators on the GPU agree with the CPU within the rounding of bf16, block by block") {
   if (!gpu_or_skip()) return;
   check_backend("cuda", Precision::bf16, 1e-2);
+}
+
+TEST_CASE("norms on the GPU of rows as long as those of our models agree with the CPU") {
+  if (!gpu_or_skip()) return;
+  for (std::int64_t columns : {512, 768, 1024, 1600}) {
+    Shape rows{{70, columns}, DType::f32}, vector{{columns}, DType::f32};
+    const std::vector<std::pair<const char*, std::vector<Shape>>> calls = {
+        {"layer_norm", {rows, vector, vector}},
+        {"layer_norm_gradient", {rows, vector, rows}},
+        {"rms_norm", {rows, vector}},
+        {"rms_norm_gradient", {rows, vector, rows}}};
+    for (const auto& [name, shapes] : calls)
+      for (auto [precision, tolerance] :
+           {std::pair{Precision::f64, 1e-11}, {Precision::f32, 1e-5}, {Precision::bf16, 1e-2}})
+        check_operator(get_operator(name), {{{1e-5}, shapes}}, "cuda", precision, tolerance);
+  }
 }
