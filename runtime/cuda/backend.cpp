@@ -142,7 +142,7 @@ void CudaBackend::wait() {
 cudaError_t CudaBackend::wait_for(int gpu, Stream stream) {
   OnGpu on(gpu);
   cudaError_t status = cudaSuccess;
-  auto done = [&] { return (status = cudaStreamQuery(stream)) != cudaErrorNotReady; };
+  auto done = [&] { return (status = stream_status(stream)) != cudaErrorNotReady; };
   collectives_->wait(done, fmt::format("step {}", waits_in_.load()));
   return status;
 }
@@ -165,7 +165,7 @@ CudaBackend::~CudaBackend() {
   for (auto& [d, device] : devices_)
     for (Lane& lane : device.lanes) {
       cudaSetDevice(device.gpu);
-      while (lane.stream.get() && cudaStreamQuery(lane.stream.get()) == cudaErrorNotReady) {
+      while (lane.stream.get() && stream_status(lane.stream.get()) == cudaErrorNotReady) {
         if (std::chrono::steady_clock::now() > until) {
           keep_for_ever();
           return;

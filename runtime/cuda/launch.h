@@ -1,7 +1,8 @@
 // How the kernels of the CUDA backend are written: as functions of one index (for_each) or of one group of threads that
 // work on the same thing (for_each_group), in sources that two compilers take. nvcc makes device code of them. A host
 // compiler, with UNITY_CUDA_EMULATED, makes plain loops with groups of one thread, so that tests check every kernel's
-// arithmetic where there is no GPU. They run at once, or as run_emulated() says where a test has one.
+// arithmetic where there is no GPU. They run at once, or as run_emulated() says where a test has one; in groups of as
+// many threads as on a device, and in any order, where a test has an Emulation.
 //
 //   template <class R>
 //   void add_of(const Call& c) {
@@ -26,6 +27,8 @@
 #ifndef UNITY_CUDA_EMULATED
 #include <cuda_runtime_api.h>
 #else
+#include <cstddef>
+#include <cstring>
 #include <functional>
 
 struct CUstream_st;  // CUDA's
@@ -36,6 +39,27 @@ struct CUstream_st;  // CUDA's
 #endif
 
 namespace unity::cuda {
+
+// Of a launch: within what every device takes, however many there are to do.
+struct LaunchSize {
+  int group = 1;         // threads of a group
+  unsigned threads = 1;  // of a block: one group of several warps, or several of one
+  unsigned blocks = 1;   // which take several turns each where there is more to do
+};
+inline unsigned blocks_for(std::int64_t n, std::int64_t in_block) {
+  constexpr std::int64_t kBlocks = 65536;
+  return static_cast<unsigned>(std::min(n / in_block + (n % in_block != 0 ? 1 : 0), kBlocks));
+}
+inline LaunchSize size_of_each(std::int64_t n) {
+  constexpr int kThreads = 256;
+  return {1, kThreads, blocks_for(n, kThreads)};
+}
+// For groups that go through about `work` items each.
+inline LaunchSize size_of_groups(std::int64_t groups, std::int64_t work) {
+  int size = work <= 256 ? 32 : work <= 1024 ? 128 : work <= 4096 ? 256 : 512;
+  int threads = std::max(size, 128);
+  return {size, static_cast<unsigned>(threads), blocks_for(groups, threads / size)};
+}
 
 #ifndef UNITY_CUDA_EMULATED
 using Stream = cudaStream_t;
@@ -91,10 +115,8 @@ __global__ void run_each(std::int64_t n, F f) {
 template <class F>
 void for_each(Stream stream, std::int64_t n, F f) {
   if (n == 0) return;
-  constexpr int kThreads = 256;
-  constexpr std::int64_t kBlocks = 65536;
-  std::int64_t blocks = std::min((n + kThreads - 1) / kThreads, kBlocks);
-  run_each<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(n, f);
+  LaunchSize size = size_of_each(n);
+  run_each<<<size.blocks, size.threads, 0, stream>>>(n, f);
   UNITY_CUDA_CHECK(cudaGetLastError());
 }
 
@@ -112,11 +134,8 @@ __global__ void __launch_bounds__(512) run_groups(std::int64_t groups, int size,
 template <class F>
 void for_each_group(Stream stream, std::int64_t groups, std::int64_t work, F f) {
   if (groups == 0) return;
-  int size = work <= 256 ? 32 : work <= 1024 ? 128 : work <= 4096 ? 256 : 512;
-  int threads = std::max(size, 128);
-  std::int64_t in_block = threads / size;
-  std::int64_t blocks = std::min<std::int64_t>((groups + in_block - 1) / in_block, 65536);
-  run_groups<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, stream>>>(groups, size, f);
+  LaunchSize size = size_of_groups(groups, work);
+  run_groups<<<size.blocks, size.threads, 0, stream>>>(groups, size.group, f);
   UNITY_CUDA_CHECK(cudaGetLastError());
 }
 #endif  // __CUDACC__
@@ -135,32 +154,80 @@ void emulate(Stream stream, F f) {
     f();
 }
 
+// Where the threads of a group wait for one another, and what each of them brings.
+class Meeting {
+ public:
+  enum class Kind : std::uint8_t { sync, sum, max };
+  virtual ~Meeting() = default;
+  virtual void wait(Kind kind) = 0;        // until all threads are here, for the same
+  virtual std::byte* place(int rank) = 0;  // 8 bytes
+};
+
 class Group {
  public:
-  int rank() const { return 0; }
-  int size() const { return 1; }
-  void sync() const {}
+  Group() = default;
+  Group(int rank, int size, Meeting& meeting) : rank_(rank), size_(size), meeting_(&meeting) {}
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  void sync() const {
+    if (meeting_) meeting_->wait(Meeting::Kind::sync);
+  }
   template <class T>
   T sum(T x) const {
-    return x;
+    return fold(x, Meeting::Kind::sum, [](T a, T b) { return a + b; });
   }
   template <class T>
   T max(T x) const {
-    return x;
+    return fold(x, Meeting::Kind::max, [](T a, T b) { return a > b || a != a ? a : b; });
   }
+
+ private:
+  template <class T, class F>
+  T fold(T x, Meeting::Kind kind, F f) const {
+    static_assert(sizeof(T) <= 8);
+    if (!meeting_) return x;
+    std::memcpy(meeting_->place(rank_), &x, sizeof x);
+    meeting_->wait(kind);
+    T total;
+    std::memcpy(&total, meeting_->place(0), sizeof x);
+    for (int r = 1; r < size_; ++r) {
+      std::memcpy(&x, meeting_->place(r), sizeof x);
+      total = f(total, x);
+    }
+    meeting_->wait(kind);  // before the places are used again
+    return total;
+  }
+  int rank_ = 0, size_ = 1;
+  Meeting* meeting_ = nullptr;
 };
 
+// How tests may have launches run.
+struct Emulation {
+  bool backward = false;  // iterations and groups from the last to the first
+  // f(group) by every thread of a group of this size.
+  std::function<void(int size, const std::function<void(const Group&)>& f)> run_group;
+};
+[[gnu::weak]] const Emulation* emulation();  // null: the plain one
+
 template <class F>
-void for_each(Stream stream, std::int64_t n, F f) {
-  emulate(stream, [n, f] {
-    for (std::int64_t i = 0; i < n; ++i) f(i);
-  });
+void in_order(std::int64_t n, F f) {
+  const Emulation* how = emulation ? emulation() : nullptr;
+  for (std::int64_t i = 0; i < n; ++i) f(how && how->backward ? n - 1 - i : i);
 }
 
 template <class F>
-void for_each_group(Stream stream, std::int64_t groups, std::int64_t /*work*/, F f) {
-  emulate(stream, [groups, f] {
-    for (std::int64_t g = 0; g < groups; ++g) f(g, Group());
+void for_each(Stream stream, std::int64_t n, F f) {
+  emulate(stream, [n, f] { in_order(n, f); });
+}
+
+template <class F>
+void for_each_group(Stream stream, std::int64_t groups, std::int64_t work, F f) {
+  emulate(stream, [groups, work, f] {
+    const Emulation* how = emulation ? emulation() : nullptr;
+    in_order(groups, [&](std::int64_t g) {
+      if (!how) return f(g, Group());
+      how->run_group(size_of_groups(groups, work).group, [&](const Group& group) { f(g, group); });
+    });
   });
 }
 #endif

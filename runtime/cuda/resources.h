@@ -61,6 +61,14 @@ inline EventHandle make_event(bool timed) {
   return EventHandle(event);
 }
 
+// Success when all that was enqueued is done; not ready, which is no error: none that the check of a later launch could
+// find is left behind.
+inline cudaError_t stream_status(cudaStream_t stream) {
+  cudaError_t status = cudaStreamQuery(stream);
+  if (status == cudaErrorNotReady) cudaGetLastError();
+  return status;
+}
+
 // Of the host, where every GPU copies from without the processor.
 inline PinnedHandle make_pinned(std::size_t bytes) {
   void* data = nullptr;

@@ -1,10 +1,12 @@
-// CUDA, NCCL and the libraries' kernels played on the host, for a plug-in of the CUDA backend's own sources and its
-// kernels as plain loops (areas/cuda.cmake). A launch on a stream of another GPU than the current one fails as it does
-// on CUDA, and so do times between events of two GPUs; work on a GPU that touches memory of another one, or host code
-// that touches any, ends the process. What is enqueued runs at once, so that wrong order does not show; a captured
-// graph runs when it is launched.
+// CUDA, NCCL, cuBLASLt (fake_cublas.cpp) and cuDNN (fake_cudnn.cpp) played on the host, for a plug-in of the CUDA
+// backend's own sources and its kernels as plain loops (areas/cuda.cmake). A launch on a stream of another GPU than the
+// current one fails as it does on CUDA, and so do one behind a call that left an error, and times between events of two
+// GPUs; work on a GPU that touches memory of another one, or host code that touches any, ends the process. What is
+// enqueued is ordered by streams and events alone (fake_world.h). A capture that CUDA would refuse is refused: streams
+// that are not joined, events from outside it or behind it, copies from pageable memory.
 //
-// UNITY_FAKE_GPUS: how many there are (4). Threads are processes to NCCL.
+// UNITY_FAKE_GPUS: how many there are (4). UNITY_FAKE_ORDER: of streams, "forward" or "backward" (the default). Threads
+// are processes to NCCL.
 #pragma once
 
 #include <cstdint>
@@ -20,4 +22,13 @@ void fake_cuda_visible(std::uint32_t gpus);
 int fake_cuda_aborted();
 // Bytes allocated on a GPU.
 std::int64_t fake_cuda_bytes(int gpu);
+// From now on cuBLASLt and cuDNN find no algorithm for anything; or do again.
+void fake_cuda_libraries(bool on);
+bool fake_cuda_libraries_on();
+// How often each of what the libraries do was called, or captured, since the start.
+struct FakeLibraryCalls {
+  int products = 0, convolutions = 0, pools = 0, norms = 0;
+};
+FakeLibraryCalls fake_cuda_library_calls();
+void fake_cuda_count(int FakeLibraryCalls::*which);
 }

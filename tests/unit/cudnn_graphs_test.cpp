@@ -1,9 +1,13 @@
 // cuDNN takes our graphs: its heuristics are asked for a described H100, so that no device is needed. Nothing runs.
+#include <cstdlib>
+
 #include <catch2/catch.hpp>
 
 #include "core/ops/operator.h"
 #include "runtime/cuda/library/attention_graph.h"
 #include "runtime/cuda/library/conv_graph.h"
+#include "runtime/cuda/library/norm_graph.h"
+#include "runtime/cuda/library/pool_graph.h"
 
 using namespace unity;
 using namespace unity::cuda;
@@ -37,6 +41,18 @@ Operand block(Dims extent, Dims global) {
 Operand whole(const Dims& dims) { return block(dims, dims); }
 Attributes geometry(Dims stride, Dims padding, Dims dilation, std::int64_t groups) {
   return {std::move(stride), std::move(padding), std::move(dilation), groups};
+}
+
+// Whether cuDNN has engines for a graph, of which one would be taken where there is a driver. Some are compiled when a
+// plan is made: without a driver it gets no further than that; with one that is played (fake_driver.cpp) it does.
+void check_known(const std::vector<Descriptor>& graph, bool exact) {
+  Result<GraphPlan> found = plan(graph, exact);
+  if (found) return;
+  INFO(found.error().message);
+  CHECK(std::getenv("UNITY_FAKE_DRIVER") == nullptr);
+  bool driver_missing = found.error().message.find("libcuda == nullptr") != std::string::npos ||
+                        found.error().message.find("FAILED_CUDA_DRIVER") != std::string::npos;
+  CHECK(driver_missing);
 }
 
 }  // namespace
@@ -74,13 +90,46 @@ TEST_CASE("cuDNN knows the graphs of attention and its gradient") {
     for (const char* what : {"result", "result with sums", "gradient"}) {
       AttentionShape a{.batch = 2, .heads = 4, .s = 128, .t = 128, .e = 64, .f = 64, .causal = causal};
       std::string_view name = what;
-      Result<GraphPlan> found =
-          plan(name == "gradient" ? attention_gradient_graph(a) : attention_graph(a, name != "result"), false);
-      if (found) continue;
-      // Their kernels are compiled when a plan is made: without a driver it gets no further than that.
-      INFO((causal ? "causal " : "plain ") << what << ": " << found.error().message);
-      bool driver_missing = found.error().message.find("libcuda == nullptr") != std::string::npos ||
-                            found.error().message.find("FAILED_CUDA_DRIVER") != std::string::npos;
-      CHECK(driver_missing);
+      INFO((causal ? "causal " : "plain ") << what);
+      check_known(name == "gradient" ? attention_gradient_graph(a) : attention_graph(a, name != "result"), false);
     }
+}
+
+TEST_CASE("cuDNN has deterministic engines for the norms of our models and their gradients") {
+  struct Rows {
+    const char* model;
+    bool centred;
+    std::int64_t rows, columns;
+  };
+  for (Rows r : {Rows{"bert-large", true, 8 * 512, 1024},
+                 {"gpt2-xl", true, 4 * 1024, 1600},
+                 {"vit-b16", true, 64 * 197, 768},
+                 {"t5-small", false, 8 * 512, 512},
+                 {"one short row", true, 1, 3},
+                 {"one short row", false, 1, 3}})
+    for (bool backward : {false, true})
+      for (DType type : {DType::f32, DType::bf16}) {
+        NormShape shape{r.centred, backward, r.rows, r.columns, type};
+        INFO(r.model << ": " << to_string(shape));
+        check_known(norm_graph(shape), type == DType::f32);
+      }
+}
+
+TEST_CASE("cuDNN has deterministic engines for the pooling of our models, in every element type") {
+  std::vector<std::pair<const char*, PoolShape>> shapes = {
+      {"resnet-50, stem", {8, 64, 112, 112, 56, 56, {3, 3}, {2, 2}, {1, 1}}},
+      {"vgg-16", {8, 64, 224, 224, 112, 112, {2, 2}, {2, 2}, {0, 0}}},
+      {"inception-v3, a stride that does not divide", {8, 192, 71, 71, 35, 35, {3, 3}, {2, 2}, {0, 0}}},
+      {"inception-v3, beside convolutions", {8, 192, 35, 35, 35, 35, {3, 3}, {1, 1}, {1, 1}}},
+      {"the mean of an image", {8, 2048, 7, 7, 1, 1, {7, 7}, {1, 1}, {0, 0}}}};
+  for (auto& [name, shape] : shapes)
+    for (Pooling pooling : {Pooling::max, Pooling::mean, Pooling::mean_inside})
+      for (bool backward : {false, true})
+        for (DType type : {DType::f32, DType::bf16, DType::f64}) {
+          if (pooling == Pooling::max && backward) continue;
+          INFO(name << (backward ? " gradient" : "") << " in " << to_string(type) << ", " << static_cast<int>(pooling));
+          Result<GraphPlan> found = plan(pool_graph(shape, pooling, backward, type), type == DType::f32);
+          if (!found) FAIL(found.error().message);
+          CHECK(found->workspace() <= std::int64_t{64} << 20);
+        }
 }

@@ -105,7 +105,8 @@ Result<std::shared_ptr<MatmulPlan>> make_plan(Libraries& libraries, const GemmSh
   cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(libraries.handles().cublas, plan->matmul.get(), plan->a.get(), plan->b.get(),
                                      plan->d.get(), plan->d.get(), preference.get(), 1, &found, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+  bool none = count == 0 || found.state != CUBLAS_STATUS_SUCCESS;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && none))
     return fail("no algorithm for {} {} into {}", to_string(g), to_string(type), to_string(result));
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   plan->algorithm = found.algo;

@@ -40,7 +40,17 @@ inline constexpr auto kAttributeType<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_M
 template <>
 inline constexpr auto kAttributeType<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
 template <>
+inline constexpr auto kAttributeType<cudnnResampleMode_t> = CUDNN_TYPE_RESAMPLE_MODE;
+template <>
+inline constexpr auto kAttributeType<cudnnPaddingMode_t> = CUDNN_TYPE_PADDING_MODE;
+template <>
+inline constexpr auto kAttributeType<cudnnNanPropagation_t> = CUDNN_TYPE_NAN_PROPOGATION;
+template <>
 inline constexpr auto kAttributeType<cudnnReduceTensorOp_t> = CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+template <>
+inline constexpr auto kAttributeType<cudnnBackendNormMode_t> = CUDNN_TYPE_NORM_MODE;
+template <>
+inline constexpr auto kAttributeType<cudnnBackendNormFwdPhase_t> = CUDNN_TYPE_NORM_FWD_PHASE;
 template <>
 inline constexpr auto kAttributeType<cudnnBackendNumericalNote_t> = CUDNN_TYPE_NUMERICAL_NOTE;
 }  // namespace detail

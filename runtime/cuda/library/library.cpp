@@ -23,11 +23,15 @@ constexpr std::array kImplementations = {
     Entry{"conv2d_input_gradient_accumulate", "cudnn", cudnn_conv},
     Entry{"conv2d_weight_gradient", "cudnn", cudnn_conv},
     Entry{"conv2d_weight_gradient_accumulate", "cudnn", cudnn_conv},
+    Entry{"layer_norm", "cudnn", cudnn_norm},
+    Entry{"layer_norm_gradient", "cudnn", cudnn_norm},
     Entry{"matmul", "cublaslt", cublaslt_matmul},
     Entry{"matmul_accumulate", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient_accumulate", "cublaslt", cublaslt_matmul},
     Entry{"max_pool2d", "cudnn", cudnn_pool},
+    Entry{"rms_norm", "cudnn", cudnn_norm},
+    Entry{"rms_norm_gradient", "cudnn", cudnn_norm},
 };
 
 std::string shapes(const LibraryCall& call) {

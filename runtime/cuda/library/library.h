@@ -1,6 +1,6 @@
-// Kernels from NVIDIA's libraries: cuBLASLt for products of matrices, cuDNN for convolution, pooling and attention.
-// Each operator has an ordered list of implementations. One either prepares a kernel for given shapes, offsets and
-// element types, or declines with a reason; where all decline, our own kernel runs (find_kernel in call.h).
+// Kernels from NVIDIA's libraries: cuBLASLt for products of matrices, cuDNN for convolution, pooling, norms and
+// attention. Each operator has an ordered list of implementations. One either prepares a kernel for given shapes,
+// offsets and element types, or declines with a reason; where all decline, our own kernel runs (find_kernel in call.h).
 //
 //   Libraries libraries({.math = Math::tf32}, workspace);        // on the current device
 //   Prepared prepared = libraries.prepare(op, attributes, inputs, outputs);
@@ -97,5 +97,6 @@ Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& cal
 Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call);
 Result<LibraryPlan> cudnn_pool(Libraries& libraries, const LibraryCall& call);
 Result<LibraryPlan> cudnn_attention(Libraries& libraries, const LibraryCall& call);
+Result<LibraryPlan> cudnn_norm(Libraries& libraries, const LibraryCall& call);
 
 }  // namespace unity::cuda

@@ -1,0 +1,270 @@
+// NCCL played on the host (fake_cuda.h): each call waits on its stream until all ranks have made theirs.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <nccl.h>
+
+#include "runtime/cuda/elements.h"
+#include "tests/support/fake_world.h"
+
+using namespace unity;
+using namespace unity::fake;
+
+namespace {
+
+// One call of NCCL by one rank.
+struct Call {
+  enum class Kind : std::uint8_t { all_reduce, reduce, broadcast, all_gather, reduce_scatter, send, receive };
+  Kind kind = Kind::send;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t operation = ncclSum;
+  int root = 0;  // or the other one
+};
+struct Clique {
+  std::vector<std::deque<Call>> calls;  // collectives, by rank
+  std::map<std::pair<int, int>, std::deque<Call>> sends, receives;
+  std::set<int> gpus, finalized;
+  int made = 0;
+};
+
+}  // namespace
+
+struct ncclComm {
+  Clique* clique = nullptr;
+  int rank = 0, gpu = 0;
+  bool finalizing = false, aborted = false;
+};
+
+namespace {
+
+// With the world's lock held.
+struct Cliques {
+  std::map<std::uint64_t, Clique> all;
+  std::uint64_t next = 1;
+};
+Cliques& cliques() {
+  static auto* c = new Cliques;  // outlives all
+  return *c;
+}
+
+template <class T>
+void combine(T* to, const T* from, std::size_t n, ncclRedOp_t operation) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = operation == ncclSum ? to[i] + from[i] : std::max(to[i], from[i]);
+}
+void combine(void* to, const void* from, std::size_t n, ncclDataType_t type, ncclRedOp_t operation) {
+  switch (type) {
+    case ncclFloat64:
+      return combine(static_cast<double*>(to), static_cast<const double*>(from), n, operation);
+    case ncclInt32:
+      return combine(static_cast<std::int32_t*>(to), static_cast<const std::int32_t*>(from), n, operation);
+    case ncclBfloat16: {
+      auto* a = static_cast<cuda::BFloat16*>(to);
+      const auto* b = static_cast<const cuda::BFloat16*>(from);
+      for (std::size_t i = 0; i < n; ++i) {
+        float x = cuda::to_float(a[i]), y = cuda::to_float(b[i]);
+        a[i] = cuda::to_bfloat16(operation == ncclSum ? x + y : std::max(x, y));
+      }
+      return;
+    }
+    default:
+      return combine(static_cast<float*>(to), static_cast<const float*>(from), n, operation);
+  }
+}
+std::size_t size_of_type(ncclDataType_t type) { return type == ncclFloat64 ? 8 : type == ncclBfloat16 ? 2 : 4; }
+
+// One collective, of every rank's call.
+void perform(const std::vector<Call>& all) {
+  const Call& first = all[0];
+  std::size_t n = all.size(), piece = first.count, bytes = piece * size_of_type(first.type);
+  auto at = [&](const void* p, std::size_t i) { return static_cast<const std::byte*>(p) + i * bytes; };
+  // What every rank gives, before any gets.
+  std::size_t given = first.kind == Call::Kind::reduce_scatter ? n * bytes : bytes;
+  std::vector<std::vector<std::byte>> in(n, std::vector<std::byte>(given));
+  for (std::size_t r = 0; r < n; ++r) std::memcpy(in[r].data(), all[r].from, given);
+  auto sum = [&](std::size_t offset) {
+    std::vector<std::byte> total(in[0].begin() + static_cast<std::ptrdiff_t>(offset),
+                                 in[0].begin() + static_cast<std::ptrdiff_t>(offset + bytes));
+    for (std::size_t r = 1; r < n; ++r)
+      combine(total.data(), in[r].data() + offset, piece, first.type, first.operation);
+    return total;
+  };
+  for (std::size_t r = 0; r < n; ++r) {
+    auto root = static_cast<std::size_t>(first.root);
+    switch (first.kind) {
+      case Call::Kind::all_reduce:
+        std::memcpy(all[r].to, sum(0).data(), bytes);
+        break;
+      case Call::Kind::reduce:
+        if (r == root) std::memcpy(all[r].to, sum(0).data(), bytes);
+        break;
+      case Call::Kind::broadcast:
+        std::memcpy(all[r].to, in[root].data(), bytes);
+        break;
+      case Call::Kind::all_gather:
+        for (std::size_t i = 0; i < n; ++i) std::memcpy(const_cast<std::byte*>(at(all[r].to, i)), in[i].data(), bytes);
+        break;
+      case Call::Kind::reduce_scatter:
+        std::memcpy(all[r].to, sum(r * bytes).data(), bytes);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// All that every rank concerned has called. With the lock held.
+void match(Clique& c) {
+  for (int g = 0; g < world().gpus; ++g) world().arenas[g].open(true);
+  bool all = true;
+  while (all) {
+    for (auto& queue : c.calls) all = all && !queue.empty();
+    if (!all) break;
+    std::vector<Call> calls;
+    for (auto& queue : c.calls) calls.push_back(queue.front()), queue.pop_front();
+    perform(calls);
+    world().hung = world().hung || world().hang;
+  }
+  for (auto& [pair, sends] : c.sends)
+    while (!sends.empty() && !c.receives[pair].empty()) {
+      const Call &s = sends.front(), &r = c.receives[pair].front();
+      std::memcpy(r.to, s.from, s.count * size_of_type(s.type));
+      sends.pop_front(), c.receives[pair].pop_front();
+    }
+  for (int g = 0; g < world().gpus; ++g) world().arenas[g].open(false);
+}
+bool open_calls(const Clique& c, int rank) {
+  if (!c.calls[static_cast<std::size_t>(rank)].empty()) return true;
+  for (const auto& [pair, sends] : c.sends)
+    if (pair.first == rank && !sends.empty()) return true;
+  for (const auto& [pair, receives] : c.receives)
+    if (pair.second == rank && !receives.empty()) return true;
+  return false;
+}
+
+// What one rank calls between the start and the end of a group, on one stream.
+struct Group {
+  cudaStream_t stream = nullptr;
+  std::vector<Call> calls;
+};
+thread_local std::vector<std::pair<ncclComm*, Group>> group;
+thread_local int depth = 0;
+
+// With the lock held.
+void give(ncclComm* comm, const std::vector<Call>& calls) {
+  if (comm->aborted) throw Aborted();
+  Clique& c = *comm->clique;
+  for (const Call& call : calls)
+    if (call.kind == Call::Kind::send)
+      c.sends[{comm->rank, call.root}].push_back(call);
+    else if (call.kind == Call::Kind::receive)
+      c.receives[{call.root, comm->rank}].push_back(call);
+    else
+      c.calls[static_cast<std::size_t>(comm->rank)].push_back(call);
+  match(c);
+}
+
+ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Call c) {
+  if (stream->gpu != comm->gpu || depth == 0) return ncclInvalidUsage;
+  auto found = std::find_if(group.begin(), group.end(), [&](const auto& g) { return g.first == comm; });
+  if (found == group.end()) found = group.insert(group.end(), {comm, {stream, {}}});
+  if (found->second.stream != stream) return ncclInvalidUsage;
+  found->second.calls.push_back(c);
+  return ncclSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* v) { return *v = nccl_version(), ncclSuccess; }
+const char* ncclGetErrorString(ncclResult_t) { return "an error of the fake"; }
+const char* ncclGetLastError(ncclComm_t) { return "no more is known"; }
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::lock_guard lock(world().mutex);
+  std::memcpy(id->internal, &cliques().next, sizeof cliques().next);
+  return ++cliques().next, ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  if (config->blocking != 0) return ncclInvalidArgument;
+  std::uint64_t number = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  std::lock_guard lock(world().mutex);
+  Clique& c = cliques().all[number];
+  c.calls.resize(static_cast<std::size_t>(size));
+  if (!c.gpus.insert(current()).second) return ncclInvalidUsage;  // duplicate GPU
+  ++c.made;
+  *comm = new ncclComm{&c, rank, current()};
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  std::lock_guard lock(world().mutex);
+  const Clique& c = *comm->clique;
+  bool busy = c.made < static_cast<int>(c.calls.size()) || (comm->finalizing && c.finalized.size() < c.calls.size());
+  return *state = busy ? ncclInProgress : ncclSuccess, ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  std::lock_guard lock(world().mutex);
+  comm->finalizing = true;
+  comm->clique->finalized.insert(comm->rank);
+  return ncclInProgress;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  std::lock_guard lock(world().mutex);
+  return delete comm, ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  std::lock_guard lock(world().mutex);
+  comm->aborted = true;  // and stays, for what still waits
+  ++world().aborted;
+  world().hung = false;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
+ncclResult_t ncclGroupEnd() {
+  if (--depth > 0 || group.empty()) return ncclSuccess;
+  for (auto& [comm, of_rank] : std::exchange(group, {})) {
+    Op op;
+    op.work = [comm = comm, calls = of_rank.calls] { give(comm, calls); };
+    op.finished = [comm = comm] {
+      if (comm->aborted) throw Aborted();
+      return !open_calls(*comm->clique, comm->rank);
+    };
+    enqueue(of_rank.stream, std::move(op));
+  }
+  return ncclInProgress;
+}
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t n, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::all_reduce, from, to, n, type, operation, 0});
+}
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t n, ncclDataType_t type, ncclRedOp_t operation, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::reduce, from, to, n, type, operation, root});
+}
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::broadcast, from, to, n, type, ncclSum, root});
+}
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t n, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::all_gather, from, to, n, type, ncclSum, 0});
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t n, ncclDataType_t type, ncclRedOp_t operation,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::reduce_scatter, from, to, n, type, operation, 0});
+}
+ncclResult_t ncclSend(const void* from, std::size_t n, ncclDataType_t type, int to, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::send, from, nullptr, n, type, ncclSum, to});
+}
+ncclResult_t ncclRecv(void* to, std::size_t n, ncclDataType_t type, int from, ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, stream, {Call::Kind::receive, nullptr, to, n, type, ncclSum, from});
+}
+}

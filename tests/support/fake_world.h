@@ -1,0 +1,109 @@
+// What the played CUDA and NCCL share: GPUs with their memory, and what is enqueued on their streams.
+//
+// Nothing runs before someone asks whether it is done. Then each stream goes on as far as it can, one after the other:
+// the last one made first, or the first (UNITY_FAKE_ORDER is "forward"). So work is ordered by its stream and by events
+// alone, and what waits for less than it reads finds other numbers in one of the two orders.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+
+#include "tests/support/fake_cuda.h"
+
+namespace unity::fake {
+
+constexpr std::size_t kMemory = std::size_t{4} << 30;  // of a GPU; pages that nothing touches take none
+constexpr int kMostGpus = 8;
+
+// Room on a GPU that only its work may touch.
+struct Arena {
+  std::byte* begin = nullptr;
+  std::map<std::size_t, std::size_t> taken;  // by offset: bytes
+
+  Arena() {
+    void* room = mmap(nullptr, kMemory, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) throw std::bad_alloc();
+    begin = static_cast<std::byte*>(room);
+  }
+  bool has(const void* p) const { return p >= begin && p < begin + kMemory; }
+  void open(bool yes) { mprotect(begin, kMemory, yes ? PROT_READ | PROT_WRITE : PROT_NONE); }
+  void* take(std::size_t bytes) {
+    bytes = (bytes + 8191) / 4096 * 4096;  // and a gap
+    std::size_t at = 0;
+    for (auto [offset, size] : taken) {
+      if (offset - at >= bytes) break;
+      at = offset + size;
+    }
+    if (at + bytes > kMemory) return nullptr;
+    taken[at] = bytes;
+    return begin + at;
+  }
+};
+
+struct World {
+  World();
+  int gpus;
+  bool forward;
+  std::mutex mutex;
+  Arena arenas[kMostGpus];
+  std::set<const void*> pinned;
+  bool hang = false, hung = false, libraries = true;
+  FakeLibraryCalls calls;
+  int aborted = 0;
+};
+World& world();
+
+// Of the calling thread.
+int& current();  // of all GPUs
+int& nccl_version();
+
+struct Aborted {};
+
+// Something on a stream, which begins when what is before it there, and all that it comes after, is done.
+struct Op {
+  int gpu = -1;                    // whose memory it may touch; -1: none
+  std::function<void()> work;      // with the world's lock held; may be empty
+  std::function<bool()> finished;  // of what others take part in; likewise. Both throw Aborted where it was ended.
+  std::vector<std::shared_ptr<Op>> after;
+  bool started = false, done = false;
+};
+using Queue = std::deque<std::shared_ptr<Op>>;
+struct Capture {
+  std::vector<std::pair<cudaStream_t, std::shared_ptr<Op>>> ops;
+  bool open = true;
+};
+
+// The streams that one thread made, which plays a process; its other threads use them, too.
+struct Process {
+  std::mutex mutex;                            // taken before the world's
+  std::vector<std::shared_ptr<Queue>> queues;  // in the order in which they were made
+};
+
+std::shared_ptr<Op> enqueue(cudaStream_t stream, Op op);
+// Of all that is enqueued in a process; whether nothing is left.
+bool progress(Process& process);
+void finish(Process& process);
+
+}  // namespace unity::fake
+
+struct CUstream_st {
+  int gpu = 0;
+  std::shared_ptr<unity::fake::Process> process;
+  std::shared_ptr<unity::fake::Queue> queue;
+  std::shared_ptr<unity::fake::Op> last;          // enqueued
+  std::shared_ptr<unity::fake::Capture> capture;  // that it is part of
+};
