@@ -21,7 +21,7 @@ if(UNITY_CUDA_FOUND)
   set(CUDA_BACKEND backend prepare collective resources devices share_gpus)
   list(TRANSFORM CUDA_BACKEND REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/runtime/cuda/\\1.cpp")
   add_library(fake_cuda MODULE support/fake_cuda.cpp ${CUDA_BACKEND} ${CMAKE_SOURCE_DIR}/runtime/comm/processes.cpp
-    ${CMAKE_SOURCE_DIR}/runtime/held_types.cpp)
+    ${CMAKE_SOURCE_DIR}/runtime/held_types.cpp ${CMAKE_SOURCE_DIR}/runtime/cuda/library/cublas_shapes.cpp)
   set_target_properties(fake_cuda PROPERTIES PREFIX "" OUTPUT_NAME libunity_cuda
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fake_cuda)
   target_compile_options(fake_cuda PRIVATE ${UNITY_WARNINGS})

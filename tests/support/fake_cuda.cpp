@@ -307,7 +307,8 @@ namespace unity::cuda {
 struct Libraries::Handles {};
 Libraries::Libraries(const LibraryOptions& options, void* workspace) : options_(options), workspace_(workspace) {}
 Libraries::~Libraries() = default;
-Prepared Libraries::prepare(const Operator&, const Attributes&, std::span<const Operand>, std::span<const Operand>) {
+Prepared Libraries::prepare(const Operator&, const Attributes&, std::span<const Operand>, std::span<const Operand>,
+                            const Epilogue&) {
   return {};
 }
 std::string library_versions() { return "no libraries"; }
