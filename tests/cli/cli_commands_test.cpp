@@ -137,6 +137,8 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
     return of["profiled_tasks"].get<int>() + of["estimated_tasks"].get<int>();
   };
   CHECK(tasks(" --fuse chains") < tasks(""));
+  std::string missing = unity("profile " + plan + " --fuse chains --list-missing -o " + f.file("profile.yaml")).out;
+  CHECK(missing.find("+ gelu(.) -> ") != std::string::npos);
   check_refused("simulate " + plan + " --fuse all", {"--fuse", "all", "chains"});
   check_refused("simulate " + plan + " --schedule 2f2b", {"--pipeline-schedule", "2f2b", "1f1b"});
   check_refused("simulate " + plan + " --remat encodr.0", {"encodr.0", "bert-tiny"});
