@@ -111,6 +111,7 @@ const Values kValues[] = {
     {"", "--offload", nullptr, "none activations optimizer", "", true},
     {"", "--weight-versions", nullptr, "newest 2bw"},
     {"", "--zero-stage", nullptr, "1 2 3"},
+    {"", "--fuse", nullptr, "none chains"},
     {"", "--optimizer", nullptr, "sgd adam adamw"},
     {"", "--backend", nullptr, "cpu cuda"},
     {"", "--comm", nullptr, "threads mpi nccl"},

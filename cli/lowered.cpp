@@ -25,7 +25,7 @@ void PlanSource::add_options(CLI::App& command, bool models, bool with_budget, b
         !option->check_lname("optimizer") && !option->check_lname("pipeline-schedule") &&
         !option->check_lname("bucket") && !option->check_lname("remat") && !option->check_lname("offload") &&
         !option->check_lname("weight-versions") && !option->check_lname("overlap") &&
-        !option->check_lname("zero-stage"))
+        !option->check_lname("zero-stage") && !option->check_lname("fuse"))
       for_models_.push_back(option);
 }
 

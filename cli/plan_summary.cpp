@@ -56,6 +56,7 @@ std::vector<std::string> plan_row(const Plan& plan) {
 
 std::string certificate_text(const Plan& plan) {
   auto gap = plan.optimality_gap();
+  if (!gap && plan.schedule.fuse != Fuse::none) return "certificate: none, it is of tasks one by one, without --fuse";
   if (!gap) return "certificate: none, times on this machine are measured";
   return fmt::format("certificate: no plan is faster than {}; this one is within {:.1f}%",
                      to_string(plan.search.lower_bound), 100 * *gap);

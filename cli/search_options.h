@@ -15,8 +15,8 @@ using report::ScheduleSettings;
 using report::SearchSettings;
 using report::split_list;
 
-// --schedule --overlap --bucket --remat --offload --weight-versions --zero-stage. `run` has a --schedule of its own, of
-// the learning rate; there it is --pipeline-schedule alone.
+// --schedule --overlap --bucket --remat --offload --weight-versions --zero-stage --fuse. `run` has a --schedule of its
+// own, of the learning rate; there it is --pipeline-schedule alone.
 void add_schedule_options(CLI::App& command, ScheduleSettings& settings, bool short_name = true);
 // Those of setting_fields(), and those above.
 void add_search_options(CLI::App& command, SearchSettings& settings, bool with_budget = true,

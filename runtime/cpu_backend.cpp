@@ -8,6 +8,7 @@
 #include "runtime/backend.h"
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/blocks.h"
+#include "runtime/cpu/chain.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/optimizers.h"
 #include "runtime/cpu/threads.h"
@@ -42,7 +43,7 @@ class CpuBackend final : public Backend {
       if (task.kind != TaskKind::compute || !here_[task.device.index()]) continue;
       const ProgramOp& op = program.ops[static_cast<std::size_t>(task.op)];
       calls_[t].kernel = cpu::find_kernel(*op.op);
-      UNITY_CHECK(calls_[t].kernel, "the cpu backend has no kernel for {}", op.op->name());
+      UNITY_CHECK(calls_[t].kernel || op.chain, "the cpu backend has no kernel for {}", op.op->name());
       auto operands = program.operands_of(task);
       for (std::size_t i = 0; i < operands.size(); ++i) {
         bool read = i >= op.inputs || !op.shape_only[i];
@@ -50,6 +51,7 @@ class CpuBackend final : public Backend {
         calls_[t].operands.push_back({read ? host_memory(operands[i]) : nullptr, type_of(operands[i]),
                                       buffer.box.extent, buffer.box.offset, program.tensor_of(operands[i]).dims});
       }
+      if (op.chain) calls_[t].chain.emplace(*op.chain, calls_[t].operands);
     }
     lanes_.emplace(program, precision_, processes,
                    Lanes::Work{[this](TaskId task, const StepInfo& info) { run(task, info); },
@@ -81,6 +83,7 @@ class CpuBackend final : public Backend {
     auto box = [&](std::size_t i) -> const Box& { return program_.buffer(operands[i]).box; };
     switch (task.kind) {
       case TaskKind::compute: {
+        if (const auto& chain = calls_[id.index()].chain) return (*chain)();
         const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
         std::span<const Operand> all(calls_[id.index()].operands);
         RandomKey key = RandomKey(info.seed)
@@ -128,6 +131,7 @@ class CpuBackend final : public Backend {
   struct Call {
     cpu::Kernel kernel = nullptr;
     std::vector<Operand> operands;
+    std::optional<cpu::ChainKernel> chain;  // in place of `kernel`
   };
   DType type_of(BufferId id) const { return held_type(program_.tensor_of(id).dtype, precision_); }
 

@@ -19,7 +19,7 @@ using Reader = JsonReader;
 
 // Plans without one are older, or have none of what it says.
 Schedule read_schedule(const Reader& reader, const std::string& file) {
-  reader.expect_only({"order", "overlap", "bucket_bytes", "rematerialise", "offload", "weights", "zero_stage"});
+  reader.expect_only({"order", "overlap", "bucket_bytes", "rematerialise", "offload", "weights", "zero_stage", "fuse"});
   Schedule s;
   s.order = parse_pipeline_order(reader.get_or<std::string>("order", "gpipe"), file + ": plan.schedule.order");
   s.overlap = reader.get_or<int>("overlap", 0);
@@ -34,6 +34,7 @@ Schedule read_schedule(const Reader& reader, const std::string& file) {
   s.zero_stage = reader.get_or<int>("zero_stage", 0);
   if (s.zero_stage < 0 || s.zero_stage > 3)
     throw_input_error("{}: plan.schedule.zero_stage: found {}, expected 0 to 3", file, s.zero_stage);
+  s.fuse = parse_fuse(reader.get_or<std::string>("fuse", "none"), file + ": plan.schedule.fuse");
   return s;
 }
 
@@ -59,7 +60,7 @@ std::string plan_to_json(const Plan& plan) {
   root["schedule"] = {{"order", to_string(plan.schedule.order)},     {"overlap", plan.schedule.overlap},
                       {"bucket_bytes", plan.schedule.bucket.count},  {"rematerialise", plan.schedule.remat},
                       {"offload", to_string(plan.schedule.offload)}, {"weights", to_string(plan.schedule.weights)},
-                      {"zero_stage", plan.schedule.zero_stage}};
+                      {"zero_stage", plan.schedule.zero_stage},      {"fuse", to_string(plan.schedule.fuse)}};
   root["prediction"] = {{"iteration_seconds", plan.prediction.iteration.seconds()},
                         {"iteration_picoseconds", plan.prediction.iteration.count},
                         {"peak_memory_bytes", plan.prediction.peak_memory.count},

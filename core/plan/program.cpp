@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "core/ops/chain.h"
+
 namespace unity {
 namespace {
 
@@ -237,7 +239,8 @@ Hash program_hash(const Program& p) {
     h = combine(combine(h, hash_box(b.box)), static_cast<Hash>(b.device.value) << 32 |
                                                  static_cast<Hash>(b.tensor) << 4 | static_cast<Hash>(b.on_host) << 3 |
                                                  static_cast<Hash>(b.category));
-  for (const ProgramOp& op : p.ops) h = combine(combine(h, hash_text(op.op->name())), hash_attributes(op.attributes));
+  for (const ProgramOp& op : p.ops)
+    h = combine(combine(h, hash_text(op.chain ? op.chain->text() : op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
     h = combine(h, static_cast<Hash>(c.monoid) << 8 | static_cast<Hash>(c.kind));
     for (std::size_t part = 0; part < c.part_count(); ++part)

@@ -6,6 +6,7 @@
 // order. Hence no executor that follows it can deadlock: the unfinished task with the smallest id can always run.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "core/plan/optimizer.h"
 
 namespace unity {
+
+class Chain;
 
 enum class BufferCategory : std::uint8_t { weight, gradient, optimizer_state, activation, input };
 std::string_view to_string(BufferCategory category);
@@ -90,6 +93,8 @@ struct ProgramOp {
   std::string name;
   std::uint32_t inputs = 0;      // number of input operands
   std::vector<bool> shape_only;  // per input
+  // `op`, where it is a chain of operators (chain.h), with the origin and the name of the first; else null.
+  std::shared_ptr<const Chain> chain = nullptr;
 };
 
 enum class CollectiveKind : std::uint8_t {

@@ -6,6 +6,7 @@
 #include "core/plan/accumulation.h"
 #include "core/plan/buckets.h"
 #include "core/plan/delayed_weights.h"
+#include "core/plan/fuse_chains.h"
 #include "core/plan/offload.h"
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kOrders = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 constexpr std::array<std::string_view, 4> kOffloads = {"none", "activations", "optimizer", "activations,optimizer"};
 constexpr std::array<std::string_view, 2> kWeightVersions = {"newest", "2bw"};
+constexpr std::array<std::string_view, 2> kFuses = {"none", "chains"};
 
 }  // namespace
 
@@ -38,6 +40,14 @@ WeightVersions parse_weight_versions(std::string_view text, std::string_view sub
   if (found == kWeightVersions.end())
     throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kWeightVersions, " or "));
   return static_cast<WeightVersions>(found - kWeightVersions.begin());
+}
+
+std::string_view to_string(Fuse fuse) { return kFuses[static_cast<std::size_t>(fuse)]; }
+
+Fuse parse_fuse(std::string_view text, std::string_view subject) {
+  auto found = std::find(kFuses.begin(), kFuses.end(), text);
+  if (found == kFuses.end()) throw_input_error("{}: found '{}', expected {}", subject, text, fmt::join(kFuses, " or "));
+  return static_cast<Fuse>(found - kFuses.begin());
 }
 
 std::string_view to_string(Offload offload) { return kOffloads[static_cast<std::size_t>(offload)]; }
@@ -61,6 +71,7 @@ std::string in_words(const Schedule& s) {
   if (contains(s.offload, Offload::optimizer)) text += ", optimizer states wait on the host";
   if (s.zero_stage > 0) text += fmt::format(", ZeRO stage {} of what is stored in parts", s.zero_stage);
   if (s.weights == WeightVersions::delayed) text += ", weights of one update before (2bw)";
+  if (s.fuse == Fuse::chains) text += ", element-wise operators in chains";
   return text;
 }
 
@@ -100,6 +111,8 @@ Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   if (changed) put_tasks(program, pool);
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));
   offload(program, schedule.offload);
+  if (schedule.fuse == Fuse::chains)
+    if (std::vector<PooledTask> all = take_tasks(program); fuse_chains(program, all)) put_tasks(program, all);
   return check_program(program);
 }
 

@@ -8,6 +8,7 @@
 //   buckets.h         which all-reduces of gradients become one
 //   delayed_weights.h which weights the passes read
 //   offload.h         which activations and optimizer states wait in the memory of the host
+//   fuse_chains.h     which element-wise tasks are one
 #pragma once
 
 #include <string>
@@ -53,6 +54,15 @@ std::string_view to_string(WeightVersions weights);
 // InputError, which begins with `subject`.
 WeightVersions parse_weight_versions(std::string_view text, std::string_view subject);
 
+// Which tasks are one.
+enum class Fuse : std::uint8_t {
+  none,
+  chains,  // element-wise ones that follow one another, behind a product of matrices or not
+};
+std::string_view to_string(Fuse fuse);
+// InputError, which begins with `subject`.
+Fuse parse_fuse(std::string_view text, std::string_view subject);
+
 struct Schedule {
   PipelineOrder order = PipelineOrder::gpipe;
   int overlap = 0;                 // micro-batches that a stage takes at once (overlap.h); 0: as they come
@@ -61,6 +71,7 @@ struct Schedule {
   Offload offload = Offload::none;
   WeightVersions weights = WeightVersions::newest;
   int zero_stage = 0;  // of weights that are stored in parts: 1, 2 or 3 (zero_stages.h); 0: as 1, where nothing is said
+  Fuse fuse = Fuse::none;
 
   bool operator==(const Schedule&) const = default;
 };

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "core/base/union_find.h"
+#include "core/ops/chain.h"
 #include "core/plan/accumulation.h"
 
 namespace unity {
@@ -11,6 +14,13 @@ namespace {
 
 void add(std::vector<std::size_t>& to, std::size_t x) {
   if (std::find(to.begin(), to.end(), x) == to.end()) to.push_back(x);
+}
+
+// Calls f(operator, origin, label) for an operator, or for each of a chain.
+template <class F>
+void for_each_operator(const ProgramOp& op, F&& f) {
+  if (!op.chain) return f(op.op, op.origin, op.name);
+  for (const ChainStep& step : op.chain->steps()) f(step.op, step.origin, step.name);
 }
 
 // Operators are named by their index in Program::ops, groups by a number in the order of their first devices.
@@ -33,6 +43,7 @@ class StageFinder {
     // Of gradients that are added up as they are computed, the first has no sum to add to.
     for (std::size_t op = 0; op + 1 < program_.ops.size(); ++op)
       if (adds_to(program_.ops[op + 1], program_.ops[op])) batched_[op] = batched_[op] || batched_[op + 1];
+    join_chains();
     stages.place.assign(program_.ops.size(), -1);
     if (stages.micro_batches == 1) return stages;
     find_groups();
@@ -43,6 +54,19 @@ class StageFinder {
   }
 
  private:
+  // An operator may be part of a chain for some micro-batches only.
+  void join_chains() {
+    std::set<std::tuple<const Operator*, OriginId, std::string>> batched;
+    auto any_chain = [](const ProgramOp& op) { return op.chain != nullptr; };
+    if (std::none_of(program_.ops.begin(), program_.ops.end(), any_chain)) return;
+    for (std::size_t op = 0; op < program_.ops.size(); ++op)
+      if (batched_[op]) for_each_operator(program_.ops[op], [&](const auto&... step) { batched.emplace(step...); });
+    for (std::size_t op = 0; op < program_.ops.size(); ++op)
+      for_each_operator(program_.ops[op], [&](const auto&... step) {
+        if (batched.contains({step...})) batched_[op] = true;
+      });
+  }
+
   bool counts(const Task& t) const {
     return t.kind == TaskKind::compute && t.phase == Phase::forward && batched_[static_cast<std::size_t>(t.op)];
   }
@@ -126,13 +150,18 @@ class StageFinder {
     for (std::size_t op : order_) {
       auto at = std::find_if(chain.begin(), chain.end(), [&](const auto& part) { return part.first == where(op); });
       stages.place[op] = static_cast<int>(at - chain.begin());
-      int& place = place_of.try_emplace({program_.ops[op].origin, program_.ops[op].name}, 0).first->second;
-      place = std::max(place, stages.place[op]);
+      for_each_operator(program_.ops[op], [&](const Operator*, OriginId origin, const std::string& name) {
+        int& place = place_of.try_emplace({origin, name}, 0).first->second;
+        place = std::max(place, stages.place[op]);
+      });
     }
-    for (std::size_t op = 0; op < program_.ops.size(); ++op)
-      if (auto found = place_of.find({program_.ops[op].origin, program_.ops[op].name});
-          batched_[op] && stages.place[op] < 0 && found != place_of.end())
-        stages.place[op] = found->second;
+    for (std::size_t op = 0; op < program_.ops.size(); ++op) {
+      if (!batched_[op] || stages.place[op] >= 0) continue;
+      for_each_operator(program_.ops[op], [&](const Operator*, OriginId origin, const std::string& name) {
+        auto found = place_of.find({origin, name});
+        if (found != place_of.end()) stages.place[op] = std::max(stages.place[op], found->second);
+      });
+    }
   }
 
   const Program& program_;

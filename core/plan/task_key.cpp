@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "core/ops/chain.h"
 #include "core/plan/row_updates.h"
 
 namespace unity {
@@ -30,6 +31,7 @@ std::string optimizer_kind(const OptimizerSpec& o) {
 }
 
 std::string with_attributes(const ProgramOp& op) {
+  if (op.chain) return op.chain->text() + " of ";
   std::string text = op.op->name();
   for (std::size_t i = 0; i < op.attributes.size(); ++i) text += (i == 0 ? "{" : ", ") + to_string(op.attributes[i]);
   return op.attributes.empty() ? text : text + "}";

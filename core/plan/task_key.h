@@ -3,6 +3,7 @@
 //
 //   matmul(f32[32, 784], f32[784, 512]) -> f32[32, 512]      operator, local blocks of the operands
 //   softmax{2}(f32[8, 64, 64]) -> f32[8, 64, 64]             with its attributes
+//   add(0, 1) + relu(.) -> 2 of (f32[8, 64], f32[64]) -> f32[8, 64]         a chain (chain.h): its steps, its operands
 //   copy(f32[32, 64] of f32[32, 256] to f32[32, 64])         the box, and the blocks it lies in; also accumulate
 //   zero(f32[784, 512])
 //   update adamw(f32[784, 512])                              the kind of the optimizer

@@ -29,6 +29,7 @@ void ScheduleSettings::apply(Schedule& schedule) const {
   if (!offload.empty()) schedule.offload = parse_offload(offload, "--offload");
   if (!weights.empty()) schedule.weights = parse_weight_versions(weights, "--weight-versions");
   if (!zero_stage.empty()) schedule.zero_stage = parse_zero_stage(zero_stage, "--zero-stage");
+  if (!fuse.empty()) schedule.fuse = parse_fuse(fuse, "--fuse");
   if (!remat.empty()) schedule.remat = parse_remat(remat, "--remat");
 }
 
@@ -54,6 +55,10 @@ std::vector<SettingField> setting_fields(ScheduleSettings& s) {
        "Of weights stored in parts, what is whole in a step: gradients and weights (1, default), weights (2), neither "
        "(3)",
        &s.zero_stage},
+      {"fuse",
+       "Tasks that are one: none (default), or chains of element-wise operators, also behind a matmul; plans are "
+       "searched without",
+       &s.fuse},
   };
 }
 

@@ -15,7 +15,7 @@ namespace unity::report {
 
 // Attributes of a plan that say how it runs (core/plan/schedule.h), as text; empty: as the plan has.
 struct ScheduleSettings {
-  std::string order, overlap, bucket, remat, offload, weights, zero_stage;
+  std::string order, overlap, bucket, remat, offload, weights, zero_stage, fuse;
   // InputError on what can not be read.
   void apply(Schedule& schedule) const;
 };
@@ -44,7 +44,7 @@ struct SettingField {
 };
 // --budget --alpha --jobs --seed ..; then what can be left out.
 std::vector<SettingField> setting_fields(SearchSettings& settings);
-// --schedule --overlap --bucket --remat --offload --weight-versions --zero-stage
+// --schedule --overlap --bucket --remat --offload --weight-versions --zero-stage --fuse
 std::vector<SettingField> setting_fields(ScheduleSettings& settings);
 
 // A model and its sizes.

@@ -36,6 +36,7 @@ Hash schedule_hash(const Schedule& schedule) {
   hash = combine(hash, static_cast<Hash>(schedule.bucket.count));
   for (const std::string& label : schedule.remat) hash = combine(hash, hash_text(label));
   hash = combine(hash, static_cast<Hash>(schedule.zero_stage));
+  if (schedule.fuse != Fuse::none) hash = combine(hash, static_cast<Hash>(schedule.fuse));
   return combine(hash, combine(static_cast<Hash>(schedule.offload), static_cast<Hash>(schedule.weights)));
 }
 

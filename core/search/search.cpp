@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/base/text.h"
+#include "core/plan/repeat.h"
 #include "core/search/lower_bound.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/parallelism.h"
@@ -183,11 +184,31 @@ void score_from_all(Outcome& outcome, Evaluator& evaluator) {
   if (all.ok()) outcome.candidate = std::move(*all);
 }
 
+// Plans are sought with tasks one by one, which is what the certificate is of; then those that follow one another are
+// made one.
+Result<void> fuse_tasks(Plan& plan, const CostModel& cost, Fuse fuse) {
+  plan.schedule.fuse = fuse;
+  Program program = UNITY_TRY(lower(plan.pcg, plan.mappings, cost.topology(), {true, plan.optimizer, plan.schedule}));
+  if (plan.schedule.weights == WeightVersions::delayed)
+    program = UNITY_TRY(repeat(program, kSteadyIterations, plan.schedule));
+  const Score score = cost.score(program);
+  plan.prediction.iteration = score.iteration, plan.prediction.peak_memory = score.peak();
+  plan.search.lower_bound = {};
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, const CostModel& cost,
                                      const SearchOptions& options) {
   check_options(options);
+  if (options.schedule.fuse != Fuse::none) {
+    SearchOptions apart = options;
+    apart.schedule.fuse = Fuse::none;
+    std::vector<Plan> plans = UNITY_TRY(find_plans(spec, model, cost, apart));
+    for (Plan& plan : plans) UNITY_TRY_VOID(fuse_tasks(plan, cost, options.schedule.fuse));
+    return plans;
+  }
   Strategy strategy = strategy_of(options);
   Evaluator evaluator(
       cost, {true, options.optimizer, options.schedule}, options.memory_limit,

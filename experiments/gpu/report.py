@@ -70,18 +70,20 @@ def profile(s):
 def times(s):
     rows, errors = [], []
     for r in s.get("rows", {}).values():
-        plain, found = seconds_of(r.get("unity")), seconds_of(r.get("unity, plan found"))
+        plain, found, chains = (seconds_of(r.get(way)) for way in ("unity", "unity, plan found", "unity, chains"))
         eager = best(*(seconds_of(r.get(f"pytorch, {mode}")) for mode in ("eager", "channels-last", "sparse")))
         compiled = seconds_of(r.get("pytorch, compiled"))
-        ours = best(plain, found)
+        ours = best(plain, found, chains)
         rows.append((r["model"], r["precision"], milliseconds(r.get("unity, without graphs")), milliseconds(r.get("unity")),
-                     milliseconds(r.get("unity, plan found")), f"{1e3 * eager:.2f}" if eager else "-",
-                     milliseconds(r.get("pytorch, compiled")), ratio(ours, eager), ratio(ours, compiled)))
+                     milliseconds(r.get("unity, plan found")), milliseconds(r.get("unity, chains")),
+                     f"{1e3 * eager:.2f}" if eager else "-", milliseconds(r.get("pytorch, compiled")), ratio(ours, eager), ratio(ours, compiled)))
         errors += [f"  {r['model']} {r['precision']}, {way}: {v['error']}" for way, v in r.items()
                    if isinstance(v, dict) and "error" in v]
     text = ("Medians in ms: Unity task by task, as a captured graph, and as a graph under the plan that the joint search "
-            "finds;\nPyTorch eager (its fastest way) and compiled; the last two columns compare Unity's faster graph.\n")
-    text += table(("model", "", "no graph", "Unity", "found", "eager", "compiled", "Unity/eager", "Unity/compiled"), rows)
+            "finds,\nand that with --fuse chains; PyTorch eager (its fastest way) and compiled; the last two columns compare "
+            "Unity's fastest graph.\n")
+    text += table(("model", "", "no graph", "Unity", "found", "chains", "eager", "compiled", "Unity/eager",
+                   "Unity/compiled"), rows)
     return "\n".join([text, *errors])
 
 

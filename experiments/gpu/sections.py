@@ -398,6 +398,10 @@ def times(check, result):
         if has_plan(check, model, "unity"):
             note(model, precision, "unity, plan found", unity_step(check, plan_file(check, model, "unity"), [], precision,
                                                                    f"unity.{model}.{precision}.found"))
+        found = has_plan(check, model, "unity")
+        what, options = (plan_file(check, model, "unity"), []) if found else (model, [*MODELS[model][0], *topology()])
+        note(model, precision, "unity, chains", unity_step(check, what, [*options, "--fuse", "chains"], precision,
+                                                           f"unity.{model}.{precision}.chains"))
         modes = [f"{model}:{precision}:{mode}" for mode in eager_modes(model)]
         for case, value in pytorch_steps(check, modes, f"pytorch.{model}.{precision}").items():
             note(model, precision, "pytorch, " + case.split(":")[2], value)

@@ -110,6 +110,10 @@ class CudaBackend final : public Backend {
                  Memory::Contents contents = Memory::Contents::zeros) const;
   void prepare();
   void prepare_compute(Work& work, const Task& task);
+  // Enqueues one operator, by a library or our own kernel; null where `epilogue` is more than the libraries do.
+  std::function<void()> enqueuer(const Work& work, const Operator& op, const Attributes& attributes, OriginId origin,
+                                 std::vector<Operand> operands, std::size_t inputs, const Epilogue& epilogue = {});
+  std::function<void()> chain_enqueuer(const Work& work, const Chain& chain, const std::vector<Operand>& operands);
   void prepare_update(Work& work, const Task& task);
   std::function<void()> update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
                                   const StepValues* values);
@@ -167,6 +171,7 @@ class CudaBackend final : public Backend {
   std::optional<Collectives> collectives_;
   std::map<int, SharedGpu> gpus_;
   std::vector<Memory> shard_lists_;
+  std::vector<Memory> products_;  // of chains, where they have no place of their own
   std::uint64_t seed_ = 0;
   std::vector<Work> works_;
   std::vector<EventHandle> events_;  // by work that is awaited

@@ -6,7 +6,9 @@
 #include "core/plan/row_updates.h"
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/call.h"
+#include "runtime/cuda/chain.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/cuda/library/cublas_shapes.h"
 
 namespace unity::cuda {
 namespace {
@@ -147,32 +149,86 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
     operands.push_back(operand(ids[i], i < op.inputs));
     if (i < op.inputs && op.shape_only[i]) operands.back().data = nullptr;
   }
+  work.enqueue = op.chain ? chain_enqueuer(work, *op.chain, operands)
+                          : enqueuer(work, *op.op, op.attributes, op.origin, std::move(operands), op.inputs);
+}
+
+std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op, const Attributes& attributes,
+                                            OriginId origin, std::vector<Operand> operands, std::size_t inputs,
+                                            const Epilogue& epilogue) {
   std::span<const Operand> all(operands);
   LogicalDevice& device = devices_.at(work.device);
-  Prepared prepared = device.libraries->prepare(*op.op, op.attributes, all.first(op.inputs), all.subspan(op.inputs));
+  Lane& lane = lane_of(work);
+  Prepared prepared = device.libraries->prepare(op, attributes, all.first(inputs), all.subspan(inputs), epilogue);
   LibraryKernel kernel = prepared.kernel;
   if (!kernel) {
-    Kernel own = find_kernel(*op.op);
-    UNITY_CHECK(own, "the cuda backend has no kernel for {}", op.op->name());
+    if (epilogue.any()) return {};
+    Kernel own = find_kernel(op);
+    UNITY_CHECK(own, "the cuda backend has no kernel for {}", op.name());
     kernel = own;
   }
-  lane_of(work).scratch_bytes = std::max(lane_of(work).scratch_bytes, prepared.scratch);
-  work.enqueue = [this, kernel, operands = std::move(operands), &op, &lane = lane_of(work), gpu = device.gpu,
-                  device = work.device] {
+  lane.scratch_bytes = std::max(lane.scratch_bytes, prepared.scratch);
+  return [this, kernel, operands = std::move(operands), inputs, &op, &attributes, origin, &lane, gpu = device.gpu,
+          device = work.device] {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
         UNITY_CUDA_CHECK(wait_for(gpu, lane.stream.get()));
         lane.scratch = {};
-        lane.scratch = reserve(device, bytes, "scratch of " + std::string(op.op->name()), Memory::Contents::any);
+        lane.scratch = reserve(device, bytes, "scratch of " + op.name(), Memory::Contents::any);
         devices_.at(device).beyond_arena += bytes - std::exchange(lane.scratch_bytes, bytes);
       }
       return lane.scratch.data();
     };
     std::span<const Operand> view(operands);
-    kernel({op.attributes, view.first(op.inputs), view.subspan(op.inputs),
-            RandomKey(seed_).with(static_cast<std::uint64_t>(op.origin.value)), step_values(gpu), lane.stream.get(),
+    kernel({attributes, view.first(inputs), view.subspan(inputs),
+            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step_values(gpu), lane.stream.get(),
             scratch});
+  };
+}
+
+// A product that leads the chain, with as much of it as the library computes; then one kernel for the rest.
+std::function<void()> CudaBackend::chain_enqueuer(const Work& work, const Chain& chain,
+                                                  const std::vector<Operand>& operands) {
+  std::vector<DType> held;
+  for (const ChainStep& step : chain.steps()) held.push_back(types_[static_cast<std::size_t>(step.tensor)]);
+  Stream stream = lane_of(work).stream.get();
+  if (!chain.led_by_product()) return [kernel = chain_kernel(chain, operands, held), stream] { kernel(stream); };
+
+  const ChainStep& product = chain.steps()[0];
+  // Where the result of a step goes that others read, or the last of them; if the types differ, to a place of its own.
+  auto result_of = [&](std::size_t step) {
+    const int kept = chain.steps()[step].kept;
+    Operand result = kept == ChainStep::kNotKept ? operands.back() : operands[static_cast<std::size_t>(kept)];
+    if (result.dtype != held[step]) {
+      result.dtype = held[step];
+      const std::int64_t bytes = result.elements() * size_of(result.dtype);
+      products_.push_back(reserve(work.device, bytes, "a product between operators", Memory::Contents::any));
+      devices_.at(work.device).beyond_arena += bytes;
+      result.data = products_.back().data();
+    }
+    return result;
+  };
+  auto lead = [&](const EpilogueSteps& with, const Operand& result) {
+    std::vector<Operand> of;
+    for (int i : product.operands) of.push_back(operands[static_cast<std::size_t>(i)]);
+    if (with.bias >= 0) of.push_back(operands[static_cast<std::size_t>(with.bias)]);
+    const std::size_t inputs = of.size();
+    of.push_back(result);
+    return enqueuer(work, *product.op, product.attributes, product.origin, std::move(of), inputs,
+                    {with.bias >= 0, with.relu});
+  };
+  EpilogueSteps with = epilogue_of(chain, operands);
+  Operand result = result_of(with.steps - 1);
+  std::function<void()> first = lead(with, result);
+  if (!first) {
+    with = {}, result = result_of(0);
+    first = lead(with, result);
+  }
+  if (with.steps == chain.steps().size()) return first;
+  return [first, kernel = chain_kernel(chain, operands, held, {with.steps, result}), stream] {
+    first();
+    kernel(stream);
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "core/ops/chain.h"
 #include "runtime/profile/single_task.h"
 
 namespace unity {
@@ -38,12 +39,17 @@ double typical(const std::vector<double>& values) {
 
 // Whether an operator takes its operands to be positive; others see both signs when training, which matters to some
 // (the power of a negative number).
+bool wants_positive(const Operator& op, const Attributes& attributes) {
+  if (op.name() != "power") return op.name() == "log" || op.name() == "sqrt";
+  double exponent = real_attribute(attributes, 0);
+  return exponent != std::floor(exponent) || exponent < 0;
+}
 bool wants_positive(const Program& p) {
   if (p.ops.empty()) return false;
   const ProgramOp& op = p.ops[0];
-  if (op.op->name() != "power") return op.op->name() == "log" || op.op->name() == "sqrt";
-  double exponent = real_attribute(op.attributes, 0);
-  return exponent != std::floor(exponent) || exponent < 0;
+  if (!op.chain) return wants_positive(*op.op, op.attributes);
+  return std::any_of(op.chain->steps().begin(), op.chain->steps().end(),
+                     [](const ChainStep& step) { return wants_positive(*step.op, step.attributes); });
 }
 
 // Numbers around 0, from -1 to 1, or from 0.05 to 1.05; or whole ones below the bound.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/ops/chain.h"
 #include "core/plan/row_updates.h"
 
 namespace unity {
@@ -89,6 +90,7 @@ class Copier {
     out.program.optimizer = source.optimizer;
     if (task_.kind == TaskKind::compute || is_row_update(task_))
       out.program.ops.push_back(source.ops[static_cast<std::size_t>(task_.op)]);
+    if (task_.kind == TaskKind::compute && out.program.ops[0].chain) rename_tensors(out.program.ops[0]);
     if (task_.kind == TaskKind::copy || task_.kind == TaskKind::accumulate)
       out.program.boxes.push_back(source.boxes[static_cast<std::size_t>(task_.op)]);
   }
@@ -118,6 +120,24 @@ class Copier {
   }
 
  private:
+  // What lies between the steps of a chain is held as in the source.
+  void rename_tensors(ProgramOp& op) {
+    std::vector<ChainStep> steps = op.chain->steps();
+    for (ChainStep& step : steps) step.tensor = tensor(step.tensor);
+    op.chain = std::make_shared<const Chain>(std::move(steps), op.chain->inputs());
+    op.op = op.chain.get();
+  }
+
+  std::int32_t tensor(std::int32_t of_source) {
+    auto [found, fresh] = tensors_.try_emplace(of_source, -1);
+    if (!fresh) return found->second;
+    const ProgramTensor& t = source_.tensors[static_cast<std::size_t>(of_source)];
+    found->second = build_.tensor(fmt::format("tensor {}", tensors_.size()), t.dims, t.dtype);
+    if (held_ && t.dtype == DType::f32 && (*held_)[static_cast<std::size_t>(of_source)] == DType::f32)
+      build_.hold_in_full(found->second);
+    return found->second;
+  }
+
   // Where the operand stands among the operator's inputs; -1: it is none of them, and holds zeros.
   int input_operand(std::size_t i) const {
     if (is_row_update(task_)) return i == 1 ? 0 : -1;
@@ -148,20 +168,18 @@ class Copier {
   BufferId copy(BufferId id, int device, int input) {
     if (auto found = copies_.find(id); found != copies_.end()) return found->second;
     const Buffer& b = source_.buffer(id);
-    auto [tensor, fresh] = tensors_.try_emplace(b.tensor, -1);
+    const bool fresh = !tensors_.contains(b.tensor);
+    const std::int32_t own = tensor(b.tensor);
     if (fresh) {
       const ProgramTensor& t = source_.tensor_of(id);
-      tensor->second = build_.tensor(fmt::format("tensor {}", tensors_.size()), t.dims, t.dtype);
-      if (held_ && t.dtype == DType::f32 && (*held_)[static_cast<std::size_t>(b.tensor)] == DType::f32)
-        build_.hold_in_full(tensor->second);
       if (held_ && b.category == BufferCategory::weight && t.leaf >= 0)
-        make_weight(tensor->second, t);
+        make_weight(own, t);
       else if (input >= 0 && (t.dtype == DType::i32 || element_count(t.dims) <= kMostDrawn)) {
-        build_.make_input(tensor->second);
+        build_.make_input(own);
         if (auto bound = bound_of(input)) out_.index_bounds[fmt::format("tensor {}", tensors_.size())] = *bound;
       }
     }
-    return copies_[id] = build_.buffer(tensor->second, device, b.box);
+    return copies_[id] = build_.buffer(own, device, b.box);
   }
 
   // Products read a rounded copy of what is a weight.

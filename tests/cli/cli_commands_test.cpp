@@ -128,6 +128,18 @@ TEST_CASE("search makes a pipeline under a schedule, and simulate and run take a
                                "--compare-one-device --json")
                              .out);
   CHECK(run["final_metrics"]["largest_relative_loss_difference"] < 1e-5);
+  // Chains are other tasks, with the same losses.
+  json apart = json::parse(unity("run " + plan + " --steps 2 --json").out),
+       fused = json::parse(unity("run " + plan + " --steps 2 --fuse chains --json").out);
+  CHECK(fused["losses"] == apart["losses"]);
+  auto tasks = [&](const std::string& options) {
+    json of = json::parse(unity("validate " + plan + " --steps 1 --json" + options).out);
+    return of["profiled_tasks"].get<int>() + of["estimated_tasks"].get<int>();
+  };
+  CHECK(tasks(" --fuse chains") < tasks(""));
+  std::string missing = unity("profile " + plan + " --fuse chains --list-missing -o " + f.file("profile.yaml")).out;
+  CHECK(missing.find("+ gelu(.) -> ") != std::string::npos);
+  check_refused("simulate " + plan + " --fuse all", {"--fuse", "all", "chains"});
   check_refused("simulate " + plan + " --schedule 2f2b", {"--pipeline-schedule", "2f2b", "1f1b"});
   check_refused("simulate " + plan + " --remat encodr.0", {"encodr.0", "bert-tiny"});
   check_refused("run " + plan + " --offload weights", {"--offload", "weights", "activations"});

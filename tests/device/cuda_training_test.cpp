@@ -4,7 +4,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/graph/builder.h"
 #include "core/models/models.h"
+#include "core/models/transformer_layers.h"
 #include "core/plan/lower.h"
 #include "core/search/search.h"
 #include "tests/device/gpu.h"
@@ -173,4 +175,42 @@ TEST_CASE("training on the GPU in bf16 and TF32 goes down like that in f32") {
   CHECK(last("cuda", Precision::f32) == Approx(expected).epsilon(1e-4));
   CHECK(last("cuda", Precision::tf32) == Approx(expected).epsilon(1e-2));
   CHECK(last("cuda", Precision::bf16) == Approx(expected).epsilon(5e-2));
+}
+
+TEST_CASE("chains of operators, led by products or not, train on the GPU as one CPU device, in every precision") {
+  if (!gpu_or_skip()) return;
+  // With a bias and relu, a bias and gelu, gelu made of its parts, dropout, and what goes around.
+  Builder b("chains");
+  ValueRef x = b.input("x", {32, 64});
+  for (int i = 0; i < 3; ++i) {
+    Builder::Scope scope(b, "layer." + std::to_string(i));
+    auto dense = [&](ValueRef of, const std::string& name) {
+      return b.apply("add", {},
+                     {b.apply("matmul", {}, {of, b.weight(name, {64, 64})}), b.weight(name + ".bias", {64})});
+    };
+    ValueRef h = b.apply("gelu", {}, {dense(b.apply("relu", {}, {dense(x, "in")}), "middle")});
+    x = b.apply("add", {}, {x, b.dropout(0.25, gelu_tanh(b, dense(h, "out"), "gelu"))}, "residual");
+  }
+  Pcg pcg = std::move(b).finish({b.apply("cross_entropy", {}, {x, b.input("labels", {32}, DType::i32)})});
+  auto inputs = random_inputs(pcg, 3);
+  auto lowered = [&](Fuse fuse) {
+    return lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1),
+                 {true, parse_optimizer("sgd 0.05"), {.fuse = fuse}})
+        .value();
+  };
+  Program apart = lowered(Fuse::none), fused = lowered(Fuse::chains);
+  CHECK(fused.tasks.size() < apart.tasks.size());
+  Run exact = run(apart, inputs, Precision::f64);
+  auto scale = scales(exact);
+  auto off = [&](const Program& program, Precision precision) {
+    double tolerance = precision == Precision::f64 ? 1e-9 : precision == Precision::f32 ? 1e-4 : 0.1;
+    return distance(run(program, inputs, precision, "cuda"), exact, scale, tolerance);
+  };
+  CHECK(off(fused, Precision::f64) <= 1e-9);
+  CHECK(off(fused, Precision::f32) <= 1e-4);
+  // As near as tasks one by one, but for what rounds at other places.
+  for (Precision precision : {Precision::tf32, Precision::bf16}) {
+    INFO(to_string(precision));
+    CHECK(off(fused, precision) <= 2 * off(apart, precision) + 1e-3);
+  }
 }

@@ -138,6 +138,7 @@ struct RandomPlan {
     constexpr const char* kOptimizers[] = {"sgd 0.1", "adam 1e-3"};
     options.optimizer = parse_optimizer(kOptimizers[choices.below(2)]);
     if (choices.below(2) == 0) options.schedule = {};
+    options.schedule.fuse = static_cast<Fuse>(choices.below(2));
   }
 };
 

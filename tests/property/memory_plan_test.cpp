@@ -34,9 +34,10 @@ RandomProgram random_program(const std::string& model, std::mt19937_64& random, 
     State state = random_state(serial, devices, random);
     LowerOptions options;
     options.optimizer = optimizer;
+    options.schedule.fuse = random() % 2 ? Fuse::chains : Fuse::none;
     auto program = lower(state.pcg, random_mappings(state.pcg, topology, random), topology, options);
     if (!program.ok()) continue;
-    std::string story = fmt::format("{} on {} devices\n", model, devices);
+    std::string story = fmt::format("{} on {} devices, {}\n", model, devices, in_words(options.schedule));
     for (const DerivationStep& s : state.steps) story += fmt::format("{} {} at {}\n", s.rule, s.degree, s.where);
     std::map<std::string, std::int64_t> bounds;
     for (std::size_t i = 0; i < serial.size(); ++i)

@@ -72,6 +72,7 @@ Schedule random_schedule(std::mt19937_64& random) {
   if (random() % 2) s.remat = {"all"};
   s.offload = static_cast<Offload>(random() % 4);
   s.zero_stage = static_cast<int>(random() % 4);
+  s.fuse = static_cast<Fuse>(random() % 2);
   return s;
 }
 

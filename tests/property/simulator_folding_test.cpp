@@ -118,6 +118,8 @@ TEST_CASE("schedules have the same times folded and whole") {
   options.schedule = {};
   options.schedule.offload = Offload::activations;
   CHECK(check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology) <= 8);
+  options.schedule = {.fuse = Fuse::chains};
+  CHECK(check_folding(lower(plan.pcg, plan.mappings, topology, options).value(), topology) <= 8);
   plan = find_plan(spec, pcg, cost, {.strategy = "pipeline"}).value();
   for (PipelineOrder order : {PipelineOrder::gpipe, PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble}) {
     INFO(to_string(order));

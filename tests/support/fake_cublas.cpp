@@ -121,7 +121,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
        n = at(ld).get<std::int64_t>(CUBLASLT_MATRIX_LAYOUT_COLS, 0),
        k = at(la).get<std::int64_t>(a.transposed ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS, 0);
   std::int64_t batch = at(ld).get<std::int32_t>(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1);
-  bool relu = at(how).get(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT) == CUBLASLT_EPILOGUE_RELU;
+  const auto epilogue = at(how).get(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+  const bool relu = epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS,
+             has_bias = epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  // One for each row of the result, of the type that is said, or the result's.
+  FakeElements bias{const_cast<void*>(at(how).get<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr)),
+                    d.elements.type};
+  if (has_bias) {
+    if (!bias.data) return CUBLAS_STATUS_INVALID_VALUE;
+    auto type = at(how).get<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, at(ld).type);
+    if (type != at(ld).type) return CUBLAS_STATUS_NOT_SUPPORTED;
+    fake_cuda_count(&FakeLibraryCalls::biases);
+  }
   double keep = d.elements.type == DType::f64 ? *static_cast<const double*>(beta)
                                               : static_cast<double>(*static_cast<const float*>(beta));
   fake_cuda_count(&FakeLibraryCalls::products);
@@ -133,6 +144,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
           double sum = keep == 0 ? 0 : keep * c.elements.get(c.where(p, i, j));
           for (std::int64_t l = 0; l < k; ++l)
             sum += a.elements.get(a.where(p, i, l)) * b.elements.get(b.where(p, l, j));
+          if (has_bias) sum += bias.get(i);
           d.elements.put(d.where(p, i, j), relu && sum < 0 ? 0 : sum);
         }
   });

@@ -27,7 +27,7 @@ void fake_cuda_libraries(bool on);
 bool fake_cuda_libraries_on();
 // How often each of what the libraries do was called, or captured, since the start.
 struct FakeLibraryCalls {
-  int products = 0, convolutions = 0, pools = 0, norms = 0;
+  int products = 0, convolutions = 0, pools = 0, norms = 0, biases = 0;  // products with a bias: of both
 };
 FakeLibraryCalls fake_cuda_library_calls();
 void fake_cuda_count(int FakeLibraryCalls::*which);

@@ -202,3 +202,44 @@ TEST_CASE("products and convolutions that libraries cannot take are declined wit
   REQUIRE(!far);
   CHECK(far.error().message == "matmul: a size of 2147483648 is over 32 bits");
 }
+
+TEST_CASE("a bias behind a product and relu behind that are its epilogue, where nobody else reads what is between") {
+  auto operand = [](const Dims& extent) {
+    return Operand{nullptr, DType::f32, extent, Dims(extent.size(), 0), extent};
+  };
+  const ChainStep product{
+      .op = &get_operator("matmul"), .attributes = {std::string("none"), std::int64_t{0}}, .operands = {0, 1}};
+  constexpr int kBefore = ChainStep::kBefore;
+  ChainStep add{.op = &get_operator("add"), .operands = {2, kBefore}},
+      relu{.op = &get_operator("relu"), .operands = {kBefore}, .kept = 3};
+  auto found = [&](const std::vector<ChainStep>& steps, const Dims& third) {
+    std::vector<Operand> operands = {operand({4, 6}), operand({6, 8}), operand(third), operand({4, 8}),
+                                     operand({4, 8})};
+    return epilogue_of(Chain(steps, 3), operands);
+  };
+  EpilogueSteps both = found({product, add, relu}, {8});
+  CHECK(both.bias == 2);
+  CHECK(both.relu);
+  CHECK(both.steps == 3);
+  CHECK(found({product, add, relu}, {1, 8}).steps == 3);
+  // A column, and a whole matrix, are no bias.
+  for (const Dims& other : {Dims{4, 1}, Dims{4, 8}}) {
+    EpilogueSteps none = found({product, add, relu}, other);
+    CHECK(none.bias == -1);
+    CHECK(none.steps == 1);
+  }
+  // Others read the sum: relu is a step behind it.
+  add.kept = 4;
+  EpilogueSteps one = found({product, add, relu}, {8});
+  CHECK(one.bias == 2);
+  CHECK(!one.relu);
+  CHECK(one.steps == 2);
+  EpilogueSteps alone = found({product, relu}, {8});
+  CHECK(alone.relu);
+  CHECK(alone.steps == 2);
+  ChainStep kept = product;
+  kept.kept = 4;
+  CHECK(found({kept, relu}, {8}).steps == 1);
+  relu.op = &get_operator("gelu");
+  CHECK(found({product, relu}, {8}).steps == 1);
+}

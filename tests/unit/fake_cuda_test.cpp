@@ -100,7 +100,7 @@ FakeLibraryCalls library_calls(const ModelSpec& spec, Precision precision, doubl
   FakeLibraryCalls after = fake().library_calls();
   check_equal(found, train(program, {.precision = Precision::f64, .seed = 7}, values), tolerance);
   return {after.products - before.products, after.convolutions - before.convolutions, after.pools - before.pools,
-          after.norms - before.norms};
+          after.norms - before.norms, after.biases - before.biases};
 }
 const ExecutorOptions kSerial{.precision = Precision::f64, .seed = 7};
 
@@ -304,4 +304,49 @@ TEST_CASE("RMS norms, convolutions and pooling run by the libraries") {
       {"vgg-16", {{"batch", 4}, {"image", 32}, {"classes", 6}, {"hidden", 12}, {"divisor", 16}}}, Precision::f64, 1e-9);
   CHECK(vision.convolutions > 0);
   CHECK(vision.pools > 0);
+}
+
+TEST_CASE("chains on GPUs are the kernels one by one, bit for bit, in every precision, and train as one CPU device") {
+  fake();
+  const ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  Pcg serial = normalize(build_model(spec));
+  auto values = random_inputs(build_model(spec), 3);
+  auto lowered = [&](int devices, Fuse fuse) {
+    State state{serial, {}, {}};
+    if (devices > 1) state = std::move(apply_move(state, {Move::Kind::replicate_all, 0, 0, devices}).value());
+    return lower(state.pcg, test::natural_mappings(state.pcg), uniform_topology(devices),
+                 {true, parse_optimizer("sgd 0.1 momentum=0.9"), {.fuse = fuse}})
+        .value();
+  };
+  // Four steps, of which the last is launched as a graph.
+  auto losses = [&](const Program& program, const ExecutorOptions& options) {
+    Executor executor(program, options);
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, values.at(leaf.name));
+    std::vector<double> all;
+    for (int i = 0; i < 4; ++i) all.push_back(executor.step().loss);
+    for (const StateTensor& s : executor.state()) all.push_back(norm(executor.state(s.name)));
+    return all;
+  };
+  std::vector<double> expected = losses(lowered(1, Fuse::none), kSerial);
+  for (int devices : {1, 2}) {
+    Program apart = lowered(devices, Fuse::none), fused = lowered(devices, Fuse::chains);
+    CHECK(fused.tasks.size() < apart.tasks.size());
+    for (Precision precision : {Precision::f64, Precision::f32, Precision::bf16}) {
+      INFO(devices << " devices in " << to_string(precision));
+      ExecutorOptions options{.backend = "cuda", .precision = precision, .seed = 7};
+      fake().libraries(false);
+      std::vector<double> found = losses(fused, options), one_by_one = losses(apart, options);
+      fake().libraries(true);
+      CHECK(found == one_by_one);
+      for (std::size_t i = 0; i < expected.size() && precision == Precision::f64; ++i)
+        CHECK(found[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-12));
+      // cuBLASLt adds a bias before it rounds.
+      const double tolerance = precision == Precision::f64 ? 1e-9 : precision == Precision::f32 ? 1e-4 : 5e-2;
+      int biases = fake().library_calls().biases;
+      found = losses(fused, options);
+      CHECK(fake().library_calls().biases > biases);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        CHECK(found[i] == Approx(expected[i]).epsilon(tolerance).margin(tolerance));
+    }
+  }
 }

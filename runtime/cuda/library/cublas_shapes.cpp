@@ -47,6 +47,27 @@ Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, 
   return g;
 }
 
+EpilogueSteps epilogue_of(const Chain& chain, std::span<const Operand> operands) {
+  EpilogueSteps found;
+  const std::vector<ChainStep>& steps = chain.steps();
+  const std::int64_t columns = operands.back().extent.back();
+  // A value that is kept must be written as it is.
+  auto next_is = [&](std::string_view name) {
+    return found.steps < steps.size() && steps[found.steps - 1].kept == ChainStep::kNotKept &&
+           steps[found.steps].op->name() == name;
+  };
+  if (steps[0].op->name() == "matmul" && text_attribute(steps[0].attributes, 0) != "none") return found;
+  if (next_is("add"))
+    for (int i : steps[1].operands) {
+      if (i == ChainStep::kBefore || i >= static_cast<int>(chain.inputs())) continue;
+      const Operand& o = operands[static_cast<std::size_t>(i)];
+      if (o.elements() != columns || o.extent.empty() || o.extent.back() != columns) continue;
+      found.bias = i, found.steps = 2;
+    }
+  if (next_is("relu")) found.relu = true, ++found.steps;
+  return found;
+}
+
 std::string to_string(const GemmShape& g) {
   return fmt::format("m{} n{} k{} batch{} {}{} ld {},{},{} stride {},{},{} of {},{}{}", g.m, g.n, g.k, g.batch,
                      g.transpose_a ? 't' : 'n', g.transpose_b ? 't' : 'n', g.lda, g.ldb, g.ldd, g.stride_a, g.stride_b,

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/ops/operator.h"
+#include "core/ops/chain.h"
 
 namespace unity::cuda {
 
@@ -35,6 +35,15 @@ struct GemmShape {
 // why) other operators, products without elements and sizes that do not fit in 32 bits.
 Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> inputs,
                              std::span<const Operand> outputs);
+// The steps of a chain behind its product that cuBLASLt may compute with it: what is added to each row of the result,
+// max(0, .) of that, or of the product. Its gelu is another than ours (with tanh), and stays a step of its own.
+struct EpilogueSteps {
+  int bias = -1;  // operand of the task that is added: an element for each column
+  bool relu = false;
+  std::size_t steps = 1;  // of the chain that are done with it, the product among them
+};
+EpilogueSteps epilogue_of(const Chain& chain, std::span<const Operand> operands);
+
 // The same for equal shapes and only for them.
 std::string to_string(const GemmShape& shape);
 

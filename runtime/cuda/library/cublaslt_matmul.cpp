@@ -56,13 +56,15 @@ void describe(Layout& layout, DType type, std::int64_t rows, std::int64_t column
 
 struct MatmulPlan {
   GemmShape shape;
-  bool doubles = false, relu_after = false;
+  bool doubles = false, relu_after = false, bias = false;
   MatmulDesc matmul;
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
 
-  // `pc`: what is added; where nothing is, beta is 0 and it is not read.
-  void run(Libraries& libraries, const void* pa, const void* pb, const void* pc, void* pd, Stream stream) const {
+  // `pc`: what is added; where nothing is, beta is 0 and it is not read. `bias`: read where the plan has one.
+  void run(Libraries& libraries, const void* pa, const void* pb, const void* pc, void* pd, const void* pbias,
+           Stream stream) const {
+    if (bias) set(matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pbias);
     const float one = 1, beta = shape.add ? 1 : 0;
     const double one64 = 1, beta64 = beta;
     UNITY_LIBRARY_CHECK(cublasLtMatmul(
@@ -74,9 +76,10 @@ struct MatmulPlan {
 
 // `type` of a and b; none when cuBLASLt knows no algorithm.
 Result<std::shared_ptr<MatmulPlan>> make_plan(Libraries& libraries, const GemmShape& g, DType type, DType result,
-                                              bool fuse_relu) {
+                                              bool fuse_relu, bool bias) {
   auto plan = std::make_shared<MatmulPlan>();
   plan->shape = g, plan->doubles = type == DType::f64, plan->relu_after = g.relu && !fuse_relu;
+  plan->bias = bias;
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   if (type == DType::f64)
     compute = CUBLAS_COMPUTE_64F;
@@ -86,7 +89,11 @@ Result<std::shared_ptr<MatmulPlan>> make_plan(Libraries& libraries, const GemmSh
       cublasLtMatmulDescCreate(plan->matmul.out(), compute, type == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
   set(plan->matmul, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan->matmul, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(plan->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, fuse_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
+  set(plan->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE,
+      bias ? (fuse_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
+           : (fuse_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT));
+  // In the type of the result: a column of the row-major result is a row of cuBLAS's, for each of which it has one.
+  if (bias) set(plan->matmul, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(cuda_type(result)));
   describe(plan->a, type, g.rows_a(), g.columns_a(), g.lda, g.batch, g.stride_a);
   describe(plan->b, type, g.rows_b(), g.columns_b(), g.ldb, g.batch, g.stride_b);
   describe(plan->d, result, g.m, g.n, g.ldd, g.batch, g.stride_d);
@@ -121,23 +128,27 @@ Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& cal
   // Results of bf16 products may be f32 as well; those of others are of their type.
   DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
   std::vector<DType> wanted = {type, type, result};
-  if (g.add) wanted.push_back(result);
-  const std::size_t sum = 2, out = wanted.size() - 1;  // one without what is added
+  const bool bias = call.epilogue.bias;
+  if (bias && type == DType::f64) return fail("a bias in f64");
+  g.relu = g.relu || call.epilogue.relu;
+  if (g.add || bias) wanted.push_back(result);
+  const std::size_t sum = 2, out = wanted.size() - 1;  // one without what is added, or the bias
   Staging staging(call, wanted);
-  return libraries.once(fmt::format("cublaslt {}{}", to_string(g), staging.key()), [&]() -> Result<LibraryPlan> {
-    Result<std::shared_ptr<MatmulPlan>> plan = make_plan(libraries, g, type, result, g.relu);
-    if (!plan && g.relu) plan = make_plan(libraries, g, type, result, false);
-    if (!plan) return plan.error();
-    std::string description = fmt::format("{} {} into {}{}", to_string(g), to_string(type), to_string(result),
-                                          (*plan)->relu_after ? ", then relu" : "");
-    auto run = [&libraries, plan = *plan, staging, result, out](const Call& c) {
-      Pointers at = staging.begin(c);
-      plan->run(libraries, at[plan->shape.a], at[plan->shape.b], at[sum], at[out], c.stream);
-      if (plan->relu_after) relu_in_place(c.stream, at[out], result, c.outputs[0].elements());
-      staging.end(c, at);
-    };
-    return LibraryPlan{run, description, staging.scratch()};
-  });
+  return libraries.once(
+      fmt::format("cublaslt {}{}{}", to_string(g), bias ? " bias" : "", staging.key()), [&]() -> Result<LibraryPlan> {
+        Result<std::shared_ptr<MatmulPlan>> plan = make_plan(libraries, g, type, result, g.relu, bias);
+        if (!plan && g.relu) plan = make_plan(libraries, g, type, result, false, bias);
+        if (!plan) return plan.error();
+        std::string description = fmt::format("{} {} into {}{}{}", to_string(g), to_string(type), to_string(result),
+                                              bias ? ", with bias" : "", (*plan)->relu_after ? ", then relu" : "");
+        auto run = [&libraries, plan = *plan, staging, result, out](const Call& c) {
+          Pointers at = staging.begin(c);
+          plan->run(libraries, at[plan->shape.a], at[plan->shape.b], at[sum], at[out], at[sum], c.stream);
+          if (plan->relu_after) relu_in_place(c.stream, at[out], result, c.outputs[0].elements());
+          staging.end(c, at);
+        };
+        return LibraryPlan{run, description, staging.scratch()};
+      });
 }
 
 }  // namespace unity::cuda

@@ -78,8 +78,8 @@ const Result<LibraryPlan>& Libraries::once(const std::string& key, const std::fu
 }
 
 Prepared Libraries::prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
-                            std::span<const Operand> outputs) {
-  LibraryCall call{op, attributes, inputs, outputs};
+                            std::span<const Operand> outputs, const Epilogue& epilogue) {
+  LibraryCall call{op, attributes, inputs, outputs, epilogue};
   Prepared prepared;
   for (const Entry& entry : kImplementations) {
     if (entry.op != op.name()) continue;

@@ -52,11 +52,19 @@ struct Prepared {
   std::vector<std::string> declined;  // reasons, in the order of the implementations tried
 };
 
+// What of a chain of operators behind a product its kernel computes, too (epilogue_of() in cublas_shapes.h).
+struct Epilogue {
+  bool bias = false;  // is added: the last of the call's inputs, an element for each column of the result
+  bool relu = false;  // after that
+  bool any() const { return bias || relu; }
+};
+
 // The shapes of a call without its data.
 struct LibraryCall {
   const Operator& op;
   const Attributes& attributes;
   std::span<const Operand> inputs, outputs;
+  Epilogue epilogue;  // only products are asked for one
 };
 
 // Handles, workspace and plans of one stream of one device. All kernels share the workspace, so their calls must follow
@@ -71,7 +79,7 @@ class Libraries {
 
   // Equal shapes share one plan. Throws LibraryError when a library fails otherwise than by not taking the call.
   Prepared prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
-                   std::span<const Operand> outputs);
+                   std::span<const Operand> outputs, const Epilogue& epilogue = {});
 
   // For implementations.
   const LibraryOptions& options() const { return options_; }

@@ -1,0 +1,90 @@
+// The element-wise operators as functions of single elements: one definition, for the kernels of the operators
+// (kernels/elementwise.cu) and for those of chains (kernels/chain.cu). Each has the name of its
+// class in operators.def, where a missing one is a compile error that names it; T is float or double.
+#pragma once
+
+#include "core/ops/attributes.h"
+#include "runtime/cuda/math.h"
+
+namespace unity::cuda {
+
+// The one attribute that such an operator may have, as a number: of an element type, whether it is i32; 0 without any.
+inline double parameter_of(const Attributes& attributes) {
+  if (attributes.empty()) return 0;
+  const auto* text = std::get_if<std::string>(&attributes[0]);
+  return text ? *text == "i32" : real_attribute(attributes, 0);
+}
+
+namespace functions {
+
+template <class T>
+UNITY_DEVICE T normal_cumulative(T x) {
+  return T(0.5) * (1 + erf(x * T(M_SQRT1_2)));
+}
+template <class T>
+UNITY_DEVICE T normal_density(T x) {
+  return exp(T(-0.5) * x * x) * T(0.5 * M_SQRT1_2 * M_2_SQRTPI);
+}
+
+#define UNITY_OF_ONE(Class, expression)                         \
+  template <class T>                                            \
+  struct Class {                                                \
+    static constexpr int kOperands = 1;                         \
+    T parameter;                                                \
+    UNITY_DEVICE T operator()(T x) const { return expression; } \
+  };
+#define UNITY_OF_TWO(Class, x, y, expression)                        \
+  template <class T>                                                 \
+  struct Class {                                                     \
+    static constexpr int kOperands = 2;                              \
+    T parameter;                                                     \
+    UNITY_DEVICE T operator()(T x, T y) const { return expression; } \
+  };
+#define UNITY_OF_THREE(Class, x, y, z, expression)                        \
+  template <class T>                                                      \
+  struct Class {                                                          \
+    static constexpr int kOperands = 3;                                   \
+    T parameter;                                                          \
+    UNITY_DEVICE T operator()(T x, T y, T z) const { return expression; } \
+  };
+
+UNITY_OF_ONE(Cast, parameter != 0 ? static_cast<T>(static_cast<std::int32_t>(x)) : x)
+UNITY_OF_ONE(Erf, erf(x))
+UNITY_OF_ONE(Exp, exp(x))
+UNITY_OF_ONE(Gelu, x* normal_cumulative(x))
+UNITY_OF_ONE(Log, log(x))
+UNITY_OF_ONE(Power, parameter == 2         ? x * x
+                    : parameter == -1      ? 1 / x
+                    : parameter == T(-0.5) ? 1 / sqrt(x)
+                                           : pow(x, parameter))
+UNITY_OF_ONE(Relu, x > 0 ? x : T(0))
+UNITY_OF_ONE(Scale, parameter* x)
+UNITY_OF_ONE(Shift, x + parameter)
+UNITY_OF_ONE(Sigmoid, sigmoid(x))
+UNITY_OF_ONE(Silu, x* sigmoid(x))
+UNITY_OF_ONE(Sqrt, sqrt(x))
+UNITY_OF_ONE(Tanh, tanh(x))
+
+UNITY_OF_TWO(Add, x, y, x + y)
+UNITY_OF_TWO(Div, x, y, x / y)
+UNITY_OF_TWO(Greater, x, y, x > y ? T(1) : T(0))
+UNITY_OF_TWO(Maximum, x, y, x > y ? x : y)
+UNITY_OF_TWO(Minimum, x, y, y > x ? x : y)
+UNITY_OF_TWO(Mul, x, y, x* y)
+UNITY_OF_TWO(Sub, x, y, x - y)
+
+// The first operand is that of the forward operator, or its result, as the operator says.
+UNITY_OF_TWO(GeluGradient, x, dy, (normal_cumulative(x) + x * normal_density(x)) * dy)
+UNITY_OF_TWO(ReluGradient, y, dy, y > 0 ? dy : T(0))
+UNITY_OF_TWO(SigmoidGradient, y, dy, y*(1 - y) * dy)
+UNITY_OF_TWO(SiluGradient, x, dy, sigmoid(x) * (1 + x * (1 - sigmoid(x))) * dy)
+UNITY_OF_TWO(TanhGradient, y, dy, (1 - y * y) * dy)
+
+UNITY_OF_THREE(Where, condition, x, y, condition != 0 ? x : y)
+
+#undef UNITY_OF_ONE
+#undef UNITY_OF_TWO
+#undef UNITY_OF_THREE
+
+}  // namespace functions
+}  // namespace unity::cuda
