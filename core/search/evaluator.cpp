@@ -258,8 +258,9 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     if (auto known = scores_.find(key); known != scores_.end()) return known->second;
   }
   const bool piece = is_piece(pcg);
+  keep = keep && !piece && static_cast<int>(cost_.topology().device_count()) <= kOneAtOnce;
   Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&]() -> Result<Program> {
-    if (!keep || piece || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
+    if (!keep || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
     LowerOptions unscheduled = options;
     unscheduled.scheduled = false;
     Program kept = UNITY_TRY(programs_.get(plan, [&] { return lower(pcg, mappings, cost_.topology(), unscheduled); }));

@@ -19,6 +19,7 @@ namespace unity {
 
 constexpr int kManyDevices = 48;       // what more of them do takes long to lower and to simulate
 constexpr int kVeryManyDevices = 512;  // and of more than these, very long
+constexpr int kOneAtOnce = 2048;  // of more than these a Program takes gigabytes: there is one at a time, none is kept
 
 // Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that
 // wait for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what

@@ -46,14 +46,14 @@ constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans 
 constexpr double kGain = 0.998;                               // times what the best took
 constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
-constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
+constexpr double kMostTasksOfOneAtOnce = 1.6e6;  // where the memory of one is much
+constexpr double kMostTasksOfSlow = 2e5;         // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
 constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
-constexpr int kOneAtOnce = 2048;  // devices beyond which the memory of one is much
 
 class StageSearch {
  public:
@@ -279,7 +279,8 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
   for (std::size_t i = 0; bounded && i < plans.size(); ++i) {
     bool promising =
         best == 0 || static_cast<double>(estimates_.of(plans[i]).time) <= kFarSlower * static_cast<double>(best);
-    most[i] = promising ? kMostTasksOfOne : kMostTasksOfSlow;
+    const double of_one = in_.devices > kOneAtOnce ? kMostTasksOfOneAtOnce : kMostTasksOfOne;
+    most[i] = promising ? of_one : kMostTasksOfSlow;
   }
   std::int64_t candidates = in_.evaluator.scored();
   std::vector<std::optional<Result<Outcome>>> outcomes(plans.size());
@@ -302,6 +303,8 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
     tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
     tasks_since_gain_ += static_cast<double>(outcome->candidate.tasks);
     if (!in_.evaluator.fits(score)) unfit_.insert(plan);
+    // Steps from it gain little there; with gradients joined, it takes half as much memory again to simulate.
+    if (in_.devices > kOneAtOnce && in_.evaluator.fits(score)) tasks_left_ = 0;
     if (!plan.stored_parts) least_excess_ = std::min(least_excess_, in_.evaluator.excess(score));
     Scored scored{!in_.evaluator.fits(score), score.iteration.count, plan};
     if (!best_.ok() || scored < best_plan_) {
@@ -414,8 +417,8 @@ bool StageSearch::correct_margin() {
   return true;
 }
 
-// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left, but on
-// very many devices, where one of them takes seconds and gigabytes.
+// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left, but
+// on very many devices, where one of them takes seconds and gigabytes.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
   std::vector<StagedPlan> plans = other_schedules(std::get<2>(best_plan_), freedom(), options_.buckets);
