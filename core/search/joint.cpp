@@ -1,6 +1,5 @@
 // The joint search: level 1 (split, part_chain) over level 2 (substitution) over level 3 (mapping). What ranks the
 // complete plans is the simulation of the whole iteration.
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -45,6 +44,7 @@ constexpr double kSlower = 1.15;               // on many devices
 constexpr double kStoredMayGain = 1.5;         // than the best: with weights in parts, data parallelism may be faster
 constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph that is searched thoroughly
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
+constexpr int kFewDevices = 24;                // to sum gradients up
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
 constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
 constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
@@ -104,7 +104,7 @@ class JointSearch {
   void hide();
   void finish_stopped(const std::optional<Outcome>& data);
   void rewrite_for_pipelines();
-  Result<Outcome> pipelines();
+  Result<Outcome> pipelines(bool join = true);
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
@@ -250,8 +250,8 @@ void JointSearch::map_on_shares() {
   }
 }
 
-// Of the fastest plan, which pipelines have to be faster than.
-// Of the fastest plan, and of data parallelism, where that may be the fastest then (ZeRO).
+// Of the fastest plan, which pipelines have to be faster than, and of data parallelism, where that may be the fastest
+// then (ZeRO).
 void JointSearch::store_parts(const std::optional<Outcome>& data) {
   if (front_.empty() || !in_.options.stored_parts) return;
   Outcome fastest = front_.front();
@@ -454,16 +454,13 @@ void JointSearch::rewrite_for_pipelines() {
     rewriting_ = std::move(*fastest);
 }
 
-// Pipelines: their micro-batches are beyond what parts of the graph are searched for.
-Result<Outcome> JointSearch::pipelines() {
-  SearchOptions joined = in_.options;  // gradients as those of the plan that they have to beat
-  if (best_.ok()) joined.schedule.bucket = best_->candidate.schedule.bucket;
-  StageSearchOptions options{.layers = {8, 12, 24},
-                             .plans = 12,
-                             .buckets = buckets_are_free(),
-                             .overlap = true,
-                             .even = in_.options.seeds,
-                             .mixed = true};
+// Pipelines: their micro-batches are beyond what parts of the graph are searched for. `join`: gradients to begin with
+// as those of the plan that they have to beat.
+Result<Outcome> JointSearch::pipelines(bool join) {
+  SearchOptions joined = in_.options;
+  if (best_.ok() && join) joined.schedule.bucket = best_->candidate.schedule.bucket;
+  StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free()};
+  options.overlap = options.mixed = true, options.even = in_.options.seeds;
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =
@@ -477,7 +474,7 @@ Result<Outcome> JointSearch::pipelines() {
   if (!found.ok() && !in_.evaluator.stopping()) {  // what is fastest on one device may not be splittable
     rewriting_.reset();
     stages_.emplace(in_.model, in_);
-    return pipelines();
+    return pipelines(join);
   }
   if (!found.ok()) return found;
   auto lead = [&](Outcome& plan) {
@@ -553,6 +550,9 @@ Result<Outcome> JointSearch::run() {
     store_parts(data_plan);
     if (!best_.ok() && stages_) trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
+    // Where sums of gradients take long, the walk from those that are not joined may end elsewhere.
+    const bool long_sums = in_.devices > kFewDevices && in_.devices <= kManyDevices && buckets_are_free();
+    if (long_sums && !too_large && stages_ && compute_operators(in_.model) <= kFewOperators) compare(pipelines(false));
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (first && in_.options.algebra && compute_operators(in_.model) <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
