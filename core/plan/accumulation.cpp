@@ -7,7 +7,6 @@ namespace unity {
 namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX, kSeveral = UINT32_MAX - 1;
-constexpr std::size_t kFewSteps = 64;
 
 // By buffer, the only task that writes it, and the only one that reads it; and the first two that use it.
 struct Uses {
@@ -58,17 +57,6 @@ std::vector<std::int32_t> with_adding_forms(Program& p, const std::vector<bool>&
   }
   p.ops = std::move(ops);
   return place;
-}
-
-// Whether a task waits for an earlier one, as far as few steps tell.
-bool waits_for(const std::vector<PooledTask>& pool, std::size_t task, std::size_t earlier) {
-  std::vector<std::size_t> open = {task};
-  for (std::size_t k = 0; k < open.size() && open.size() < kFewSteps; ++k)
-    for (std::size_t d : pool[open[k]].after) {
-      if (d == earlier) return true;
-      if (d > earlier && std::find(open.begin(), open.end(), d) == open.end()) open.push_back(d);
-    }
-  return false;
 }
 
 }  // namespace

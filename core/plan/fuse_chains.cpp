@@ -10,7 +10,7 @@ namespace {
 
 // How many tasks may stand between the first and the last of a chain on their stream, and how many steps are followed
 // to see what a task waits for.
-constexpr std::size_t kMostBetween = 8, kFewSteps = 64;
+constexpr std::size_t kMostBetween = 8;
 
 struct Use {
   std::size_t task;
@@ -91,17 +91,6 @@ class Fusion {
     return makes_one(task) && (leads_chains(*op_of(task).op) || elementwise(task));
   }
 
-  // Whether the first of the chain waits for a task, as far as few steps tell.
-  bool waits_for(std::size_t task, std::size_t earlier) const {
-    std::vector<std::size_t> open = {task};
-    for (std::size_t k = 0; k < open.size() && open.size() < kFewSteps; ++k)
-      for (std::size_t d : pool_[open[k]].after) {
-        if (d == earlier) return true;
-        if (d > earlier && std::find(open.begin(), open.end(), d) == open.end()) open.push_back(d);
-      }
-    return false;
-  }
-
   // Adds the first reader of what the chain's last task writes, if it may join.
   bool grow(std::vector<std::size_t>& chain) const {
     BufferId read = result_of(chain.back());
@@ -143,7 +132,7 @@ class Fusion {
     };
     auto held_up = [&](std::size_t t) {
       return std::any_of(pool_[t].after.begin(), pool_[t].after.end(),
-                         [&](std::size_t d) { return elsewhere(d) && !waits_for(chain[0], d); });
+                         [&](std::size_t d) { return elsewhere(d) && !waits_for(pool_, chain[0], d); });
     };
     if (held_up(task) || std::any_of(between.begin(), between.end(), held_up)) return false;
     for (std::size_t m : chain) {

@@ -23,6 +23,7 @@ std::vector<PooledTask> take_tasks(const Program& program) {
 namespace {
 
 constexpr std::size_t kNowhere = SIZE_MAX;
+constexpr std::size_t kFewSteps = 64;
 
 // What a task comes after, in the places that tasks have got so far: in order, each once.
 template <class List>
@@ -36,6 +37,16 @@ void place_dependencies(List& after, std::size_t task, const std::vector<std::si
 }
 
 }  // namespace
+
+bool waits_for(const std::vector<PooledTask>& pool, std::size_t task, std::size_t earlier) {
+  std::vector<std::size_t> open = {task};
+  for (std::size_t k = 0; k < open.size() && open.size() < kFewSteps; ++k)
+    for (std::size_t d : pool[open[k]].after) {
+      if (d == earlier) return true;
+      if (d > earlier && std::find(open.begin(), open.end(), d) == open.end()) open.push_back(d);
+    }
+  return false;
+}
 
 void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
   std::vector<std::size_t> places(pool.size(), kNowhere);

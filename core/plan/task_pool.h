@@ -25,6 +25,9 @@ void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std:
 // All of them, in the order of the pool.
 void put_tasks(Program& program, const std::vector<PooledTask>& pool);
 
+// Whether a task waits for an earlier one; false also where a few steps do not tell.
+bool waits_for(const std::vector<PooledTask>& pool, std::size_t task, std::size_t earlier);
+
 // Calls use(buffer, written) for what a task reads and writes; a buffer that is read and written counts as written, and
 // what an operator takes only the shape of is neither.
 template <class Buffers, class Use>

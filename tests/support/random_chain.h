@@ -114,4 +114,14 @@ inline RandomChain random_chain(std::mt19937_64& random, const Dims& extent, std
   return made;
 }
 
+// NaN is as good as NaN.
+template <class T>
+bool same_elements(const Operand& a, const Operand& b) {
+  for (std::int64_t i = 0; i < a.elements(); ++i) {
+    T x = a.as<T>()[i], y = b.as<T>()[i];
+    if (x != y && !(x != x && y != y)) return false;
+  }
+  return true;
+}
+
 }  // namespace unity::test

@@ -60,22 +60,14 @@ Operand run_apart(const RandomChain& of, std::span<const DType> held, std::size_
   return before;
 }
 
-template <class T>
-bool same(const Operand& a, const Operand& b) {
-  for (std::int64_t i = 0; i < a.elements(); ++i) {
-    T x = a.as<T>()[i], y = b.as<T>()[i];
-    if (x != y && !(x != x && y != y)) return false;
-  }
-  return true;
-}
 bool same(const Operand& a, const Operand& b) {
   switch (a.dtype) {
     case DType::f32:
-      return same<float>(a, b);
+      return same_elements<float>(a, b);
     case DType::f64:
-      return same<double>(a, b);
+      return same_elements<double>(a, b);
     case DType::i32:
-      return same<std::int32_t>(a, b);
+      return same_elements<std::int32_t>(a, b);
     default:
       for (std::int64_t i = 0; i < a.elements(); ++i) {
         float x = cuda::to_float(a.as<cuda::BFloat16>()[i]), y = cuda::to_float(b.as<cuda::BFloat16>()[i]);

@@ -35,16 +35,6 @@ void run_apart(const RandomChain& of) {
   }
 }
 
-// NaN is as good as NaN.
-template <class T>
-bool same(const Operand& a, const Operand& b) {
-  for (std::int64_t i = 0; i < a.elements(); ++i) {
-    T x = a.as<T>()[i], y = b.as<T>()[i];
-    if (x != y && !(x != x && y != y)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("a chain computes block by block what its operators compute one after the other, on any threads") {
@@ -66,9 +56,9 @@ TEST_CASE("a chain computes block by block what its operators compute one after 
       for (std::size_t i = 0; i < apart.operands.size(); ++i) {
         INFO("operand " << i << ", " << threads << " threads");
         const Operand &a = apart.operands[i], &b = fused.operands[i];
-        REQUIRE((a.dtype == DType::f32   ? same<float>(a, b)
-                 : a.dtype == DType::f64 ? same<double>(a, b)
-                                         : same<std::int32_t>(a, b)));
+        REQUIRE((a.dtype == DType::f32   ? same_elements<float>(a, b)
+                 : a.dtype == DType::f64 ? same_elements<double>(a, b)
+                                         : same_elements<std::int32_t>(a, b)));
       }
     }
   }
