@@ -44,37 +44,17 @@ Extent extent_of(const Pcg& pcg, NodeId id, const MachineMapping& mapping) {
   return extent;
 }
 
-// Whether an operator reads a leaf that is stored on other devices: one of these may send it to all of the others.
-bool reads_from_afar(const Pcg& pcg, const std::vector<Extent>& extents) {
-  std::vector<std::size_t> source(pcg.size());  // by node: the one before the parallelization operators
-  for (std::size_t i = 0; i < pcg.size(); ++i) {
-    const Node& n = pcg.nodes()[i];
-    source[i] = n.is_parallelization() ? source[n.inputs[0].node.index()] : i;
-    if (!n.is_compute()) continue;
-    for (ValueRef v : n.inputs) {
-      std::size_t leaf = source[v.node.index()];
-      const Node& from = pcg.nodes()[leaf];
-      if (from.is_leaf() && from.op->stored() &&
-          (extents[i].first + extents[i].count <= extents[leaf].first ||
-           extents[leaf].first + extents[leaf].count <= extents[i].first))
-        return true;
-    }
-  }
-  return false;
-}
-
 // A block of a narrow stage exchanges with several of a wide one, which do not all do the same then. What hangs
 // together so is a sheet: of each stage one part of as many as the stages' numbers of blocks have in common. Sheets are
-// alike, but for those with a block that does something of its own, and the first one where `first_apart`. Keys: by
-// block, what repeats in it, what it does of its own, and its place, which is filled in.
-void tell_sheets_apart(std::vector<std::array<Hash, 3>>& keys, bool first_apart) {
+// alike, but for those with a block that does something of its own: what stages send to one another, they send at the
+// same places of both. Keys: by block, what repeats in it, what it does of its own, and its place, which is filled in.
+void tell_sheets_apart(std::vector<std::array<Hash, 3>>& keys) {
   std::map<Hash, int> members, seen;
   for (const auto& [kind, own, place] : keys)
     if (kind != 0) ++members[kind];
   int sheets = 0;
   for (const auto& [kind, count] : members) sheets = std::gcd(sheets, count);
   std::set<int> special;
-  if (first_apart) special.insert(0);
   std::vector<std::pair<int, int>> at;  // by block: sheet, place in its part
   for (const auto& [kind, own, place] : keys) {
     int part = kind == 0 ? 1 : members.at(kind) / sheets, nth = kind == 0 ? 0 : seen[kind]++;
@@ -201,7 +181,7 @@ LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMappin
   LoweredBlocks blocks{size, std::vector<int>(count), !stages && !nearly, alike(size)};
   std::vector<std::array<Hash, 3>> keys(count);
   for (std::size_t b = 0; b < count; ++b) keys[b] = {kinds[b], own[b], 0};
-  if (stages) tell_sheets_apart(keys, reads_from_afar(pcg, extents));
+  if (stages) tell_sheets_apart(keys);
   std::map<std::array<Hash, 3>, int> first;
   for (std::size_t b = 0; b < count; ++b)
     blocks.stands_for[b] = first.try_emplace(keys[b], static_cast<int>(b)).first->second;

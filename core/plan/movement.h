@@ -159,6 +159,7 @@ class Movements {
   std::int32_t gradient_tensor(PlacementIndex value);
 
  private:
+  class Spread;
   struct Key {
     std::int32_t device, partial;
     Box box;

@@ -15,7 +15,7 @@ Bytes Score::peak() const {
 
 namespace {
 
-constexpr int kMicroBatchesMore = 4;
+constexpr int kMicroBatchesMore = 4, kMicroBatchesMoreOfMany = 2;
 
 // By device: from the bytes of a few blocks of devices to those of all.
 void unfold(std::vector<Bytes>& bytes, const LoweredBlocks& blocks) {
@@ -41,6 +41,7 @@ struct Held {
   // By device: the most while two micro-batches of what the forward passes left are used up. The second one's gradients
   // are added to those of the first.
   std::vector<Bytes> behind_turn;
+  std::vector<Bytes> kept;  // by device: weights, states, inputs, outputs
 };
 
 // Lists of buffers, one for each task; a buffer is in one of them at most.
@@ -89,7 +90,8 @@ Held held_memory(const Program& program, int micro_batches) {
     }
   }
   std::vector<std::int64_t> peak = used, freed(devices, 0);
-  Held held{{}, std::vector<Bytes>(devices)};
+  Held held{{}, std::vector<Bytes>(devices), {}};
+  for (std::int64_t bytes : used) held.kept.push_back(Bytes{bytes});
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     for (BufferId b = starts.first(t); b.valid(); b = starts.after(b)) {
       auto d = program.buffer(b).device.index();
@@ -204,7 +206,10 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, MappingResult mapping, const Lowe
 }
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,
-                                      const Limits& limits) {
+                                      const Limits& wanted) {
+  Limits limits = wanted;
+  const bool one_at_once = static_cast<int>(cost_.topology().device_count()) > kOneAtOnce;
+  if (one_at_once) limits.most_tasks = std::min(limits.most_tasks, kMostTasksOfOneAtOnce);
   if (stopping() && (after_stop_ == 0 || after_stop_-- == 0)) {
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
@@ -240,7 +245,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
     record_.left_out(over_budget ? LeftOut::over_budget : LeftOut::not_runnable);
     return result.error();
   }
-  ++scored_;
+  if (!limits.all) ++scored_;  // else it was counted
   return Candidate{std::move(pcg),
                    std::move(mappings),
                    lower_options.schedule,
@@ -272,6 +277,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   Held held = held_memory(program, std::max(1, options.micro_batches));
   scored.memory = held.use;
   if (options.schedule.order == PipelineOrder::gpipe) scored.behind_turn = std::move(held.behind_turn);
+  if (options.micro_batches > 0) scored.kept = std::move(held.kept);
   // A step with weights of one update before begins before the last one has ended: what it takes among others counts.
   if (options.schedule.weights == WeightVersions::delayed && !piece)
     program = UNITY_TRY(repeat(program, kSteadyIterations, options.schedule));
@@ -280,6 +286,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   if (!options.blocks.all()) {
     unfold(scored.score, program, options.blocks);
     unfold(scored.behind_turn, options.blocks);
+    unfold(scored.kept, options.blocks);
   }
   if (!options_.cache) return scored;
   std::lock_guard lock(scores_mutex_);
@@ -309,7 +316,8 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   const bool rounds = schedule.order == PipelineOrder::interleaved;
   const bool later = rounds || schedule.order == PipelineOrder::zero_bubble;
   const int in_row = static_cast<int>(stages.size()) * (rounds ? std::max(1, schedule.overlap) : 1);
-  const int step = rounds ? in_row : kMicroBatchesMore;
+  const bool much = static_cast<int>(cost_.topology().device_count()) > kOneAtOnce;
+  const int step = rounds ? in_row : much ? kMicroBatchesMoreOfMany : kMicroBatchesMore;
   int some = (later ? 4 : 2) * in_row;
   if (!later && tasks * (some + step) > most_tasks) some /= 2;
   int more = some + step;
@@ -325,7 +333,15 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   extend(scored.score.iteration.count, few.score.iteration.count);
   extend(scored.score.communicated.count, few.score.communicated.count);
   std::vector<Bytes>& peak = scored.score.peak_memory;
-  for (std::size_t d = 0; d < peak.size(); ++d) extend(peak[d].count, few.score.peak_memory[d].count);
+  // With as many as there are stages not all are in flight at once; further ones add nothing but what is kept.
+  const bool fills = !later && some < 2 * in_row && schedule.order != PipelineOrder::gpipe;
+  for (std::size_t d = 0; d < peak.size(); ++d) {
+    std::int64_t kept = scored.kept[d].count;
+    if (fills)
+      extend(kept, few.kept[d].count), peak[d].count += kept - scored.kept[d].count;
+    else
+      extend(peak[d].count, few.score.peak_memory[d].count);
+  }
   for (std::size_t d = 0; d < scored.behind_turn.size(); ++d) {
     extend(scored.behind_turn[d].count, few.behind_turn[d].count);
     peak[d] = std::max(peak[d], scored.behind_turn[d]);

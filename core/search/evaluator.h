@@ -20,6 +20,7 @@ namespace unity {
 constexpr int kManyDevices = 48;       // what more of them do takes long to lower and to simulate
 constexpr int kVeryManyDevices = 512;  // and of more than these, very long
 constexpr int kOneAtOnce = 2048;  // of more than these a Program takes gigabytes: there is one at a time, none is kept
+constexpr double kMostTasksOfOneAtOnce = 1.6e6;  // so that a search takes 4 GiB at most
 
 // Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that
 // wait for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what
@@ -108,6 +109,7 @@ class Evaluator {
     Score score;
     MemoryUse memory;
     std::vector<Bytes> behind_turn;  // by device: where all forward passes come first, the most it holds behind them
+    std::vector<Bytes> kept;         // by device: what it holds all the time; where there are micro-batches
     std::int64_t tasks = 0;
   };
   Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,

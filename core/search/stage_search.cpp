@@ -46,11 +46,11 @@ constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans 
 constexpr double kGain = 0.998;                               // times what the best took
 constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
-constexpr double kMostTasksOfOneAtOnce = 1.6e6;  // where the memory of one is much
-constexpr double kMostTasksOfSlow = 2e5;         // of one that is estimated to be far slower than what is known
+constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
+constexpr int kLayersOfMost = 48;   // on so many devices that one plan is simulated: even stages matter most
 constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
@@ -65,7 +65,8 @@ class StageSearch {
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
       options_.layers = {kMoreLayers};
-    if (plans_.operators().size() > kManyOperators) options_.layers = {kManyLayers};
+    if (plans_.operators().size() > kManyOperators)
+      options_.layers = {input.devices > kOneAtOnce ? kLayersOfMost : kManyLayers};
     if (input.devices <= kVeryManyDevices) options_.plans /= 3;  // else most are refused
     options_.improvements /= 4;
   }
@@ -279,8 +280,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
   for (std::size_t i = 0; bounded && i < plans.size(); ++i) {
     bool promising =
         best == 0 || static_cast<double>(estimates_.of(plans[i]).time) <= kFarSlower * static_cast<double>(best);
-    const double of_one = in_.devices > kOneAtOnce ? kMostTasksOfOneAtOnce : kMostTasksOfOne;
-    most[i] = promising ? of_one : kMostTasksOfSlow;
+    most[i] = promising ? kMostTasksOfOne : kMostTasksOfSlow;
   }
   std::int64_t candidates = in_.evaluator.scored();
   std::vector<std::optional<Result<Outcome>>> outcomes(plans.size());

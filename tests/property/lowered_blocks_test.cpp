@@ -255,6 +255,15 @@ TEST_CASE("the first micro-batches of a pipeline tell how long all take") {
     CHECK(static_cast<double>(some.peak_memory[d].count) ==
           Approx(static_cast<double>(whole.peak_memory[d].count)).epsilon(0.02));
   CHECK(near(some.communicated.count, whole.communicated.count, 1e-6));
+  if (order != PipelineOrder::one_f_one_b) return;
+  // By as many as there are stages, and some more: too fast, but not too large.
+  auto fewest = build_staged(plans, plan, input, 0.27 * static_cast<double>(all->candidate.tasks));
+  REQUIRE(fewest.ok());
+  const Candidate& least = fewest->candidate;
+  CHECK(static_cast<double>(least.tasks) < 0.4 * static_cast<double>(all->candidate.tasks));
+  CHECK(near(least.score.iteration.count, whole.iteration.count, 0.07));
+  for (std::size_t d = 0; d < whole.peak_memory.size(); ++d)
+    CHECK(near(least.score.peak_memory[d].count, whole.peak_memory[d].count, 0.02));
 }
 
 TEST_CASE("a device stands for all in data parallelism, wherever the machine looks the same from each") {

@@ -1,5 +1,6 @@
 #include <functional>
 #include <map>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -183,6 +184,26 @@ TEST_CASE("parts of a weight go to other devices once each, which gather them") 
   CHECK(kinds[CollectiveKind::send] == 2 * users);
   CHECK(kinds[CollectiveKind::all_gather] == users / 16);
   CHECK(kinds[CollectiveKind::reduce_scatter] == users / 16);
+}
+
+TEST_CASE("of a weight that some devices have a copy of, each sends it to the one at its place among others") {
+  Mlp m;
+  ValueRef product = m.matmul(partition(m.b, 0, 4, m.x), replicate(m.b, 4, m.w1));
+  ValueRef logits = m.matmul(m.relu(product), replicate(m.b, 4, m.w2));
+  ValueRef loss = reduce(m.b, 4, m.b.apply("cross_entropy", {}, {logits, partition(m.b, 0, 4, m.labels)}));
+  Pcg parallel = std::move(m.b).finish({loss});
+  std::vector<MachineMapping> mappings = natural_mappings(parallel);
+  for (std::size_t i = 0; i < parallel.size(); ++i)
+    if (parallel.nodes()[i].name != "w1") mappings[i].start = 4;
+  Program program;
+  CHECK(difference(serial_mlp(), parallel, mappings, 8, &program) < 1e-12);
+  std::set<std::pair<int, int>> sent;
+  for (const Communication& c : program.communications)
+    if (c.kind == CollectiveKind::send && c.name.starts_with("w1"))
+      sent.emplace(c.participants[0].device.value, c.participants[1].device.value);
+  std::set<std::pair<int, int>> expected;
+  for (int d = 0; d < 4; ++d) expected.emplace(d, d + 4), expected.emplace(d + 4, d);  // forth and back
+  CHECK(sent == expected);
 }
 
 TEST_CASE("micro-batches on one device equal the whole batch") {
