@@ -48,6 +48,13 @@ std::string memory_ways(const Plan& plan) {
   return join(ways);
 }
 
+// Why the search ended, and what it looked at.
+void print_search(const Plan& found) {
+  fmt::print("\nstopped: {}\n", found.search.stopped_because);
+  fmt::print("{}\n", certificate_text(found));
+  for (const std::string& line : search_log_lines(found)) fmt::print("{}\n", line);
+}
+
 void print_front(const std::vector<Plan>& plans, const Options& o) {
   Table table({"iteration", "peak memory", "communication", "for memory", "plan"});
   nlohmann::ordered_json front = nlohmann::ordered_json::array();
@@ -59,10 +66,13 @@ void print_front(const std::vector<Plan>& plans, const Options& o) {
     front.push_back(plan_summary(plans[i], path));
     front.back()["for_memory"] = memory_ways(plans[i]);
   }
-  if (o.json)
-    fmt::print("{}\n", nlohmann::ordered_json({{"front", std::move(front)}}).dump(2));
-  else
-    table.print();
+  if (o.json) {
+    nlohmann::ordered_json log = search_log_json(plans.front().search.log);
+    fmt::print("{}\n", nlohmann::ordered_json({{"front", std::move(front)}, {"search_log", std::move(log)}}).dump(2));
+    return;
+  }
+  table.print();
+  print_search(plans.front());
 }
 
 void search(const Options& o) {
@@ -90,9 +100,7 @@ void search(const Options& o) {
     return;
   }
   plan_table({found}).print();
-  fmt::print("\nstopped: {}\n", found.search.stopped_because);
-  fmt::print("{}\n", certificate_text(found));
-  for (const std::string& line : search_log_lines(found)) fmt::print("{}\n", line);
+  print_search(found);
   if (!o.output.empty()) fmt::print("plan written to {}; unity explain {} puts it in words\n", o.output, o.output);
 }
 

@@ -351,10 +351,9 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
 }
 
 void Evaluator::found(const Score& score, std::int64_t candidates) {
-  if (fits(score))
-    record_.found(candidates ? candidates : scored(), score.iteration);
-  else
-    record_.left_out(LeftOut::does_not_fit);
+  if (fits(score)) return record_.found(candidates ? candidates : scored(), score.iteration);
+  record_.left_out(LeftOut::does_not_fit);
+  if (!smallest_ || excess(score) < excess(*smallest_)) smallest_ = score;
 }
 
 Bytes Evaluator::memory_of(DeviceId device) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "core/base/parallel.h"
@@ -92,6 +93,8 @@ class Evaluator {
   // A complete plan, scored as the `candidates`-th (0: the last): for the log. From one thread at a time, in an order
   // that repeats.
   void found(const Score& score, std::int64_t candidates = 0);
+  // Of the complete plans that do not fit, the one that exceeds the memory of its devices least.
+  const std::optional<Score>& smallest() const { return smallest_; }
   SearchRecorder& record() { return record_; }
   Threads& threads() { return threads_; }
   bool stopping() { return record_.stopping(); }
@@ -130,6 +133,7 @@ class Evaluator {
   SearchRecorder record_;
   Threads threads_;
   LoweredPrograms programs_;
+  std::optional<Score> smallest_;
   std::mutex scores_mutex_;
   std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again
   std::atomic<std::int64_t> scored_{0};

@@ -29,6 +29,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/busy_bound.h"
 #include "core/search/data_parallel.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/operator_orders.h"
 #include "core/search/rewritings.h"
 
@@ -80,6 +81,8 @@ class Exhaustive {
     if (!best_.ok()) return best_;
     best_->stopped_because = fmt::format("all {} plans of {} graphs scored", plans_, graphs_.size());
     if (slower_ > 0) best_->stopped_because += fmt::format(", but for {} with a device that computes longer", slower_);
+    for (Outcome& plan : front_) plan.stopped_because = best_->stopped_because;
+    best_->front = std::move(front_);
     return best_;
   }
 
@@ -96,7 +99,7 @@ class Exhaustive {
     if (!mappings.ok()) return too_large("plans");
     plans_ += static_cast<std::int64_t>(mappings->size());
     // What does not fit would have to give way to any plan that does.
-    if (prune_ && best_.ok() && in_.evaluator.fits(best_->candidate.score)) {
+    if (prune_ && !in_.options.pareto && best_.ok() && in_.evaluator.fits(best_->candidate.score)) {
       const BusyBound::Graph busy = bound_.of(pcg);
       slower_ += static_cast<std::int64_t>(std::erase_if(*mappings, [&](const std::vector<MachineMapping>& m) {
         return bound_.busiest(busy, m) >= best_->candidate.score.iteration;
@@ -107,8 +110,13 @@ class Exhaustive {
       auto candidate = in_.evaluator.evaluate(pcg, (*mappings)[i]);
       if (candidate.ok()) candidates[i] = std::move(*candidate);
     });
-    for (std::optional<Candidate>& c : candidates)
-      if (c) take_better(best_, Outcome{std::move(*c), steps, ""}, in_.evaluator);
+    for (std::optional<Candidate>& c : candidates) {
+      if (!c) continue;
+      Outcome plan{std::move(*c), steps, ""};
+      if (in_.options.pareto) front_.push_back(plan);
+      take_better(best_, std::move(plan), in_.evaluator);
+    }
+    keep_front(front_);
     return {};
   }
 
@@ -157,6 +165,7 @@ class Exhaustive {
   std::set<Hash> seen_;
   BusyBound bound_;
   Result<Outcome> best_ = fail("strategy exhaustive: no candidate could be lowered");
+  std::vector<Outcome> front_;  // of all plans, where it is asked for
   std::int64_t plans_ = 0, slower_ = 0;
 };
 

@@ -210,9 +210,9 @@ void JointSearch::take(Result<Outcome> other) {
     return;
   }
   if (!fits(other->candidate.score)) {
-    Bytes needs = other->candidate.score.peak();
-    if (!best_.ok() && needs < smallest_)
-      best_ = does_not_fit("unity", other->candidate, in_.evaluator, "the smallest plan found"), smallest_ = needs;
+    const Score& score = other->candidate.score;
+    if (!best_.ok() && score.peak() < smallest_)
+      best_ = does_not_fit(in_.options.strategy, score, in_.evaluator), smallest_ = score.peak();
     return;
   }
   if (!serial_) fastest_.keep(*other);

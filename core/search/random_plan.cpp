@@ -79,7 +79,7 @@ Result<Outcome> random_plan(const StrategyInput& input) {
     else if (!smallest || candidate->score.peak() < smallest->score.peak())
       smallest = std::move(*candidate);
   }
-  if (smallest) return does_not_fit("random", *smallest, input.evaluator, "the smallest of the random plans");
+  if (smallest) return does_not_fit("random", smallest->score, input.evaluator, "the smallest of the random plans");
   return fail("strategy random: {} attempts gave no plan that runs: {}", kAttempts, reason);
 }
 

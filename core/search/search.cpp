@@ -88,13 +88,13 @@ void leave_out(SearchOptions& options, const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), option.name) != names.end()) option.leave_out(options);
 }
 
-Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator,
+Error does_not_fit(const std::string& strategy, const Score& score, const Evaluator& evaluator,
                    const std::string& plan) {
   std::size_t fullest = 0;
-  for (std::size_t d = 0; d < candidate.score.peak_memory.size(); ++d)
-    if (candidate.score.peak_memory[d] > candidate.score.peak_memory[fullest]) fullest = d;
+  for (std::size_t d = 0; d < score.peak_memory.size(); ++d)
+    if (score.peak_memory[d] > score.peak_memory[fullest]) fullest = d;
   DeviceId device(static_cast<std::int64_t>(fullest));
-  return fail("strategy {}: {} needs {} on {}, which has {}", strategy, plan, to_string(candidate.score.peak()),
+  return fail("strategy {}: {} needs {} on {}, which has {}", strategy, plan, to_string(score.peak()),
               evaluator.cost().topology().device(device).name, to_string(evaluator.memory_of(device)));
 }
 
@@ -186,12 +186,14 @@ void score_from_all(Outcome& outcome, Evaluator& evaluator) {
 
 // Plans are sought with tasks one by one, which is what the certificate is of; then those that follow one another are
 // made one.
-Result<void> fuse_tasks(Plan& plan, const CostModel& cost, Fuse fuse) {
+Result<void> fuse_tasks(Plan& plan, const CostModel& cost, Fuse fuse, Bytes memory_limit) {
   plan.schedule.fuse = fuse;
   Program program = UNITY_TRY(lower(plan.pcg, plan.mappings, cost.topology(), {true, plan.optimizer, plan.schedule}));
   if (plan.schedule.weights == WeightVersions::delayed)
     program = UNITY_TRY(repeat(program, kSteadyIterations, plan.schedule));
   const Score score = cost.score(program);
+  const Evaluator evaluator(cost, {true, plan.optimizer, plan.schedule}, memory_limit);
+  if (!evaluator.fits(score)) return does_not_fit(plan.search.strategy, score, evaluator, "the plan with fused tasks");
   plan.prediction.iteration = score.iteration, plan.prediction.peak_memory = score.peak();
   plan.search.lower_bound = {};
   return {};
@@ -206,7 +208,7 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
     SearchOptions apart = options;
     apart.schedule.fuse = Fuse::none;
     std::vector<Plan> plans = UNITY_TRY(find_plans(spec, model, cost, apart));
-    for (Plan& plan : plans) UNITY_TRY_VOID(fuse_tasks(plan, cost, options.schedule.fuse));
+    for (Plan& plan : plans) UNITY_TRY_VOID(fuse_tasks(plan, cost, options.schedule.fuse, options.memory_limit));
     return plans;
   }
   Strategy strategy = strategy_of(options);
@@ -220,12 +222,22 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
     if (!evaluator.record().stopped()) return found.error();
     return fail("strategy {}: {} before a plan was found", options.strategy, stop_reason(options));
   }
-  if (!evaluator.fits(found->candidate.score)) return does_not_fit(options.strategy, found->candidate, evaluator);
+  auto none_fits = [&](const Score& score) {
+    const std::optional<Score>& least = evaluator.smallest();
+    const bool smaller = least && evaluator.excess(*least) < evaluator.excess(score);
+    return does_not_fit(options.strategy, smaller ? *least : score, evaluator,
+                        evaluator.scored() > 1 ? "the smallest plan found" : "the plan");
+  };
+  if (!evaluator.fits(found->candidate.score)) return none_fits(found->candidate.score);
   std::vector<Outcome> front = std::move(found->front);
   if (options.pareto && front.empty()) front = memory_tradeoffs(*found, input, Tradeoffs::all);
   std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
   if (front.empty()) front.push_back(std::move(*found));
   for (Outcome& outcome : front) score_from_all(outcome, evaluator);
+  // What its first micro-batches need is told nearly.
+  const Score first = front.front().candidate.score;
+  std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
+  if (front.empty()) return none_fits(first);
   std::vector<Plan> plans;
   Picoseconds bound = lower_bound(model, cost, options).value_or(Picoseconds{});
   for (Outcome& outcome : front) plans.push_back(make_plan(spec, evaluator, options, bound, std::move(outcome)));

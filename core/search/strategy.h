@@ -23,8 +23,8 @@ struct Outcome {
 
 using Strategy = Result<Outcome> (*)(const StrategyInput&);
 
-// An error that says what the plan needs and what the devices have. `plan`: "the plan", "the smallest plan found".
-Error does_not_fit(const std::string& strategy, const Candidate& candidate, const Evaluator& evaluator,
-                   const std::string& plan = "the plan");
+// An error that says what the plan needs and what the devices have.
+Error does_not_fit(const std::string& strategy, const Score& score, const Evaluator& evaluator,
+                   const std::string& plan = "the smallest plan found");
 
 }  // namespace unity

@@ -134,6 +134,35 @@ TEST_CASE("exhaustive search finds the same plan whether it scores all plans or 
   CHECK(scored < all);
 }
 
+TEST_CASE("within the memory of each plan of its front, exhaustive search finds no faster one") {
+  std::size_t several = 0;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    SimulatedCostModel cost(load_topology("summit", {1, 2}));
+    Pcg pcg = one_product(seed);
+    SearchOptions options;
+    options.budget = 20000, options.pareto = true;
+    auto search = [&](Bytes limit) {
+      Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, limit);
+      return score_all({pcg, evaluator, options, 2}, true).value();
+    };
+    Outcome all = search({});
+    REQUIRE_FALSE(all.front.empty());
+    several += all.front.size() > 1;
+    CHECK(all.front[0].candidate.score.iteration == all.candidate.score.iteration);
+    options.pareto = false;
+    for (const Outcome& plan : all.front) {
+      const Score &score = plan.candidate.score, found = search(score.peak()).candidate.score;
+      CHECK(found.iteration == score.iteration);
+      CHECK(found.peak() <= score.peak());
+    }
+    // Nothing takes less than the last.
+    const Bytes least = all.front.back().candidate.score.peak();
+    CHECK(search(least - Bytes{1}).candidate.score.peak() >= least);
+  }
+  CHECK(several > 0);
+}
+
 TEST_CASE("operators that do not wait for one another stand in every order") {
   Pcg pcg = sum_of_two(true);
   std::vector<Ordered> orders = operator_orders(pcg, 100);
