@@ -11,6 +11,7 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/open_processes.h"
 #include "runtime/profile/collectives.h"
 #include "runtime/profile/measure.h"
 #include "runtime/train.h"
@@ -141,6 +142,30 @@ TEST_CASE("values that must be equal are: all processes name those that differ")
       on_processes(3, [](Processes& p) { p.require_equal("the plan", p.rank() == 2 ? "another" : "this one"); });
   for (const Outcome& o : outcomes) CHECK(says(o.error, {"the plan", "rank 0 has this one", "rank 2 has another"}));
   for (const Outcome& o : outcomes) CHECK(o.error.find("rank 1") == std::string::npos);
+}
+
+TEST_CASE("processes of another Unity, or with another MPI, are refused: all say which rank has what") {
+  FakeNetwork network(3);
+  const std::string ours = "Open MPI v4.1.4, package: a", theirs = "Open MPI v5.0.1, package: b";
+  // How it was built, beyond the first 60 characters, does not count.
+  for (int rank : {0, 1, 2}) network.set_version(rank, ours + std::string(60, '.') + std::to_string(rank));
+  for (const Outcome& o : on_processes(network, [](Processes& p) { require_same_versions(p, "1.0.0 abc"); }))
+    CHECK(o.error.empty());
+  auto another_unity = [](Processes& p) { require_same_versions(p, p.rank() == 1 ? "1.0.0 abd" : "1.0.0 abc"); };
+  FakeNetwork again(3);
+  for (int rank : {0, 1, 2}) again.set_version(rank, ours);
+  for (const Outcome& o : on_processes(again, another_unity)) {
+    CHECK(
+        says(o.error, {"versions", "rank 0 has unity 1.0.0 abc on " + ours, "rank 1 has unity 1.0.0 abd on " + ours}));
+    CHECK(o.error.find("rank 2") == std::string::npos);
+  }
+  FakeNetwork mixed(3);
+  for (int rank : {0, 1, 2}) mixed.set_version(rank, rank == 2 ? theirs : ours);
+  for (const Outcome& o : on_processes(mixed, [](Processes& p) { require_same_versions(p, "1.0.0 abc"); })) {
+    CHECK(says(o.error,
+               {"versions", "rank 0 has unity 1.0.0 abc on " + ours, "rank 2 has unity 1.0.0 abc on " + theirs}));
+    CHECK(o.error.find("rank 1") == std::string::npos);
+  }
 }
 
 TEST_CASE(
