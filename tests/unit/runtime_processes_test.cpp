@@ -360,6 +360,37 @@ TEST_CASE("a checkpoint of some processes goes on in others as if it had not sto
   fs::remove_all(folder);
 }
 
+TEST_CASE("checkpoints of the same step from different runs are refused: all name the ranks") {
+  Program program = data_parallel("mlp-tiny", 2);
+  fs::path folder = fs::temp_directory_path() / fmt::format("unity-contents-{}", getpid());
+  fs::remove_all(folder);
+  auto run = [&](Processes* p, const fs::path& saved, bool resume, int warmup) {
+    TrainOptions options;
+    options.executor.processes = p;
+    options.index_bounds = {{"labels", 10}};
+    options.steps = resume ? 5 : 3;
+    options.schedule = parse_schedule(fmt::format("constant warmup={}", warmup));
+    options.checkpoint = {saved, 0, 3, resume};
+    train(program, nullptr, options);
+  };
+  // Of the same model, seed and step; the values differ.
+  run(nullptr, folder / "ours", false, 2);
+  run(nullptr, folder / "theirs", false, 3);
+  fs::copy(folder / "ours", folder / "copy", fs::copy_options::recursive);
+  auto ours = Checkpoint::newest(folder / "ours").index(), theirs = Checkpoint::newest(folder / "theirs").index();
+  REQUIRE(ours.weights == theirs.weights);
+  REQUIRE(ours.position.step == theirs.position.step);
+  auto resume = [&](const char* of_the_last) {
+    return on_processes(2, [&](Processes& p) { run(&p, folder / (p.rank() == 1 ? of_the_last : "ours"), true, 2); });
+  };
+  for (const Outcome& o : resume("theirs"))
+    CHECK(says(o.error,
+               {"the checkpoint to go on from", fmt::format("rank 0 has step 3 with contents {:016x}", hash_of(ours)),
+                fmt::format("rank 1 has step 3 with contents {:016x}", hash_of(theirs))}));
+  for (const Outcome& o : resume("ours")) CHECK(o.error.empty());
+  fs::remove_all(folder);
+}
+
 TEST_CASE("a process that cannot write its part of a checkpoint leaves the one before as it was") {
   Program program = data_parallel("mlp-tiny", 2);
   fs::path folder = fs::temp_directory_path() / fmt::format("unity-part-{}", getpid());
