@@ -9,7 +9,7 @@
 
 namespace unity {
 
-// "threads": this process alone. "mpi": those of mpirun or srun. "nccl": as "mpi" where there are any,
+// "threads": this process alone. "mpi": those of mpirun or srun. "nccl": as "mpi" where these are several,
 // else as "threads". InputError for other names, where MPI is not in this build or not on this machine, and where it
 // finds this process alone although it was started as one of several. When the others have not come within the
 // patience, prints so and ends this process with code 1: MPI gives no other way out of its start.

@@ -59,6 +59,23 @@ TEST_CASE("one of several processes does not run, validate or profile by itself,
   CHECK(unity(kRun).code == 0);
 }
 
+TEST_CASE("with --comm nccl, a process that its launcher started alone needs no MPI, one of several does") {
+  ::setenv("UNITY_PLUGINS", "/no/such/folder", 1);
+  {
+    Variables srun(Variables::List{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}});
+    CHECK(unity(kRun + " --comm nccl").code == 0);
+  }
+  {
+    Variables srun(Variables::List{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}});
+    check_refused(kRun + " --comm nccl", {"mpi: not in this build"});
+  }
+  {
+    Variables pmix(Variables::List{{"PMIX_RANK", "0"}});  // of how many, nobody says
+    check_refused(kRun + " --comm nccl", {"mpi: not in this build"});
+  }
+  ::unsetenv("UNITY_PLUGINS");
+}
+
 TEST_CASE("MPI that finds one process where srun started several is refused") {
   if (!fs::exists(std::string(UNITY_BINARY_DIR) + "/lib/unity/libunity_mpi.so")) {
     WARN("skipped: unity was built without MPI");
