@@ -280,6 +280,37 @@ TEST_CASE("when one process gives up, the others learn why wherever they wait, a
   for (const auto& [rank, why] : told) CHECK(why == "rank 2 gave up: disk full");
 }
 
+TEST_CASE("a task that fails in one process ends the others with its rank, task and device") {
+  Program program = data_parallel("mlp-tiny", 3, "adam 1e-3");
+  auto inputs = random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3);
+  std::mutex mutex;
+  std::map<int, std::string> told;
+  auto outcomes = on_processes(3, [&](Processes& p) {
+    auto end = [&](const std::string& why, int code) {
+      std::unique_lock lock(mutex);
+      told[p.rank()] = why;
+      lock.unlock();
+      p.give_up(why, code);
+    };
+    try {
+      Executor executor(program, {.seed = 7, .processes = &p});
+      for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+      executor.step();
+      if (p.rank() == 1) executor.set_steps_done(-1);  // updates of adam count from 1
+      while (true) executor.step();
+    } catch (const ProcessFailure& e) {
+      end(e.what(), p.failure_code());
+    } catch (const std::exception& e) {
+      end(e.what(), 1);
+    }
+  });
+  for (const Outcome& o : outcomes) CHECK(o.exit_code == 1);
+  REQUIRE(told.size() == 3);
+  CHECK(says(told[1], {"task ", "(adam ", " on device 1: ", "adam: step is 0, expected at least 1"}));
+  CHECK(told[0] == "rank 1 gave up: " + told[1]);
+  CHECK(told[2] == told[0]);
+}
+
 TEST_CASE("a communicator made after another process gave up does not wait for it") {
   auto outcomes = on_processes(2, [&](Processes& p) {
     if (p.rank() == 1) p.give_up("no memory", 1);
