@@ -1,54 +1,87 @@
 #include "cli/processes.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+
+#include <unistd.h>
 
 #include "cli/build_info.h"
 #include "cli/commands.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/report/provenance.h"
+#include "runtime/comm/launch.h"
 #include "runtime/comm/open_processes.h"
 
 namespace unity::cli {
 namespace {
 
-constexpr std::size_t kVersionShown = 60;  // Open MPI's goes on with how it was built
-
+// After what is there: that of the run that failed, when this one goes on from its checkpoint.
 void redirect(std::FILE* stream, const std::string& path) {
-  if (!std::freopen(path.c_str(), "w", stream))
+  if (!std::freopen(path.c_str(), "a", stream))
     throw_input_error("{}: cannot be written: {}", path, std::strerror(errno));
   std::setvbuf(stream, nullptr, _IOLBF, 0);
 }
 
-void share_output(const Processes& processes, const std::string& logs) {
-  if (processes.size() == 1 && logs.empty()) return;
-  std::error_code error;
-  if (!logs.empty()) std::filesystem::create_directories(logs, error);
-  if (error) throw_input_error("{}: cannot be made a folder: {}", logs, error.message());
-  std::string log = logs.empty() ? "" : fmt::format("{}/rank-{}.log", logs, processes.rank());
-  if (processes.rank() != 0) redirect(stdout, log.empty() ? "/dev/null" : log);
-  if (!log.empty()) {
-    if (processes.rank() == 0)
-      redirect(stderr, log);
-    else if (!std::freopen(log.c_str(), "a", stderr))
-      throw_input_error("{}: cannot be written: {}", log, std::strerror(errno));
+// The words of this process's command line, those with blanks in quotes.
+std::string command_line() {
+  std::string words = read_file("/proc/self/cmdline"), line;
+  for (std::size_t begin = 0, end; begin < words.size(); begin = end + 1) {
+    end = std::min(words.find('\0', begin), words.size());
+    std::string word = words.substr(begin, end - begin);
+    if (word.empty() || word.find_first_of(" \t\n") != std::string::npos) word = "'" + word + "'";
+    line += (line.empty() ? "" : " ") + word;
   }
+  return line;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
+}
+
+void share_output(const Processes& processes, const std::string& logs) {
+  int rank = processes.rank();
+  if (logs.empty()) {
+    if (rank != 0) redirect(stdout, "/dev/null");
+    return;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(logs, error);
+  if (error) throw_input_error("{}: cannot be made a folder: {}", logs, error.message());
+  std::string log = fmt::format("{}/rank-{}.log", logs, rank);
+  if (rank != 0) redirect(stdout, log);
+  redirect(stderr, log);
+  fmt::print(stderr, "== {}, rank {} of {} processes, on {}: {}\n", report::utc_now(), rank, processes.size(),
+             host_name(), command_line());
 }
 
 }  // namespace
 
 void ProcessOptions::add(CLI::App& command) {
-  command.add_option("--comm", comm, "threads; mpi: the processes of mpirun or srun; nccl: as mpi where there are any")
-      ->capture_default_str();
-  command.add_option("--comm-timeout", timeout, "Seconds without a message after which a process counts as lost")
+  comm_option =
+      command
+          .add_option("--comm", comm,
+                      "threads; mpi: the processes of mpirun or srun; nccl: as mpi where there are any. One of several "
+                      "processes has to say which, or is refused")
+          ->capture_default_str();
+  command
+      .add_option("--comm-timeout", timeout,
+                  "Seconds without a message after which a process counts as lost, and within which all have to have "
+                  "started")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command.add_option("--log-folder", logs, "Messages of each process, in rank-N.log");
+  command.add_option("--log-folder", logs,
+                     "Messages of each process, in rank-N.log, after a line with date and command; what earlier runs "
+                     "left there stays");
 }
 
 void with_processes(const ProcessOptions& options, const std::function<void(Processes&)>& body) {
+  if (options.comm_option->count() == 0) refuse_copies(find_launch([](const char* name) { return std::getenv(name); }));
   std::unique_ptr<Processes> processes =
       open_processes(options.comm, std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000)));
   if (processes->size() == 1) {
@@ -62,9 +95,7 @@ void with_processes(const ProcessOptions& options, const std::function<void(Proc
   };
   try {
     share_output(*processes, options.logs);
-    processes->require_equal("versions, expected the same everywhere",
-                             fmt::format("unity {} {} on {}", build_version(), build_commit(),
-                                         processes->transport_version().substr(0, kVersionShown)));
+    require_same_versions(*processes, fmt::format("{} {}", build_version(), build_commit()));
     body(*processes);
     std::fflush(nullptr);
     processes->barrier("the end of the command", Processes::Wait::while_heard);  // rank 0 may have more to do

@@ -12,13 +12,15 @@ namespace unity::cli {
 
 struct ProcessOptions {
   std::string comm = "threads", logs;
+  const CLI::Option* comm_option = nullptr;
   double timeout = 300;  // seconds
 
   void add(CLI::App& command);
 };
 
 // Calls body as one of the processes. Rank 0 speaks for all; what others print goes to their logs, if any. When body
-// throws, the error is printed with the rank, the others are told, and all end.
+// throws, the error is printed with the rank, the others are told, and all end. InputError in a process that mpirun or
+// srun started as one of several, without --comm: each would run body for itself.
 void with_processes(const ProcessOptions& options, const std::function<void(Processes&)>& body);
 
 }  // namespace unity::cli

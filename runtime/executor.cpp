@@ -79,6 +79,11 @@ struct Executor::Implementation {
     return tensor.leaf >= 0 ? program.leaves[static_cast<std::size_t>(tensor.leaf)].name : tensor.name;
   }
 
+  // For messages: what processes wait for outside of tasks.
+  std::string gather_of(const std::string& what) const {
+    return fmt::format("the gather of {} after step {}", what, step);
+  }
+
   int owner(BufferId id) const { return processes.owner(program.buffer(id).device, program.devices); }
   bool here(BufferId id) const { return owner(id) == processes.rank(); }
   std::size_t bytes(BufferId id) const {
@@ -157,7 +162,7 @@ struct Executor::Implementation {
         backend->read(group[0], out[r].data() + begin);
       }
     }
-    if (ranks > 1) in = processes.exchange(out, from, "'" + program.tensor_of(groups.at(0)[0]).name + "'");
+    if (ranks > 1) in = processes.exchange(out, from, gather_of("'" + program.tensor_of(groups.at(0)[0]).name + "'"));
     if (!reads(self)) return;
     std::vector<std::size_t> begin(ranks, 0);
     std::vector<std::byte> copy;
@@ -268,7 +273,7 @@ struct Executor::Implementation {
       std::copy_if(group.begin(), group.end(), std::back_inserter(here_of), [&](BufferId id) { return here(id); });
     std::vector<Hash> mine(here_of.size());
     parallel_for(mine.size(), 0, [&](std::size_t i) { mine[i] = hash(here_of[i]); });
-    BytesByRank all = processes.all_gather(std::as_bytes(std::span(mine)), "the hashes of replicas");
+    BytesByRank all = processes.all_gather(std::as_bytes(std::span(mine)), gather_of("the hashes of all copies"));
     std::vector<std::size_t> next(all.size(), 0);
     for (const std::vector<BufferId>& group : groups) {
       std::map<Hash, std::vector<std::string>> where;
@@ -332,7 +337,8 @@ struct Executor::Implementation {
     Trace t;
     t.source = "measured";
     t.program = program_hash(program);
-    for (const std::vector<std::byte>& bytes : processes.all_gather(std::as_bytes(std::span(mine)), "the trace")) {
+    for (const std::vector<std::byte>& bytes :
+         processes.all_gather(std::as_bytes(std::span(mine)), gather_of("the trace"))) {
       std::size_t before = t.spans.size();
       t.spans.resize(before + bytes.size() / sizeof(Span));
       if (!bytes.empty()) std::memcpy(t.spans.data() + before, bytes.data(), bytes.size());

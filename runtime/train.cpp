@@ -100,15 +100,16 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   TrainingPosition at;
   at.data = options.data, at.seed = options.executor.seed;
   if (from) at = from->position();
+  if (Processes* processes = options.executor.processes; processes && processes->size() > 1)
+    processes->require_equal(
+        "the checkpoint to go on from, expected the same everywhere",
+        from ? fmt::format("step {} with contents {:016x}", at.step, hash_of(from->index())) : "none");
   at.model = training.name, at.optimizer = to_text(training.optimizer);
   ExecutorOptions how = options.executor;
   how.seed = at.seed;
   if (!options.gradients_file.empty()) how.share_memory = false;  // gradients outlive their use
   Executor executor(training, how);
   Processes& processes = executor.processes();
-  if (processes.size() > 1)
-    processes.require_equal("the checkpoint to go on from",
-                            from ? fmt::format("step {} of {:016x}", at.step, from->index().weights) : "none");
   if (from)
     from->restore(executor);
   else if (!options.weights_file.empty())

@@ -76,14 +76,14 @@ SafetensorsFile open_shard(const fs::path& folder, const CheckpointFile& file) {
 }
 
 // The files of all processes, each as the one that wrote it knows it.
-void exchange(Processes& processes, std::vector<CheckpointFile>& files) {
+void exchange(Processes& processes, std::vector<CheckpointFile>& files, const std::string& what) {
   struct Written {
     std::uint64_t bytes = 0;
     std::uint32_t crc32 = 0;
   };
   std::vector<Written> mine;
   for (const CheckpointFile& file : files) mine.push_back({file.bytes, file.crc32});
-  std::vector<std::vector<std::byte>> all = processes.all_gather(std::as_bytes(std::span(mine)), "the checkpoint");
+  std::vector<std::vector<std::byte>> all = processes.all_gather(std::as_bytes(std::span(mine)), what);
   for (std::size_t i = 0; i < files.size(); ++i) {
     Written of;
     std::memcpy(&of, all[i % all.size()].data() + i * sizeof of, sizeof of);
@@ -99,18 +99,19 @@ void save_checkpoint(const Executor& executor, const TrainingPosition& position,
   Processes& processes = executor.processes();
   int rank = processes.rank();
   auto ranks = static_cast<std::size_t>(processes.size());
+  std::string name = fmt::format("the checkpoint of step {}", position.step);
   auto write = [&](const fs::path& folder) {
-    processes.barrier("the checkpoint's folder");
+    processes.barrier("the folder of " + name);
     for (std::size_t i = 0; i < index.files.size(); ++i)
       write_shard(executor, folder, index.files[i], position.step, static_cast<int>(i % ranks));
-    exchange(processes, index.files);
+    exchange(processes, index.files, "the files of " + name);
     if (rank == 0) write_file_atomically(folder / "index.json", index_to_json(index));
   };
   if (rank == 0)
     publish_checkpoint(options.folder, position.step, std::max<std::int64_t>(options.keep, 1), write);
   else
     write(unfinished_checkpoint(options.folder, position.step));
-  processes.barrier("the checkpoint's name");
+  processes.barrier("the end of " + name);
 }
 
 Checkpoint::Checkpoint(fs::path path)

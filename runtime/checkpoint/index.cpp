@@ -57,6 +57,8 @@ Hash hash_of(const std::vector<StateTensor>& state) {
   return h;
 }
 
+Hash hash_of(const CheckpointIndex& index) { return hash_text(index_to_json(index)); }
+
 std::string index_to_json(const CheckpointIndex& index) {
   const TrainingPosition& p = index.position;
   json root = {

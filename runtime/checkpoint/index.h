@@ -43,6 +43,9 @@ struct CheckpointIndex {
 };
 
 Hash hash_of(const std::vector<StateTensor>& state);
+// Of all that it says, the checksums of the files among it: two checkpoints have the same one when they have the same
+// contents.
+Hash hash_of(const CheckpointIndex& index);
 
 std::string index_to_json(const CheckpointIndex& index);
 // InputError that begins with `file` when the text is not whole, has changed, or is of another format or version.

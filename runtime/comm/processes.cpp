@@ -133,7 +133,9 @@ void Processes::report_termination() {
     std::string what = "unity: error: terminated\n";
     {
       std::lock_guard lock(reporting_mutex);
-      if (reporting) {
+      if (reporting && reporting->given_up_) {
+        what.clear();  // has said why
+      } else if (reporting) {
         // What computes now may soon wait for the process that died. Launchers kill after a second or more.
         std::string waits = reporting->waits();
         for (int i = 0; i < 20 && waits.empty(); ++i) std::this_thread::sleep_for(20ms), waits = reporting->waits();
@@ -333,6 +335,7 @@ void Processes::require_equal(const std::string& what, const std::string& value)
 
 void Processes::give_up(const std::string& why, int exit_code) {
   if (size_ == 1) return;
+  given_up_ = true;
   if (failure().empty()) {
     std::int32_t code = exit_code;
     try {

@@ -93,7 +93,7 @@ class Processes {
   // With which exit code that process ended.
   int failure_code() const;
   // From now on SIGTERM, by which a launcher ends the others when one process has died, makes this one say what it was
-  // waiting for, and exit with code 1.
+  // waiting for, and exit with code 1; after give_up() it says nothing more.
   void report_termination();
 
   // A wait for a message of `from` that began at `since` ends at the deadline, which moves while it is heard of.
@@ -144,6 +144,7 @@ class Processes {
   std::string gathering_;                      // what exchange waits for
   std::string failure_;
   int failure_code_ = 1;
+  std::atomic<bool> given_up_{false};
   std::vector<std::atomic<Clock::rep>> heard_;  // by rank: when last
   struct Assembly {
     Block whole;

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,28 @@ def run(command, timeout=300, **options):
         text = lambda b: b.decode(errors="replace") if isinstance(b, bytes) else (b or "")
         done = subprocess.CompletedProcess(command, None, text(e.stdout), text(e.stderr))
     return done, time.monotonic() - start
+
+
+def said_by(text):
+    """What unity said of errors, by rank: lists of messages."""
+    found = {}
+    for rank, message in re.findall(r"^unity: error: rank (\d+): (.*)$", text, re.MULTILINE):
+        found.setdefault(int(rank), []).append(message)
+    return found
+
+
+def all_say(text, ranks, *parts):
+    """Whether each of so many ranks has said one message with all the parts."""
+    said = said_by(text)
+    return all(any(all(p in m for p in parts) for m in said.get(r, [])) for r in range(ranks))
+
+
+def by_rank(folder, rank, then, otherwise):
+    """A script that becomes one command in a rank, and another in the others."""
+    path = folder / "by-rank"
+    path.write_text(f"#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = {rank} ]; then {then}\nelse {otherwise}; fi\n")
+    path.chmod(0o755)
+    return str(path)
 
 
 def losses(done):

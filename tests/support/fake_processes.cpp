@@ -16,6 +16,7 @@ class FakeNetwork::Endpoint final : public Transport {
   int local_rank() const override { return rank_; }
   int local_size() const override { return network_.size(); }
   int node() const override { return 0; }
+  std::string version() const override { return end_.version; }
 
   void start(ByteStore& store, Receiver receiver) override {
     thread_ = std::thread([this, &store, receiver = std::move(receiver)] { carry(store, receiver); });

@@ -26,6 +26,10 @@ class FakeNetwork {
 
   int size() const { return static_cast<int>(ends_.size()); }
   std::unique_ptr<Transport> endpoint(int rank);
+  // What the process's library is, in words.
+  void set_version(int rank, const std::string& version) {
+    at(rank, [&](End& e) { e.version = version; });
+  }
   // From now on nothing that the process posts arrives, as if it had been stopped.
   void silence(int rank) {
     at(rank, [](End& e) { e.silent = true; });
@@ -42,7 +46,7 @@ class FakeNetwork {
     std::condition_variable changed;
     std::deque<std::pair<int, Block>> queue;
     bool silent = false, leaving = false;
-    std::string failure;
+    std::string failure, version;
   };
   template <class F>
   void at(int rank, F&& f) {

@@ -11,6 +11,7 @@
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/open_processes.h"
 #include "runtime/profile/collectives.h"
 #include "runtime/profile/measure.h"
 #include "runtime/train.h"
@@ -143,6 +144,30 @@ TEST_CASE("values that must be equal are: all processes name those that differ")
   for (const Outcome& o : outcomes) CHECK(o.error.find("rank 1") == std::string::npos);
 }
 
+TEST_CASE("processes of another Unity, or with another MPI, are refused: all say which rank has what") {
+  FakeNetwork network(3);
+  const std::string ours = "Open MPI v4.1.4, package: a", theirs = "Open MPI v5.0.1, package: b";
+  // How it was built, beyond the first 60 characters, does not count.
+  for (int rank : {0, 1, 2}) network.set_version(rank, ours + std::string(60, '.') + std::to_string(rank));
+  for (const Outcome& o : on_processes(network, [](Processes& p) { require_same_versions(p, "1.0.0 abc"); }))
+    CHECK(o.error.empty());
+  auto another_unity = [](Processes& p) { require_same_versions(p, p.rank() == 1 ? "1.0.0 abd" : "1.0.0 abc"); };
+  FakeNetwork again(3);
+  for (int rank : {0, 1, 2}) again.set_version(rank, ours);
+  for (const Outcome& o : on_processes(again, another_unity)) {
+    CHECK(
+        says(o.error, {"versions", "rank 0 has unity 1.0.0 abc on " + ours, "rank 1 has unity 1.0.0 abd on " + ours}));
+    CHECK(o.error.find("rank 2") == std::string::npos);
+  }
+  FakeNetwork mixed(3);
+  for (int rank : {0, 1, 2}) mixed.set_version(rank, rank == 2 ? theirs : ours);
+  for (const Outcome& o : on_processes(mixed, [](Processes& p) { require_same_versions(p, "1.0.0 abc"); })) {
+    CHECK(says(o.error,
+               {"versions", "rank 0 has unity 1.0.0 abc on " + ours, "rank 2 has unity 1.0.0 abc on " + theirs}));
+    CHECK(o.error.find("rank 1") == std::string::npos);
+  }
+}
+
 TEST_CASE(
     "messages that come before a communicator is there wait for it, in order; those that come after it are gone") {
   on_all(2, [](Processes& p) {
@@ -255,6 +280,37 @@ TEST_CASE("when one process gives up, the others learn why wherever they wait, a
   for (const auto& [rank, why] : told) CHECK(why == "rank 2 gave up: disk full");
 }
 
+TEST_CASE("a task that fails in one process ends the others with its rank, task and device") {
+  Program program = data_parallel("mlp-tiny", 3, "adam 1e-3");
+  auto inputs = random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3);
+  std::mutex mutex;
+  std::map<int, std::string> told;
+  auto outcomes = on_processes(3, [&](Processes& p) {
+    auto end = [&](const std::string& why, int code) {
+      std::unique_lock lock(mutex);
+      told[p.rank()] = why;
+      lock.unlock();
+      p.give_up(why, code);
+    };
+    try {
+      Executor executor(program, {.seed = 7, .processes = &p});
+      for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
+      executor.step();
+      if (p.rank() == 1) executor.set_steps_done(-1);  // updates of adam count from 1
+      while (true) executor.step();
+    } catch (const ProcessFailure& e) {
+      end(e.what(), p.failure_code());
+    } catch (const std::exception& e) {
+      end(e.what(), 1);
+    }
+  });
+  for (const Outcome& o : outcomes) CHECK(o.exit_code == 1);
+  REQUIRE(told.size() == 3);
+  CHECK(says(told[1], {"task ", "(adam ", " on device 1: ", "adam: step is 0, expected at least 1"}));
+  CHECK(told[0] == "rank 1 gave up: " + told[1]);
+  CHECK(told[2] == told[0]);
+}
+
 TEST_CASE("a communicator made after another process gave up does not wait for it") {
   auto outcomes = on_processes(2, [&](Processes& p) {
     if (p.rank() == 1) p.give_up("no memory", 1);
@@ -332,6 +388,37 @@ TEST_CASE("a checkpoint of some processes goes on in others as if it had not sto
       CHECK(run(after, copy, 6, true) == std::vector<double>(whole.begin() + 3, whole.end()));
     }
   }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("checkpoints of the same step from different runs are refused: all name the ranks") {
+  Program program = data_parallel("mlp-tiny", 2);
+  fs::path folder = fs::temp_directory_path() / fmt::format("unity-contents-{}", getpid());
+  fs::remove_all(folder);
+  auto run = [&](Processes* p, const fs::path& saved, bool resume, int warmup) {
+    TrainOptions options;
+    options.executor.processes = p;
+    options.index_bounds = {{"labels", 10}};
+    options.steps = resume ? 5 : 3;
+    options.schedule = parse_schedule(fmt::format("constant warmup={}", warmup));
+    options.checkpoint = {saved, 0, 3, resume};
+    train(program, nullptr, options);
+  };
+  // Of the same model, seed and step; the values differ.
+  run(nullptr, folder / "ours", false, 2);
+  run(nullptr, folder / "theirs", false, 3);
+  fs::copy(folder / "ours", folder / "copy", fs::copy_options::recursive);
+  auto ours = Checkpoint::newest(folder / "ours").index(), theirs = Checkpoint::newest(folder / "theirs").index();
+  REQUIRE(ours.weights == theirs.weights);
+  REQUIRE(ours.position.step == theirs.position.step);
+  auto resume = [&](const char* of_the_last) {
+    return on_processes(2, [&](Processes& p) { run(&p, folder / (p.rank() == 1 ? of_the_last : "ours"), true, 2); });
+  };
+  for (const Outcome& o : resume("theirs"))
+    CHECK(says(o.error,
+               {"the checkpoint to go on from", fmt::format("rank 0 has step 3 with contents {:016x}", hash_of(ours)),
+                fmt::format("rank 1 has step 3 with contents {:016x}", hash_of(theirs))}));
+  for (const Outcome& o : resume("ours")) CHECK(o.error.empty());
   fs::remove_all(folder);
 }
 
