@@ -62,7 +62,9 @@ void check_masks(const std::vector<HostTensor>& steps) {
 
 void check_trace(const std::string& backend) {
   Pcg pcg = build_model({"bert-tiny", {{"batch", 4}, {"layers", 1}, {"seq-len", 8}}});
-  Program program = lower(pcg, natural_mappings(pcg), uniform_topology(1)).value();
+  LowerOptions options{.optimizer = parse_optimizer("sgd 0.1 momentum=0.9"),
+                       .schedule = {.offload = Offload::activations_and_optimizer}};
+  Program program = lower(pcg, natural_mappings(pcg), uniform_topology(1), options).value();
   auto inputs = random_inputs(pcg, 3);
   Executor traced(program, {backend, Precision::f64, 7}), plain(program, {backend, Precision::f64, 7});
   for (const ProgramLeaf& leaf : traced.inputs())
@@ -76,6 +78,7 @@ void check_trace(const std::string& backend) {
     for (const Span& span : with.trace->spans) {
       CHECK(span.start <= span.end);
       CHECK(span.end <= with.trace->iteration);
+      CHECK(span.stream == static_cast<std::uint8_t>(program.tasks[span.task.index()].stream));
       of[span.task.index()] = span;
     }
     constexpr std::int64_t kClock = 2'000'000;  // 2 us: events count in steps of half a microsecond
