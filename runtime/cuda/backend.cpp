@@ -20,11 +20,13 @@ constexpr std::chrono::seconds kRunOut{5};  // for what runs on when a backend e
 void CudaBackend::set_step_values(const StepInfo& info) {
   const LogicalDevice& first = devices_.begin()->second;
   Stream origin = first.stream(unity::Stream::compute);
-  StepValues values{static_cast<std::uint64_t>(info.step), info.rate_factor};
+  std::vector<StepValues> values;
+  for (int i = 0; i < program_.iterations; ++i)
+    values.push_back({static_cast<std::uint64_t>(info.step + i), info.rate_factor});
   for (auto& [gpu, shared] : gpus_) {
     OnGpu on(gpu);
-    *static_cast<StepValues*>(shared.next_values.get()) = values;
-    UNITY_CUDA_CHECK(cudaMemcpyAsync(shared.step_values.data(), shared.next_values.get(), sizeof values,
+    std::memcpy(shared.next_values.get(), values.data(), step_values_bytes());
+    UNITY_CUDA_CHECK(cudaMemcpyAsync(shared.step_values.data(), shared.next_values.get(), step_values_bytes(),
                                      cudaMemcpyHostToDevice, shared.stream));
     if (gpu == first.gpu) continue;
     UNITY_CUDA_CHECK(cudaEventRecord(shared.sent.get(), shared.stream));

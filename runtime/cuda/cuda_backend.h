@@ -52,8 +52,8 @@ struct LogicalDevice {
 
 // What the logical devices of one GPU share.
 struct SharedGpu {
-  Stream stream = nullptr;  // the compute stream of the first of them
-  Memory step_values;
+  Stream stream = nullptr;   // the compute stream of the first of them
+  Memory step_values;        // by iteration of the Program
   PinnedHandle next_values;  // what goes there before the next step
   EventHandle sent;          // they have
   EventHandle origin;        // from which the events of a traced step count
@@ -152,9 +152,12 @@ class CudaBackend final : public Backend {
     return o;
   }
   Lane& lane_of(const Work& w) { return devices_.at(w.device).lane(w.lane); }
-  const StepValues* step_values(int gpu) const {
-    return static_cast<const StepValues*>(gpus_.at(gpu).step_values.data());
+  // Of its iteration, on its GPU.
+  const StepValues* step_values(const Work& w) const {
+    const SharedGpu& gpu = gpus_.at(devices_.at(w.device).gpu);
+    return static_cast<const StepValues*>(gpu.step_values.data()) + program_.tasks[w.task.index()].iteration;
   }
+  std::size_t step_values_bytes() const { return static_cast<std::size_t>(program_.iterations) * sizeof(StepValues); }
   void copy(BufferId buffer, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
   std::string describe(TaskId id) const;
 

@@ -104,8 +104,8 @@ void CudaBackend::allocate(const BackendOptions& options) {
     if (Bytes host = plan_.host_arenas[static_cast<std::size_t>(d)]; host.count > 0)
       device.host_arena = reserve_on_host(d, host.count);
     if (auto [gpu, fresh] = gpus_.try_emplace(device.gpu); fresh)
-      gpu->second = {device.stream(unity::Stream::compute), Memory(sizeof(StepValues)), make_pinned(sizeof(StepValues)),
-                     make_event(false), make_event(true)};
+      gpu->second = {device.stream(unity::Stream::compute), Memory(static_cast<std::int64_t>(step_values_bytes())),
+                     make_pinned(step_values_bytes()), make_event(false), make_event(true)};
   }
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     BufferId id(static_cast<std::int64_t>(b));
@@ -185,7 +185,7 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
   }
   lane.scratch_bytes = std::max(lane.scratch_bytes, prepared.scratch);
   return [this, kernel, operands = std::move(operands), inputs, &op, &attributes, origin, &lane, gpu = device.gpu,
-          device = work.device] {
+          device = work.device, step = step_values(work)] {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
@@ -198,8 +198,7 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
     };
     std::span<const Operand> view(operands);
     kernel({attributes, view.first(inputs), view.subspan(inputs),
-            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step_values(gpu), lane.stream.get(),
-            scratch});
+            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step, lane.stream.get(), scratch});
   };
 }
 
@@ -266,7 +265,7 @@ void CudaBackend::prepare_update(Work& work, const Task& task) {
   auto ids = program_.operands_of(task);
   Lane& lane = lane_of(work);
   Stream stream = lane.stream.get();
-  const StepValues* values = step_values(devices_.at(work.device).gpu);
+  const StepValues* values = step_values(work);
   if (is_row_update(task)) {
     RowsStep step{operand(ids[0], false), operand(ids[1], true), operand(ids[2], true), shadow(ids[0]),
                   program_.optimizer.learning_rate * row_update_factor(program_, task)};
@@ -315,7 +314,7 @@ void CudaBackend::join_updates() {
       const Work& last = works_[run.back()];
       BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
       works_[run.back()].joined =
-          update_of(std::move(shards), held(weight), lane_of(last).stream.get(), step_values(devices_.at(device).gpu));
+          update_of(std::move(shards), held(weight), lane_of(last).stream.get(), step_values(last));
     }
     run.clear();
   };
@@ -326,6 +325,9 @@ void CudaBackend::join_updates() {
       close(work.device);
       continue;
     }
+    if (std::vector<std::size_t>& run = runs[work.device];
+        !run.empty() && step_values(works_[run.back()]) != step_values(work))
+      close(work.device);
     runs[work.device].push_back(w);
     if (work.awaited) close(work.device);
   }
