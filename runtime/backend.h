@@ -21,7 +21,8 @@ inline DType held_type(DType dtype, Precision precision) {
 
 struct StepInfo {
   std::uint64_t seed = 1;  // with `step`, keys random operators
-  std::int64_t step = 0;   // counts from 0; of a Program of several iterations: of the first
+  // Counts from 0. Of a Program of several iterations: of the first; those of a task are Task::iteration later.
+  std::int64_t step = 0;
   double rate_factor = 1;  // of the optimizer's learning rate
   bool trace = false;
 };

@@ -23,9 +23,6 @@ struct Executor::Implementation {
         options(o),
         alone(o.processes ? nullptr : std::make_unique<Processes>()),
         processes(o.processes ? *o.processes : *alone) {
-    if (p.iterations > 1 && o.backend != "cpu")
-      throw_input_error("backend {}: found a program of {} iterations, expected 1; backend cpu runs several", o.backend,
-                        p.iterations);
     processes.require_devices(p.devices);
     if (processes.size() > 1)
       processes.require_equal("the plan as lowered, its precision and seed",

@@ -48,8 +48,8 @@ struct ReplicasDiffer : std::runtime_error {
 
 class Executor {
  public:
-  // `program` must outlive the executor. InputError when it has several iterations and the backend is not cpu. Weights
-  // get their initial values (by seed and origin: the same under every plan), optimizer states zero.
+  // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every
+  // plan), optimizer states zero.
   explicit Executor(const Program& program, const ExecutorOptions& options = {});
   ~Executor();
 

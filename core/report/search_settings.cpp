@@ -47,8 +47,7 @@ std::vector<SettingField> setting_fields(ScheduleSettings& s) {
        "Activations to compute again in the backward pass: none, blocks, all (about sqrt(n) segments), or "
        "labels of operators, comma-separated",
        &s.remat},
-      {"offload", "What waits on the host: none, activations, optimizer, or activations,optimizer (backend cpu)",
-       &s.offload},
+      {"offload", "What waits on the host: none, activations, optimizer, or activations,optimizer", &s.offload},
       {"weight-versions", "Weights that a pipeline's passes read: newest (default), or those of one update before: 2bw",
        &s.weights},
       {"zero-stage",

@@ -1,6 +1,7 @@
 // Iterations of the CUDA backend: enqueued task by task, captured, launched; values read and written between them.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "core/base/text.h"
@@ -18,12 +19,14 @@ constexpr std::chrono::seconds kRunOut{5};  // for what runs on when a backend e
 // Before all that the first device's compute stream does from now on.
 void CudaBackend::set_step_values(const StepInfo& info) {
   const LogicalDevice& first = devices_.begin()->second;
-  Stream origin = first.lanes[0].stream.get();
-  StepValues values{static_cast<std::uint64_t>(info.step), info.rate_factor};
+  Stream origin = first.stream(unity::Stream::compute);
+  std::vector<StepValues> values;
+  for (int i = 0; i < program_.iterations; ++i)
+    values.push_back({static_cast<std::uint64_t>(info.step + i), info.rate_factor});
   for (auto& [gpu, shared] : gpus_) {
     OnGpu on(gpu);
-    *static_cast<StepValues*>(shared.next_values.get()) = values;
-    UNITY_CUDA_CHECK(cudaMemcpyAsync(shared.step_values.data(), shared.next_values.get(), sizeof values,
+    std::memcpy(shared.next_values.get(), values.data(), step_values_bytes());
+    UNITY_CUDA_CHECK(cudaMemcpyAsync(shared.step_values.data(), shared.next_values.get(), step_values_bytes(),
                                      cudaMemcpyHostToDevice, shared.stream));
     if (gpu == first.gpu) continue;
     UNITY_CUDA_CHECK(cudaEventRecord(shared.sent.get(), shared.stream));
@@ -35,7 +38,7 @@ void CudaBackend::set_step_values(const StepInfo& info) {
 // From the first device's compute stream, which all others wait for, and which waits for all others.
 void CudaBackend::enqueue(bool timed) {
   LogicalDevice& first = devices_.begin()->second;
-  Stream origin = first.lanes[0].stream.get();
+  Stream origin = first.stream(unity::Stream::compute);
   UNITY_CUDA_CHECK(cudaSetDevice(first.gpu));
   UNITY_CUDA_CHECK(cudaEventRecord(begin_.get(), origin));
   for (auto& [d, device] : devices_)
@@ -108,7 +111,7 @@ void CudaBackend::enqueue(bool timed) {
 void CudaBackend::capture() {
   LogicalDevice& first = devices_.begin()->second;
   OnGpu on(first.gpu);
-  Stream origin = first.lanes[0].stream.get();
+  Stream origin = first.stream(unity::Stream::compute);
   UNITY_CUDA_CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
   capturing_ = true;
@@ -132,7 +135,7 @@ void CudaBackend::capture() {
 // Until everything enqueued is done. What went wrong on the GPU shows only here.
 void CudaBackend::wait() {
   const LogicalDevice& first = devices_.begin()->second;
-  cudaError_t status = wait_for(first.gpu, first.lanes[0].stream.get());
+  cudaError_t status = wait_for(first.gpu, first.stream(unity::Stream::compute));
   if (status != cudaSuccess)
     throw std::runtime_error(fmt::format("{} on GPU {}{}", cudaGetErrorString(status), first.gpu,
                                          careful_ ? "" : "; set UNITY_CUDA_SYNC=1 to see in which task"));
@@ -209,7 +212,7 @@ std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
   bool by_graph = !info.trace && !eager_ && !careful_ && steps_ > 0;
   if (by_graph && !graph_.get()) capture();
   if (by_graph)
-    UNITY_CUDA_CHECK(cudaGraphLaunch(graph_.get(), devices_.begin()->second.lanes[0].stream.get()));
+    UNITY_CUDA_CHECK(cudaGraphLaunch(graph_.get(), devices_.begin()->second.stream(unity::Stream::compute)));
   else
     enqueue(info.trace);
   wait();
@@ -223,21 +226,24 @@ std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
   };
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const Work& work = works_[w];
-    auto stream = static_cast<std::uint8_t>(work.lane == 0 ? unity::Stream::compute : unity::Stream::communication);
     int gpu = devices_.at(work.device).gpu;
     OnGpu its(gpu);
     const EventHandle& origin = gpus_.at(gpu).origin;
-    spans.push_back(
-        {work.task, DeviceId(work.device), stream, since(origin, times_[w][0]), since(origin, times_[w][1])});
+    spans.push_back({work.task, DeviceId(work.device), static_cast<std::uint8_t>(work.lane),
+                     since(origin, times_[w][0]), since(origin, times_[w][1])});
   }
   return spans;
 }
 
 // On a stream, and done when it returns: what steps do on theirs is not ordered with the default stream.
-void CudaBackend::copy(BufferId on_device_of, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const LogicalDevice& device = devices_.at(program_.buffer(on_device_of).device.value);
+void CudaBackend::copy(BufferId buffer, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (program_.buffer(buffer).on_host) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const LogicalDevice& device = devices_.at(program_.buffer(buffer).device.value);
   OnGpu on(device.gpu);
-  Stream stream = device.lanes[0].stream.get();
+  Stream stream = device.stream(unity::Stream::compute);
   UNITY_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, stream));
   UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
 }

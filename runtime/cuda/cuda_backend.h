@@ -1,6 +1,7 @@
-// The CUDA backend. Every logical device has a compute and a communication stream on its GPU; tasks are enqueued in the
-// Program's order, and events make a stream wait for what another one does. The first iteration is enqueued task by
-// task; the second is captured as a CUDA graph, which later ones launch.
+// The CUDA backend. Every logical device has a stream on its GPU for each of the Program's: compute, communication, and
+// copies between the GPU's memory and pinned memory of the host, where buffers lie that wait there. Tasks are enqueued
+// in the Program's order, and events make a stream wait for what another one does. The first iteration is enqueued task
+// by task; the second is captured as a CUDA graph, which later ones launch.
 //
 // prepare.cpp: where devices are, their memory, and what each task enqueues; backend.cpp: iterations, values read and
 // written.
@@ -41,14 +42,18 @@ struct LogicalDevice {
   Memory arena;
   Memory workspace;               // of `libraries`
   std::int64_t beyond_arena = 0;  // bytes of rounded weights, workspace and scratch
-  std::array<Lane, 2> lanes;      // compute, communication
+  PinnedHandle host_arena;        // of its buffers on the host; null where there are none
+  std::array<Lane, 3> lanes;      // by unity::Stream
   std::unique_ptr<Libraries> libraries;
+
+  Lane& lane(unity::Stream which) { return lanes[static_cast<std::size_t>(which)]; }
+  Stream stream(unity::Stream which) const { return lanes[static_cast<std::size_t>(which)].stream.get(); }
 };
 
 // What the logical devices of one GPU share.
 struct SharedGpu {
-  Stream stream = nullptr;  // the compute stream of the first of them
-  Memory step_values;
+  Stream stream = nullptr;   // the compute stream of the first of them
+  Memory step_values;        // by iteration of the Program
   PinnedHandle next_values;  // what goes there before the next step
   EventHandle sent;          // they have
   EventHandle origin;        // from which the events of a traced step count
@@ -64,11 +69,6 @@ class CudaBackend final : public Backend {
         rounded_(rounded_weights(program, options.precision, types_)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
-    if (std::any_of(program.buffers.begin(), program.buffers.end(), [](const Buffer& b) { return b.on_host; }))
-      throw_input_error(
-          "backend cuda: the plan's schedule moves activations or optimizer states to the host, which this backend "
-          "does not do; expected "
-          "--offload none (--remat saves memory, too)");
     place();
     allocate(options);
     collectives_.emplace(program, placements_, processes);
@@ -93,7 +93,7 @@ class CudaBackend final : public Backend {
   struct Work {
     TaskId task;
     std::int64_t device = 0;  // whose stream it is on
-    int lane = 0;
+    unity::Stream lane = unity::Stream::compute;
     std::vector<std::size_t> after;  // works on other streams that it waits for
     bool awaited = false;            // by a work on another stream
     std::function<void()> enqueue;
@@ -108,12 +108,14 @@ class CudaBackend final : public Backend {
   // InputError with what would fit, where there is too little.
   Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what,
                  Memory::Contents contents = Memory::Contents::zeros) const;
+  PinnedHandle reserve_on_host(std::int64_t device, std::int64_t bytes) const;  // zeros; InputError
   void prepare();
   void prepare_compute(Work& work, const Task& task);
   // Enqueues one operator, by a library or our own kernel; null where `epilogue` is more than the libraries do.
   std::function<void()> enqueuer(const Work& work, const Operator& op, const Attributes& attributes, OriginId origin,
                                  std::vector<Operand> operands, std::size_t inputs, const Epilogue& epilogue = {});
   std::function<void()> chain_enqueuer(const Work& work, const Chain& chain, const std::vector<Operand>& operands);
+  void prepare_host_copy(Work& work, const Task& task);
   void prepare_update(Work& work, const Task& task);
   std::function<void()> update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
                                   const StepValues* values);
@@ -131,8 +133,11 @@ class CudaBackend final : public Backend {
   DType held(BufferId b) const { return types_[static_cast<std::size_t>(program_.buffer(b).tensor)]; }
   bool here(DeviceId d) const { return devices_.contains(d.value); }
   void* data(BufferId b) {
+    const Buffer& buffer = program_.buffer(b);
+    const LogicalDevice& device = devices_.at(buffer.device.value);
     std::int64_t offset = plan_.offsets[b.index()];
-    return offset < 0 ? nullptr : devices_.at(program_.buffer(b).device.value).arena.at(offset);
+    if (offset < 0) return nullptr;
+    return buffer.on_host ? static_cast<std::byte*>(device.host_arena.get()) + offset : device.arena.at(offset);
   }
   // What compute tasks read in place of a weight (RoundedWeights), or null.
   BFloat16* shadow(BufferId b) {
@@ -141,15 +146,19 @@ class CudaBackend final : public Backend {
   }
   Operand operand(BufferId b, bool as_read_by_compute) {
     const Buffer& buffer = program_.buffer(b);
+    UNITY_CHECK(!buffer.on_host, "buffer {} lies on the host, where only copies use it", b);
     Operand o{data(b), held(b), buffer.box.extent, buffer.box.offset, program_.tensor_of(b).dims};
     if (BFloat16* half = as_read_by_compute ? shadow(b) : nullptr) o.data = half, o.dtype = DType::bf16;
     return o;
   }
-  Lane& lane_of(const Work& w) { return devices_.at(w.device).lanes[static_cast<std::size_t>(w.lane)]; }
-  const StepValues* step_values(int gpu) const {
-    return static_cast<const StepValues*>(gpus_.at(gpu).step_values.data());
+  Lane& lane_of(const Work& w) { return devices_.at(w.device).lane(w.lane); }
+  // Of its iteration, on its GPU.
+  const StepValues* step_values(const Work& w) const {
+    const SharedGpu& gpu = gpus_.at(devices_.at(w.device).gpu);
+    return static_cast<const StepValues*>(gpu.step_values.data()) + program_.tasks[w.task.index()].iteration;
   }
-  void copy(BufferId on_device_of, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+  std::size_t step_values_bytes() const { return static_cast<std::size_t>(program_.iterations) * sizeof(StepValues); }
+  void copy(BufferId buffer, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
   std::string describe(TaskId id) const;
 
   const Program& program_;

@@ -101,9 +101,11 @@ void CudaBackend::allocate(const BackendOptions& options) {
     device.workspace = reserve(d, of_libraries.workspace, "the workspace of CUDA's libraries", Memory::Contents::any);
     device.beyond_arena += of_libraries.workspace;
     device.libraries = std::make_unique<Libraries>(of_libraries, device.workspace.data());
+    if (Bytes host = plan_.host_arenas[static_cast<std::size_t>(d)]; host.count > 0)
+      device.host_arena = reserve_on_host(d, host.count);
     if (auto [gpu, fresh] = gpus_.try_emplace(device.gpu); fresh)
-      gpu->second = {device.lanes[0].stream.get(), Memory(sizeof(StepValues)), make_pinned(sizeof(StepValues)),
-                     make_event(false), make_event(true)};
+      gpu->second = {device.stream(unity::Stream::compute), Memory(static_cast<std::int64_t>(step_values_bytes())),
+                     make_pinned(step_values_bytes()), make_event(false), make_event(true)};
   }
   for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
     BufferId id(static_cast<std::int64_t>(b));
@@ -141,6 +143,20 @@ Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string
   }
 }
 
+PinnedHandle CudaBackend::reserve_on_host(std::int64_t device, std::int64_t bytes) const {
+  try {
+    PinnedHandle pinned = make_pinned(static_cast<std::size_t>(bytes));
+    std::memset(pinned.get(), 0, static_cast<std::size_t>(bytes));
+    return pinned;
+  } catch (const OutOfDeviceMemory&) {
+    cudaGetLastError();  // or the next call would report it
+    throw_input_error(
+        "device {} needs {} of pinned memory on the host for what the plan's schedule moves there, which the host does "
+        "not give; expected less of --offload, or more memory",
+        device, to_string(Bytes{bytes}));
+  }
+}
+
 void CudaBackend::prepare_compute(Work& work, const Task& task) {
   const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
   auto ids = program_.operands_of(task);
@@ -169,7 +185,7 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
   }
   lane.scratch_bytes = std::max(lane.scratch_bytes, prepared.scratch);
   return [this, kernel, operands = std::move(operands), inputs, &op, &attributes, origin, &lane, gpu = device.gpu,
-          device = work.device] {
+          device = work.device, step = step_values(work)] {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
@@ -182,8 +198,7 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
     };
     std::span<const Operand> view(operands);
     kernel({attributes, view.first(inputs), view.subspan(inputs),
-            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step_values(gpu), lane.stream.get(),
-            scratch});
+            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step, lane.stream.get(), scratch});
   };
 }
 
@@ -232,11 +247,25 @@ std::function<void()> CudaBackend::chain_enqueuer(const Work& work, const Chain&
   };
 }
 
+// By the GPU's copy engines, beside what its other streams do. Whole buffers, as offload.h makes no others.
+void CudaBackend::prepare_host_copy(Work& work, const Task& task) {
+  auto ids = program_.operands_of(task);
+  const Buffer &from = program_.buffer(ids[0]), &to = program_.buffer(ids[1]);
+  UNITY_CHECK(from.box == to.box && from.box == program_.boxes[static_cast<std::size_t>(task.op)] &&
+                  held(ids[0]) == held(ids[1]),
+              "{}: found a part of a buffer, or two types", describe(work.task));
+  work.enqueue = [stream = lane_of(work).stream.get(), target = data(ids[1]), source = data(ids[0]),
+                  bytes = static_cast<std::size_t>(from.box.elements() * size_of(held(ids[0]))),
+                  kind = to.on_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice] {
+    UNITY_CUDA_CHECK(cudaMemcpyAsync(target, source, bytes, kind, stream));
+  };
+}
+
 void CudaBackend::prepare_update(Work& work, const Task& task) {
   auto ids = program_.operands_of(task);
   Lane& lane = lane_of(work);
   Stream stream = lane.stream.get();
-  const StepValues* values = step_values(devices_.at(work.device).gpu);
+  const StepValues* values = step_values(work);
   if (is_row_update(task)) {
     RowsStep step{operand(ids[0], false), operand(ids[1], true), operand(ids[2], true), shadow(ids[0]),
                   program_.optimizer.learning_rate * row_update_factor(program_, task)};
@@ -285,17 +314,20 @@ void CudaBackend::join_updates() {
       const Work& last = works_[run.back()];
       BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
       works_[run.back()].joined =
-          update_of(std::move(shards), held(weight), lane_of(last).stream.get(), step_values(devices_.at(device).gpu));
+          update_of(std::move(shards), held(weight), lane_of(last).stream.get(), step_values(last));
     }
     run.clear();
   };
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const Work& work = works_[w];
-    if (work.lane != 0) continue;
+    if (work.lane != unity::Stream::compute) continue;
     if (!work.shard) {
       close(work.device);
       continue;
     }
+    if (std::vector<std::size_t>& run = runs[work.device];
+        !run.empty() && step_values(works_[run.back()]) != step_values(work))
+      close(work.device);
     runs[work.device].push_back(w);
     if (work.awaited) close(work.device);
   }
@@ -312,7 +344,7 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
   for (std::size_t i = 0; i < c.participants.size(); ++i) {
     DeviceId device = c.participants[i].device;
     if (!here(device)) continue;
-    Lane& lane = devices_.at(device.value).lanes[1];
+    Lane& lane = devices_.at(device.value).lane(unity::Stream::communication);
     for (std::size_t k = 0; k < mine.size(); ++k) {
       const Participant& p = c.part(k)[i];
       LocalParticipant local;
@@ -322,7 +354,7 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
       local.stream = lane.stream.get(), local.gpu = devices_.at(device.value).gpu;
       mine[k].push_back(local);
     }
-    works_.push_back({id, device.value, 1, {}, collectives_->on_one_gpu(index), {}, {}, {}});
+    works_.push_back({id, device.value, unity::Stream::communication, {}, collectives_->on_one_gpu(index), {}, {}, {}});
     lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
   }
   if (mine[0].empty()) return;
@@ -332,12 +364,12 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
     auto device = devices_.find(program_.buffer(b).device.value);
     if (device == devices_.end()) continue;
     bool one = collectives_->on_one_gpu(index);
-    renewals.push_back(renewal(b, one ? first.stream : device->second.lanes[1].stream.get()));
+    renewals.push_back(renewal(b, one ? first.stream : device->second.stream(unity::Stream::communication)));
   }
   works_.back().enqueue = [this, index, type, mine, renewals, &c]() mutable {
     for (std::vector<LocalParticipant>& part : mine)
       for (LocalParticipant& p : part)
-        p.scratch = devices_.at(c.participants[p.index].device.value).lanes[1].scratch.data();
+        p.scratch = devices_.at(c.participants[p.index].device.value).lane(unity::Stream::communication).scratch.data();
     collectives_->run(index, type, mine);
     for (const std::function<void()>& renew : renewals) renew();
   };
@@ -366,7 +398,7 @@ void CudaBackend::prepare() {
     }
     if (!here(task.device)) continue;
     OnGpu on(devices_.at(task.device.value).gpu);
-    Work work{id, task.device.value, 0, {}, false, {}, {}, {}};
+    Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}};
     auto ids = program_.operands_of(task);
     Stream stream = lane_of(work).stream.get();
     auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
@@ -375,6 +407,10 @@ void CudaBackend::prepare() {
         prepare_compute(work, task);
         break;
       case TaskKind::copy:
+        if (program_.copies_to_host(task) || program_.copies_from_host(task)) {
+          prepare_host_copy(work, task);
+          break;
+        }
         work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
                         to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
           copy_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);

@@ -2,8 +2,11 @@
 // what a traced step tells.
 #include <catch2/catch.hpp>
 
+#include "core/graph/builder.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
+#include "core/plan/repeat.h"
+#include "core/search/search.h"
 #include "tests/device/gpu.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/runtime_program.h"
@@ -62,7 +65,9 @@ void check_masks(const std::vector<HostTensor>& steps) {
 
 void check_trace(const std::string& backend) {
   Pcg pcg = build_model({"bert-tiny", {{"batch", 4}, {"layers", 1}, {"seq-len", 8}}});
-  Program program = lower(pcg, natural_mappings(pcg), uniform_topology(1)).value();
+  LowerOptions options{.optimizer = parse_optimizer("sgd 0.1 momentum=0.9"),
+                       .schedule = {.offload = Offload::activations_and_optimizer}};
+  Program program = lower(pcg, natural_mappings(pcg), uniform_topology(1), options).value();
   auto inputs = random_inputs(pcg, 3);
   Executor traced(program, {backend, Precision::f64, 7}), plain(program, {backend, Precision::f64, 7});
   for (const ProgramLeaf& leaf : traced.inputs())
@@ -76,6 +81,7 @@ void check_trace(const std::string& backend) {
     for (const Span& span : with.trace->spans) {
       CHECK(span.start <= span.end);
       CHECK(span.end <= with.trace->iteration);
+      CHECK(span.stream == static_cast<std::uint8_t>(program.tasks[span.task.index()].stream));
       of[span.task.index()] = span;
     }
     constexpr std::int64_t kClock = 2'000'000;  // 2 us: events count in steps of half a microsecond
@@ -88,6 +94,50 @@ void check_trace(const std::string& backend) {
 }
 
 }  // namespace
+
+TEST_CASE("several iterations in one program train on the GPU as on the CPU, each with its batch, masks and update") {
+  if (!gpu_or_skip()) return;
+  Builder b("dropout");
+  ValueRef h = b.input("x", {24, 16});
+  for (int i = 0; i < 4; ++i) {
+    Builder::Scope scope(b, "layer." + std::to_string(i));
+    h = b.dropout(0.25, b.apply("matmul", {}, {h, b.weight("w", {16, 16})}, "matmul"));
+  }
+  Pcg serial = std::move(b).finish({b.apply("cross_entropy", {}, {h, b.input("labels", {24}, DType::i32)})});
+  SearchOptions options;
+  options.strategy = "pipeline", options.stages = 2, options.micro_batches = 4;
+  StubCostModel cost(uniform_topology(4));
+  for (WeightVersions weights : {WeightVersions::delayed, WeightVersions::newest})
+    for (int iterations : {2, 3}) {
+      options.schedule = {.order = PipelineOrder::one_f_one_b, .offload = Offload::optimizer, .weights = weights};
+      if (iterations == 2) options.schedule.offload = Offload::none;  // and updates are joined
+      Plan plan = find_plan({"dropout", {}}, serial, cost, options).value();
+      Program step =
+          lower(plan.pcg, plan.mappings, uniform_topology(4), {true, parse_optimizer("adam 0.01"), plan.schedule})
+              .value();
+      Program program = repeat(step, iterations, plan.schedule).value();
+      INFO(in_words(plan.schedule) << ", " << iterations << " iterations");
+      Executor found(program, {"cuda", Precision::f64, 7}), expected(program, {"cpu", Precision::f64, 7});
+      for (int run = 0; run < 4; ++run) {  // the third is launched as a graph, the last is traced
+        for (Executor* executor : {&found, &expected}) {
+          for (int i = 0; i < iterations; ++i)
+            for (const auto& [name, value] : random_inputs(serial, static_cast<std::uint64_t>(10 * run + i)))
+              executor->set_input(name, value, i);
+          executor->set_learning_rate_factor(run < 2 ? 1 : 0.5);
+          executor->step(run == 3);
+        }
+        CHECK(found.steps_done() == (run + 1) * iterations);
+        for (std::size_t out = 0; out < program.outputs.size(); ++out)
+          CHECK(found.output(out).reals[0] == Approx(expected.output(out).reals[0]).epsilon(1e-9));
+        for (const StateTensor& s : expected.state()) {
+          INFO(s.name << " after run " << run);
+          HostTensor exact = expected.state(s.name), off = found.state(s.name);
+          for (std::size_t i = 0; i < off.reals.size(); ++i) off.reals[i] -= exact.reals[i];
+          CHECK(norm(off) <= 1e-9 * norm(exact));
+        }
+      }
+    }
+}
 
 TEST_CASE("dropout draws another mask in every step, on the CPU") { check_masks(masked("cpu", Precision::f32)); }
 

@@ -121,12 +121,3 @@ TEST_CASE("iterations of random plans in one program train as many steps do") {
   }
   CHECK(done >= 5);
 }
-
-TEST_CASE("only the cpu backend takes several iterations in one program") {
-  ModelSpec spec{"mlp-tiny", {{"batch", 24}}};
-  Pcg serial = build_model(spec);
-  Program step = lower(serial, std::vector<MachineMapping>(serial.size()), uniform_topology(1)).value();
-  Program program = repeat(step, 2, {}).value();
-  CHECK_THROWS_WITH(Executor(program, {"cuda"}),
-                    "backend cuda: found a program of 2 iterations, expected 1; backend cpu runs several");
-}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -57,9 +58,21 @@ void run_on(int gpu, const std::function<void()>& work) {
   work();
   if (gpu >= 0) world().arenas[gpu].open(false);
 }
+void run(const Op& op, Process& process) {
+  struct Closed {
+    explicit Closed(Arena* of) : arena(of) {
+      if (arena) arena->open(false);
+    }
+    ~Closed() {
+      if (arena) arena->open(true);
+    }
+    Arena* arena;
+  } closed(op.gpu >= 0 && !op.copies ? process.pinned.get() : nullptr);
+  run_on(op.gpu, op.work);
+}
 
 // As far as it can; whether it went on at all.
-bool go_on(Queue& queue) {
+bool go_on(Queue& queue, Process& process) {
   bool any = false;
   while (!queue.empty() && !world().hung) {
     std::shared_ptr<Op> op = queue.front();
@@ -67,7 +80,7 @@ bool go_on(Queue& queue) {
     std::lock_guard lock(world().mutex);
     if (!std::exchange(op->started, true)) {
       any = true;
-      if (op->work) run_on(op->gpu, op->work);
+      if (op->work) run(*op, process);
     }
     if (op->finished && !op->finished()) break;
     *op = {};
@@ -133,7 +146,7 @@ bool progress(Process& process) {
     for (bool any = true; any;) {
       any = false;
       for (std::size_t i = 0; i < queues.size(); ++i)
-        any = go_on(*queues[world().forward ? i : queues.size() - 1 - i]) || any;
+        any = go_on(*queues[world().forward ? i : queues.size() - 1 - i], process) || any;
     }
   } catch (const Aborted&) {
     for (auto& queue : queues) queue->clear();  // nothing goes on behind it
@@ -166,10 +179,10 @@ void fake_cuda_visible(std::uint32_t gpus) {
 int fake_cuda_aborted() { return world().aborted; }
 std::int64_t fake_cuda_bytes(int gpu) {
   std::lock_guard lock(world().mutex);
-  std::int64_t sum = 0;
-  for (auto [offset, bytes] : world().arenas[gpu].taken) sum += static_cast<std::int64_t>(bytes);
-  return sum;
+  return world().arenas[gpu].bytes();
 }
+std::int64_t fake_cuda_pinned() { return process->pinned ? process->pinned->bytes() : 0; }
+void fake_cuda_most_pinned(std::int64_t bytes) { process->most_pinned = bytes; }
 
 void fake_cuda_libraries(bool on) { world().libraries = on; }
 bool fake_cuda_libraries_on() { return world().libraries; }
@@ -223,24 +236,21 @@ cudaError_t cudaFree(void* p) {
   finish(*process);
   std::lock_guard lock(world().mutex);
   for (Arena& arena : world().arenas)
-    if (arena.has(p)) {
-      auto found = arena.taken.find(static_cast<std::size_t>(static_cast<std::byte*>(p) - arena.begin));
-      madvise(p, found->second / 4096 * 4096, MADV_DONTNEED);
-      arena.taken.erase(found);
-    }
+    if (arena.has(p)) arena.give_back(p);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
-  *p = std::malloc(bytes);
-  std::lock_guard lock(world().mutex);
-  world().pinned.insert(*p);
+  if (capturing) return cudaErrorStreamCaptureUnsupported;
+  if (!process->pinned) process->pinned = std::make_unique<Arena>(), process->pinned->open(true);
+  Arena& arena = *process->pinned;
+  *p = arena.bytes() + static_cast<std::int64_t>(bytes) <= process->most_pinned ? arena.take(bytes) : nullptr;
+  if (!*p) return last_error = cudaErrorMemoryAllocation;
+  std::memset(*p, 0xff, std::min<std::size_t>(bytes, 1 << 20));  // NaN
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* p) {
-  std::lock_guard lock(world().mutex);
-  world().pinned.erase(p);
-  std::free(p);
-  return cudaSuccess;
+  if (!process->pinned || !process->pinned->has(p)) return cudaErrorInvalidValue;
+  return process->pinned->give_back(p), cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   std::size_t taken = static_cast<std::size_t>(fake_cuda_bytes(current()));
@@ -249,12 +259,22 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 // What is copied from pageable memory is read at once, as CUDA does.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  int gpu = gpu_of_memory(kind == cudaMemcpyHostToDevice ? to : from);
-  if (gpu < 0 || !stream || stream->gpu != gpu) return cudaErrorInvalidValue;
+  if (!stream) return cudaErrorInvalidValue;
   const void* host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
-  bool pageable = host && !world().pinned.contains(host);
+  const Arena* pinned =
+      stream->process->pinned && stream->process->pinned->has(host) ? stream->process->pinned.get() : nullptr;
+  {
+    std::lock_guard lock(world().mutex);
+    auto lies_there = [&](const void* p) {
+      if (p != host) return world().arenas[stream->gpu].holds(p, bytes);
+      return pinned ? pinned->holds(p, bytes) : gpu_of_memory(p) < 0;
+    };
+    if (!lies_there(to) || !lies_there(from)) return cudaErrorInvalidValue;
+  }
+  bool pageable = host && !pinned;
   if (pageable && stream->capture) return cudaErrorStreamCaptureUnsupported;
-  Op op{gpu, [=] { std::memcpy(to, from, bytes); }, {}, {}};
+  Op op{stream->gpu, [=] { std::memcpy(to, from, bytes); }, {}, {}};
+  op.copies = true;
   if (pageable && kind == cudaMemcpyHostToDevice) {
     const auto* begin = static_cast<const std::byte*>(from);
     op.work = [to, held = std::vector(begin, begin + bytes)] { std::memcpy(to, held.data(), held.size()); };

@@ -1,9 +1,11 @@
 // CUDA, NCCL, cuBLASLt (fake_cublas.cpp) and cuDNN (fake_cudnn.cpp) played on the host, for a plug-in of the CUDA
 // backend's own sources and its kernels as plain loops (areas/cuda.cmake). A launch on a stream of another GPU than the
-// current one fails as it does on CUDA, and so do one behind a call that left an error, and times between events of two
-// GPUs; work on a GPU that touches memory of another one, or host code that touches any, ends the process. What is
-// enqueued is ordered by streams and events alone (fake_world.h). A capture that CUDA would refuse is refused: streams
-// that are not joined, events from outside it or behind it, copies from pageable memory.
+// current one fails as it does on CUDA, and so do one behind a call that left an error, times between events of two
+// GPUs, and copies that take a GPU's memory for the host's or the other way round, or run over the end of what was
+// allocated. Work on a GPU that touches memory of another one, kernels that touch pinned memory of the host (which CUDA
+// would let them), and host code that touches a GPU's memory end the process. What is enqueued is ordered by streams
+// and events alone (fake_world.h). A capture that CUDA would refuse is refused: streams that are not joined, events
+// from outside it or behind it, copies from pageable memory.
 //
 // UNITY_FAKE_GPUS: how many there are (4). UNITY_FAKE_ORDER: of streams, "forward" or "backward" (the default). Threads
 // are processes to NCCL.
@@ -22,6 +24,9 @@ void fake_cuda_visible(std::uint32_t gpus);
 int fake_cuda_aborted();
 // Bytes allocated on a GPU.
 std::int64_t fake_cuda_bytes(int gpu);
+// Bytes of pinned memory of the host that the calling thread's process has; and the most that it gets.
+std::int64_t fake_cuda_pinned();
+void fake_cuda_most_pinned(std::int64_t bytes);
 // From now on cuBLASLt and cuDNN find no algorithm for anything; or do again.
 void fake_cuda_libraries(bool on);
 bool fake_cuda_libraries_on();

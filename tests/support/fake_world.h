@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +29,7 @@ namespace unity::fake {
 constexpr std::size_t kMemory = std::size_t{4} << 30;  // of a GPU; pages that nothing touches take none
 constexpr int kMostGpus = 8;
 
-// Room on a GPU that only its work may touch.
+// Room on a GPU that only its work may touch; or pinned memory of the host, where kernels may not be.
 struct Arena {
   std::byte* begin = nullptr;
   std::map<std::size_t, std::size_t> taken;  // by offset: bytes
@@ -39,7 +39,22 @@ struct Arena {
     if (room == MAP_FAILED) throw std::bad_alloc();
     begin = static_cast<std::byte*>(room);
   }
+  ~Arena() { munmap(begin, kMemory); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
   bool has(const void* p) const { return p >= begin && p < begin + kMemory; }
+  // All of it, in one allocation.
+  bool holds(const void* p, std::size_t bytes) const {
+    if (!has(p)) return false;
+    auto at = static_cast<std::size_t>(static_cast<const std::byte*>(p) - begin);
+    auto next = taken.upper_bound(at);
+    return next != taken.begin() && at + bytes <= std::prev(next)->first + std::prev(next)->second;
+  }
+  std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (auto [offset, size] : taken) sum += static_cast<std::int64_t>(size);
+    return sum;
+  }
   void open(bool yes) { mprotect(begin, kMemory, yes ? PROT_READ | PROT_WRITE : PROT_NONE); }
   void* take(std::size_t bytes) {
     bytes = (bytes + 8191) / 4096 * 4096;  // and a gap
@@ -52,6 +67,11 @@ struct Arena {
     taken[at] = bytes;
     return begin + at;
   }
+  void give_back(void* p) {
+    auto found = taken.find(static_cast<std::size_t>(static_cast<std::byte*>(p) - begin));
+    madvise(p, found->second / 4096 * 4096, MADV_DONTNEED);
+    taken.erase(found);
+  }
 };
 
 struct World {
@@ -60,7 +80,6 @@ struct World {
   bool forward;
   std::mutex mutex;
   Arena arenas[kMostGpus];
-  std::set<const void*> pinned;
   bool hang = false, hung = false, libraries = true;
   FakeLibraryCalls calls;
   int aborted = 0;
@@ -80,6 +99,7 @@ struct Op {
   std::function<bool()> finished;  // of what others take part in; likewise. Both throw Aborted where it was ended.
   std::vector<std::shared_ptr<Op>> after;
   bool started = false, done = false;
+  bool copies = false;  // as the copy engines do, which reach pinned memory of the host, too
 };
 using Queue = std::deque<std::shared_ptr<Op>>;
 struct Capture {
@@ -91,6 +111,8 @@ struct Capture {
 struct Process {
   std::mutex mutex;                            // taken before the world's
   std::vector<std::shared_ptr<Queue>> queues;  // in the order in which they were made
+  std::unique_ptr<Arena> pinned;               // there once it is asked for; closed while kernels run
+  std::int64_t most_pinned = static_cast<std::int64_t>(kMemory);
 };
 
 std::shared_ptr<Op> enqueue(cudaStream_t stream, Op op);

@@ -41,6 +41,11 @@ struct Fake {
     find(hang, "fake_cuda_hang"), find(nccl_version, "fake_cuda_nccl_version"), find(visible, "fake_cuda_visible");
     find(aborted, "fake_cuda_aborted"), find(bytes, "fake_cuda_bytes");
     find(libraries, "fake_cuda_libraries"), find(library_calls, "fake_cuda_library_calls");
+    find(pinned, "fake_cuda_pinned"), find(most_pinned, "fake_cuda_most_pinned");
+    find(allocate, "cudaMalloc"), find(allocate_pinned, "cudaHostAlloc"), find(copy, "cudaMemcpyAsync");
+    find(release, "cudaFree"), find(release_pinned, "cudaFreeHost");
+    find(make_stream, "cudaStreamCreateWithFlags"), find(end_stream, "cudaStreamDestroy");
+    find(synchronize, "cudaStreamSynchronize");
   }
   decltype(&fake_cuda_hang) hang = nullptr;
   decltype(&fake_cuda_nccl_version) nccl_version = nullptr;
@@ -49,6 +54,17 @@ struct Fake {
   decltype(&fake_cuda_bytes) bytes = nullptr;
   decltype(&fake_cuda_libraries) libraries = nullptr;
   decltype(&fake_cuda_library_calls) library_calls = nullptr;
+  decltype(&fake_cuda_pinned) pinned = nullptr;
+  decltype(&fake_cuda_most_pinned) most_pinned = nullptr;
+  // CUDA's own, whose headers tests do not see.
+  int (*allocate)(void**, std::size_t) = nullptr;
+  int (*allocate_pinned)(void**, std::size_t, unsigned) = nullptr;
+  int (*copy)(void* to, const void* from, std::size_t bytes, int kind, void* stream) = nullptr;
+  int (*release)(void*) = nullptr;
+  int (*release_pinned)(void*) = nullptr;
+  int (*make_stream)(void**, unsigned) = nullptr;
+  int (*end_stream)(void*) = nullptr;
+  int (*synchronize)(void*) = nullptr;
 };
 const Fake& fake() {
   static const Fake f;
@@ -64,6 +80,14 @@ Program data_parallel(int devices, const std::string& optimizer) {
       .value();
 }
 std::map<std::string, HostTensor> inputs() { return random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3); }
+
+Program offloaded(int devices, Offload what) {
+  State state{build_model({"bert-tiny", {{"batch", 12}}}), {}, {}};
+  if (devices > 1) state = std::move(apply_move(state, {Move::Kind::replicate_all, 0, 0, devices}).value());
+  return lower(state.pcg, test::natural_mappings(state.pcg), uniform_topology(devices),
+               {true, parse_optimizer("sgd 0.05 momentum=0.9"), {.offload = what}})
+      .value();
+}
 
 struct Trained {
   std::vector<double> losses;
@@ -145,6 +169,94 @@ TEST_CASE("devices take memory on their own GPUs, and give all back") {
     }
   }
   for (int gpu = 0; gpu < 4; ++gpu) CHECK(fake().bytes(gpu) == before);
+}
+
+TEST_CASE("what waits on the host keeps every bit of training on GPUs, in every precision, by processes, too") {
+  fake();
+  auto values = random_inputs(build_model({"bert-tiny", {{"batch", 12}}}), 3);
+  for (int devices : {1, 2})
+    for (Precision precision : {Precision::f64, Precision::f32, Precision::bf16}) {
+      ExecutorOptions options{.backend = "cuda", .precision = precision, .seed = 7};
+      Trained here = train(offloaded(devices, Offload::none), options, values);
+      if (precision == Precision::f64) check_equal(here, train(offloaded(1, Offload::none), kSerial, values));
+      auto check_same = [&](const Trained& found) {
+        CHECK(found.losses == here.losses);
+        CHECK(found.state == here.state);
+      };
+      for (Offload what : {Offload::activations, Offload::optimizer, Offload::activations_and_optimizer}) {
+        INFO(devices << " devices in " << to_string(precision) << ", " << to_string(what));
+        Program program = offloaded(devices, what);
+        CHECK(std::any_of(program.tasks.begin(), program.tasks.end(),
+                          [&](const Task& t) { return program.copies_to_host(t); }));
+        check_same(train(program, options, values));
+        if (precision == Precision::f64 && devices == 2)
+          on_all(2, [&](Processes& p) {
+            ExecutorOptions of_process = options;
+            of_process.processes = &p;
+            check_same(train(program, of_process, values));
+          });
+      }
+    }
+}
+
+TEST_CASE("optimizer states that wait on the host take pinned memory there, and give it back") {
+  fake();
+  Program plain = offloaded(1, Offload::none), moved = offloaded(1, Offload::optimizer);
+  std::int64_t before = fake().pinned();
+  {
+    Executor without(plain, {.backend = "cuda"});
+    std::int64_t usual = fake().pinned() - before;
+    Executor with(moved, {.backend = "cuda"});
+    std::int64_t host = fake().pinned() - before - 2 * usual, states = 0, count = 0;
+    for (const StateTensor& s : with.state())
+      if (s.name.find(".state") != std::string::npos) states += 4 * element_count(s.dims), ++count;
+    REQUIRE(count > 20);
+    CHECK(host >= states);
+    CHECK(host <= states + 256 * count + 8192);  // each begins at a multiple of 256; and a gap
+    std::int64_t saved = without.memory()[0].count - with.memory()[0].count;
+    CHECK(saved > 0);
+    CHECK(saved <= states + 256 * count);
+  }
+  CHECK(fake().pinned() == before);
+}
+
+TEST_CASE("a plan that moves more to the host than that gives is refused, and leaves nothing behind") {
+  fake();
+  Program program = offloaded(2, Offload::activations_and_optimizer);
+  std::int64_t pinned = fake().pinned(), on_gpu = fake().bytes(0);
+  fake().most_pinned(pinned + 8192);
+  CHECK_THROWS_WITH(Executor(program, {.backend = "cuda"}), Catch::StartsWith("device 0 needs ") &&
+                                                                Catch::Contains("of pinned memory on the host") &&
+                                                                Catch::Contains("--offload"));
+  fake().most_pinned(std::int64_t{1} << 32);
+  CHECK(fake().pinned() == pinned);
+  CHECK(fake().bytes(0) == on_gpu);
+}
+
+TEST_CASE("CUDA as it is played copies between a GPU and the host only what lies there") {
+  constexpr int kUp = 1, kDown = 2, kDone = 0, kInvalid = 1;  // cudaMemcpyHostToDevice ..., cudaErrorInvalidValue
+  constexpr std::size_t kBytes = 1 << 16;
+  const Fake& cuda = fake();
+  void *gpu = nullptr, *pinned = nullptr, *stream = nullptr;
+  REQUIRE(cuda.allocate(&gpu, kBytes) == kDone);
+  REQUIRE(cuda.allocate_pinned(&pinned, kBytes, 0) == kDone);
+  REQUIRE(cuda.make_stream(&stream, 1) == kDone);
+  std::vector<std::byte> pageable(kBytes, std::byte{3});
+  auto behind = [](void* p) { return static_cast<std::byte*>(p) + kBytes; };  // with a gap that is no part of it
+  CHECK(cuda.copy(gpu, pageable.data(), kBytes, kUp, stream) == kDone);
+  CHECK(cuda.copy(pinned, gpu, kBytes, kDown, stream) == kDone);
+  CHECK(cuda.copy(gpu, pinned, kBytes, kUp, stream) == kDone);
+  CHECK(cuda.copy(gpu, pinned, kBytes, kDown, stream) == kInvalid);
+  CHECK(cuda.copy(pinned, gpu, kBytes, kUp, stream) == kInvalid);
+  CHECK(cuda.copy(pinned, pageable.data(), kBytes, kUp, stream) == kInvalid);
+  CHECK(cuda.copy(gpu, gpu, kBytes, kUp, stream) == kInvalid);
+  CHECK(cuda.copy(behind(gpu), pinned, kBytes, kUp, stream) == kInvalid);
+  CHECK(cuda.copy(gpu, behind(pinned), kBytes, kUp, stream) == kInvalid);
+  CHECK(cuda.synchronize(stream) == kDone);
+  CHECK(static_cast<std::byte*>(pinned)[kBytes - 1] == std::byte{3});
+  CHECK(cuda.end_stream(stream) == kDone);
+  CHECK(cuda.release(gpu) == kDone);
+  CHECK(cuda.release_pinned(pinned) == kDone);
 }
 
 TEST_CASE("processes with GPUs of their own train as one CPU device") {
