@@ -66,12 +66,12 @@ void require_profiles_of(const Topology& topology, const std::string& backend, c
   }
 }
 
-std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology) {
+std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology, Precision precision) {
   auto v = std::make_unique<Validated>();
   v->name = std::move(name);
   v->plan = std::move(plan);
   v->topology = std::move(topology);
-  v->program = lower_plan(v->plan, v->topology, true);
+  v->program = lower_plan(v->plan, v->topology, true, precision);
   v->predicted = simulate(v->program, v->topology, {});
   return v;
 }
@@ -206,14 +206,14 @@ void print_set(const std::vector<std::unique_ptr<Validated>>& all, const Options
 void validate(const Options& o, Processes& processes) {
   require_writable(o.trace);
   require_writable(o.perfetto);
-  parse_precision(o.precision, "--precision");
+  const Precision precision = parse_precision(o.precision, "--precision");
   std::vector<std::unique_ptr<Validated>> all;
   for (const std::string& name : o.plans) {
     auto add = [&](const PlanSource& source, const std::string& title) {
       Topology topology;
-      Plan plan = source.load(topology);
+      Plan plan = source.load(topology, precision);
       require_profiles_of(topology, o.backend, o.precision, processes.size());
-      all.push_back(predict(title, std::move(plan), std::move(topology)));
+      all.push_back(predict(title, std::move(plan), std::move(topology), precision));
     };
     PlanSource source = o.source.of(name);
     add(source, name);
