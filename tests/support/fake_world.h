@@ -63,7 +63,10 @@ struct World {
   std::set<const void*> pinned;
   bool hang = false, hung = false, libraries = true;
   FakeLibraryCalls calls;
+  FakeCounts counts;
   int aborted = 0;
+  int driver = 13000, capability = 90;
+  int launches_to_failure = -1, nccl_calls_to_failure = -1;  // -1: never
 };
 World& world();
 
@@ -72,6 +75,9 @@ int& current();  // of all GPUs
 int& nccl_version();
 
 struct Aborted {};
+
+// With the lock held: whether this is the call that is to fail.
+inline bool fails(int& calls_to_failure) { return calls_to_failure >= 0 && calls_to_failure-- == 0; }
 
 // Something on a stream, which begins when what is before it there, and all that it comes after, is done.
 struct Op {
