@@ -3,8 +3,10 @@
 done."""
 import contextlib
 import io
+import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -156,6 +158,27 @@ class Played(unittest.TestCase):
         self.assertAlmostEqual(found["mape"], 0.25)
         self.assertAlmostEqual(found["rank_correlation"], 0.866, places=3)
         self.assertIn("3 plans: mean absolute percentage error of the iteration 25.0%, rank correlation 0.866", text)
+
+
+# step_times.py without PyTorch: each case fails, for a reason of its own.
+WITHOUT_PYTORCH = """import runpy, sys
+from unittest.mock import MagicMock
+for name in ("torch", "torch.nn", "torch.nn.functional"):
+    sys.modules[name] = MagicMock()
+sys.argv = ["step_times.py", "--serve"]
+runpy.run_path(PATH, run_name="__main__")
+"""
+
+
+class Serving(unittest.TestCase):
+    def test_every_case_that_comes_in_is_answered_though_one_before_it_failed(self):
+        program = WITHOUT_PYTORCH.replace("PATH", repr(str(ROOT / "experiments/gpu/step_times.py")))
+        said = subprocess.run([sys.executable, "-B", "-c", program], input="mlp:bf16:eager\nnope:bf16:eager\n", check=True,
+                              capture_output=True, text=True).stdout
+        first, second = (json.loads(line) for line in said.splitlines())
+        self.assertEqual(first["case"], "mlp:bf16:eager")
+        self.assertIn("error", first)
+        self.assertEqual(second, {"case": "nope:bf16:eager", "error": "KeyError: 'nope'"})
 
 
 class Agreement(unittest.TestCase):
