@@ -4,9 +4,28 @@
 
 #include <CLI/CLI.hpp>
 
+#include "runtime/held_types.h"
 #include "simulator/simulate.h"
 
 namespace unity::cli {
+namespace {
+
+// By device, with tensors and copies of weights as a backend holds them.
+std::vector<Bytes> peak_memory(const Program& program, const Topology& topology, Precision precision) {
+  if (precision == Precision::f32 || precision == Precision::tf32)
+    return simulate(program, topology, {.trace = false}).peak_memory;
+  std::vector<DType> types = held_types(program, precision);
+  RoundedWeights rounded = rounded_weights(program, precision, types);
+  Program held = program;
+  for (std::size_t t = 0; t < types.size(); ++t) held.tensors[t].dtype = types[t];
+  std::vector<Bytes> peaks = simulate(held, topology, {.trace = false}).peak_memory;
+  for (std::size_t b = 0; b < program.buffers.size(); ++b)
+    if (rounded.has_copy[b])
+      peaks[program.buffers[b].device.index()] += {program.buffers[b].box.elements() * size_of(DType::bf16)};
+  return peaks;
+}
+
+}  // namespace
 
 void PlanSource::add(CLI::App& command, const std::string& what, bool models, bool short_schedule) {
   command.add_option(models ? "PLAN|MODEL" : "PLAN", model.model, what)->required();
@@ -35,7 +54,7 @@ PlanSource PlanSource::of(const std::string& plan_or_model) const {
   return one;
 }
 
-Plan PlanSource::load(Topology& topology) const {
+Plan PlanSource::load(Topology& topology, Precision precision) const {
   if (is_plan_path(model.model)) {
     for (const CLI::Option* option : for_models_)
       if (option->count() > 0)
@@ -52,15 +71,22 @@ Plan PlanSource::load(Topology& topology) const {
   topology = where.load();
   settings.add_mappings(topology);
   SimulatedCostModel cost(topology);
-  auto plan = search_plan(model, where.topology, cost, settings.options(strategy, model.model));
+  SearchOptions options = settings.options(strategy, model.model);
+  auto plan = search_plan(model, where.topology, cost, options);
+  if (!plan.ok() && precision == Precision::bf16 && options.memory_limit.count == 0) {
+    Topology larger = topology;
+    for (DeviceSpec& spec : larger.specs) spec.memory = {std::int64_t{1} << 60};
+    if (auto found = search_plan(model, where.topology, SimulatedCostModel(larger), options); found.ok())
+      return std::move(*found);
+  }
   if (!plan.ok()) throw_input_error("{}", plan.error().message);
   return std::move(*plan);
 }
 
-Program lower_plan(const Plan& plan, const Topology& topology, bool training) {
+Program lower_plan(const Plan& plan, const Topology& topology, bool training, Precision precision) {
   auto program = lower(plan.pcg, plan.mappings, topology, {training, plan.optimizer, plan.schedule});
   if (!program.ok()) throw_input_error("plan for {}: {}", plan.model.name, program.error().message);
-  require_memory(plan, simulate(*program, topology, {.trace = false}).peak_memory, topology);
+  require_memory(plan, peak_memory(*program, topology, precision), topology);
   return std::move(*program);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/search_options.h"
+#include "core/machine/precision.h"
 #include "core/plan/lower.h"
 
 namespace unity::cli {
@@ -20,15 +21,16 @@ struct PlanSource {
   void add_options(CLI::App& command, bool models, bool with_budget = true, bool short_schedule = true);
   PlanSource of(const std::string& plan_or_model) const;
   // InputError; also when options of the search are given for a plan, which has its own; only the optimizer and the
-  // schedule may replace the plan's.
-  Plan load(Topology& topology) const;
+  // schedule may replace the plan's. A search counts memory in f32; where nothing fits so, and no limit is given, it is
+  // left to lower_plan() to say what a run in another precision needs.
+  Plan load(Topology& topology, Precision precision = Precision::f32) const;
 
  private:
   std::vector<const CLI::Option*> for_models_;
 };
 
-// InputError when the plan needs more memory than a device has.
-Program lower_plan(const Plan& plan, const Topology& topology, bool training);
+// InputError when the plan, in that precision, needs more memory than a device has.
+Program lower_plan(const Plan& plan, const Topology& topology, bool training, Precision precision = Precision::f32);
 // The same, of peaks by device.
 void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Topology& topology);
 

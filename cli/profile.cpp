@@ -194,8 +194,8 @@ class Profiling {
     bool communications = !o_.collectives() && (!profile_.collectives || profile_.collectives->comm != "mpi");
     for (const std::string& name : o_.plans) {
       Topology topology;
-      Plan plan = o_.source.of(name).load(topology);
-      programs_.push_back(lower_plan(plan, topology, true));
+      Plan plan = o_.source.of(name).load(topology, profile_.precision);
+      programs_.push_back(lower_plan(plan, topology, true, profile_.precision));
       if (profile_.precision == Precision::bf16) held_.push_back(held_types(programs_.back(), profile_.precision));
       if (first_)
         find_missing(programs_.back(), programs_.size() - 1, topology, o_.threads, profile_, communications, missing_);

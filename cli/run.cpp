@@ -31,10 +31,11 @@ struct Options {
 
 TrainResult train_under(const Plan& plan, const Topology& topology, const Options& o, const std::string& title,
                         bool trace, Processes* processes) {
-  Program training = lower_plan(plan, topology, true), evaluation = lower_plan(plan, topology, false);
+  Precision precision = parse_precision(o.precision, "--precision");
+  Program training = lower_plan(plan, topology, true, precision),
+          evaluation = lower_plan(plan, topology, false, precision);
   TrainOptions t;
-  t.executor = {o.backend, parse_precision(o.precision, "--precision"), o.source.settings.search.seed, o.threads, true,
-                processes};
+  t.executor = {o.backend, precision, o.source.settings.search.seed, o.threads, true, processes};
   t.data = o.data;
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
@@ -163,7 +164,7 @@ void run(const Options& o, Processes& processes) {
   require_writable(o.trace);
   require_writable(o.gradients);
   Topology topology;
-  Plan plan = o.source.load(topology);
+  Plan plan = o.source.load(topology, parse_precision(o.precision, "--precision"));
   Options with_data = o;
   if (o.data.empty()) {
     std::vector<std::string> suits = model_info(plan.model.name).datasets;

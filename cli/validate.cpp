@@ -29,7 +29,7 @@ struct Options {
   std::vector<std::string> plans;
   ProcessOptions processes;
   std::string backend = "cpu", precision = "f32", trace, perfetto;
-  int steps = 21, random = 0, rounds = 1;
+  int steps = 21, random = 0, rounds = 1, tasks = 0;
   double quantile = 0.5;
   bool json = false;
 };
@@ -66,12 +66,12 @@ void require_profiles_of(const Topology& topology, const std::string& backend, c
   }
 }
 
-std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology) {
+std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology, Precision precision) {
   auto v = std::make_unique<Validated>();
   v->name = std::move(name);
   v->plan = std::move(plan);
   v->topology = std::move(topology);
-  v->program = lower_plan(v->plan, v->topology, true);
+  v->program = lower_plan(v->plan, v->topology, true, precision);
   v->predicted = simulate(v->program, v->topology, {});
   return v;
 }
@@ -103,7 +103,17 @@ void measure_all(std::vector<std::unique_ptr<Validated>>& all, const Options& o,
   }
 }
 
-nlohmann::ordered_json to_json(const Validated& v) {
+nlohmann::ordered_json to_json(const TaskComparison& t) {
+  return {{"task", t.task.value},
+          {"name", t.name},
+          {"group", t.group},
+          {"predicted_seconds", t.predicted.seconds()},
+          {"measured_seconds", t.measured.seconds()},
+          {"ratio", t.measured.count > 0 ? nlohmann::ordered_json(t.predicted.seconds() / t.measured.seconds())
+                                         : nlohmann::ordered_json()}};
+}
+
+nlohmann::ordered_json to_json(const Validated& v, bool tasks) {
   const Comparison& c = v.comparison;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const GroupComparison& g : c.groups)
@@ -111,20 +121,55 @@ nlohmann::ordered_json to_json(const Validated& v) {
                     {"tasks", g.tasks},
                     {"predicted_seconds", g.predicted.seconds()},
                     {"measured_seconds", g.measured.seconds()}});
-  return {{"model", v.plan.model.name},
-          {"topology", v.plan.topology},
-          {"devices", v.plan.devices},
-          {"predicted_seconds", c.predicted.seconds()},
-          {"measured_seconds", c.measured.seconds()},
-          {"task_mape", c.mape},
-          {"task_rank_correlation", c.spearman},
-          {"profiled_tasks", v.predicted.profiled_tasks},
-          {"estimated_tasks", v.predicted.estimated_tasks},
-          {"groups", list}};
+  nlohmann::ordered_json out = {{"model", v.plan.model.name},
+                                {"topology", v.plan.topology},
+                                {"devices", v.plan.devices},
+                                {"predicted_seconds", c.predicted.seconds()},
+                                {"measured_seconds", c.measured.seconds()},
+                                {"task_mape", c.mape},
+                                {"task_rank_correlation", c.spearman},
+                                {"profiled_tasks", v.predicted.profiled_tasks},
+                                {"estimated_tasks", v.predicted.estimated_tasks},
+                                {"groups", list}};
+  if (!tasks) return out;
+  nlohmann::ordered_json each = nlohmann::ordered_json::array();
+  for (const TaskComparison& t : c.tasks) each.push_back(to_json(t));
+  out["tasks"] = std::move(each);
+  return out;
 }
 
 std::string ratio(Picoseconds p, Picoseconds m) {
   return m.count > 0 ? fmt::format("{:.2f}", static_cast<double>(p.count) / static_cast<double>(m.count)) : "-";
+}
+
+// Those of all plans whose prediction is off by most seconds, most first; of equal ones the earlier.
+void print_tasks(const std::vector<std::unique_ptr<Validated>>& all, std::size_t count) {
+  struct Row {
+    const Validated* plan;
+    const TaskComparison* task;
+    std::int64_t off;
+  };
+  std::vector<Row> rows;
+  for (const auto& v : all)
+    for (const TaskComparison& t : v->comparison.tasks)
+      rows.push_back({v.get(), &t, std::abs(t.predicted.count - t.measured.count)});
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.off > b.off; });
+  std::size_t of = rows.size();
+  rows.resize(std::min(of, count));
+  fmt::print("\nthe {} of {} tasks that are off by most:\n\n", rows.size(), of);
+  std::vector<std::string> head = {"task", "what", "predicted", "measured", "predicted / measured"};
+  const bool several = all.size() > 1;
+  if (several) head.insert(head.begin(), "plan");
+  Table table(head);
+  table.left(several ? 2 : 1);
+  for (const Row& row : rows) {
+    const TaskComparison& t = *row.task;
+    std::vector<std::string> cells = {std::to_string(t.task.value), fmt::format("{} ({})", t.name, t.group),
+                                      to_string(t.predicted), to_string(t.measured), ratio(t.predicted, t.measured)};
+    if (several) cells.insert(cells.begin(), row.plan->name);
+    table.add(cells);
+  }
+  table.print();
 }
 
 void print_one(const Validated& v, const Options& o) {
@@ -206,14 +251,14 @@ void print_set(const std::vector<std::unique_ptr<Validated>>& all, const Options
 void validate(const Options& o, Processes& processes) {
   require_writable(o.trace);
   require_writable(o.perfetto);
-  parse_precision(o.precision, "--precision");
+  const Precision precision = parse_precision(o.precision, "--precision");
   std::vector<std::unique_ptr<Validated>> all;
   for (const std::string& name : o.plans) {
     auto add = [&](const PlanSource& source, const std::string& title) {
       Topology topology;
-      Plan plan = source.load(topology);
+      Plan plan = source.load(topology, precision);
       require_profiles_of(topology, o.backend, o.precision, processes.size());
-      all.push_back(predict(title, std::move(plan), std::move(topology)));
+      all.push_back(predict(title, std::move(plan), std::move(topology), precision));
     };
     PlanSource source = o.source.of(name);
     add(source, name);
@@ -235,13 +280,13 @@ void validate(const Options& o, Processes& processes) {
     write_file_atomically(o.perfetto, traces_to_perfetto(both, {names, groups, devices, {}}));
   }
   if (o.json) {
-    nlohmann::ordered_json out = to_json(one);
+    nlohmann::ordered_json out = to_json(one, o.tasks > 0);
     if (all.size() > 1) {
       SetFigures f = figures(all);
       nlohmann::ordered_json list = nlohmann::ordered_json::array();
       for (const auto& v : all) {
         nlohmann::ordered_json entry = {{"plan", v->name}, {"ratio", v->ratio()}};
-        entry.update(to_json(*v));
+        entry.update(to_json(*v, o.tasks > 0));
         list.push_back(std::move(entry));
       }
       out = {{"plans", list}, {"mape", f.mape}, {"rank_correlation", f.rank_correlation}};
@@ -249,8 +294,11 @@ void validate(const Options& o, Processes& processes) {
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  if (all.size() > 1) return print_set(all, o);
-  print_one(one, o);
+  if (all.size() > 1)
+    print_set(all, o);
+  else
+    print_one(one, o);
+  if (o.tasks > 0) print_tasks(all, static_cast<std::size_t>(o.tasks));
   if (!o.perfetto.empty())
     fmt::print("predicted and measured timelines written to {}; open it in ui.perfetto.dev\n", o.perfetto);
 }
@@ -280,6 +328,8 @@ void add_validate(CLI::App& app) {
                    "Which of the iterations counts: 0.5 the median; 0 the fastest, for a machine that others use")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  at_least_one(command->add_option(
+      "--tasks", o->tasks, "List the N tasks whose predictions are off by most seconds; with --json, all tasks"));
   command->add_option("--trace", o->trace, "Write the measured trace to a file");
   command->add_option("--perfetto", o->perfetto, "Write both timelines for the Perfetto UI");
   add_json(*command, o->json);

@@ -137,6 +137,7 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   schedule.apply(o.schedule);
   o.buckets = o.buckets && schedule.bucket.empty();
   o.overlap = o.overlap && schedule.overlap.empty();
+  o.offload = o.offload && schedule.offload.empty();
   return o;
 }
 

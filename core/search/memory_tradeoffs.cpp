@@ -16,19 +16,18 @@ struct Variant {
   Schedule schedule;
 };
 
-// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts;
-// `micro_batches`: 0: as many as need be.
+// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts.
 std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages,
-                              int micro_batches) {
+                              const SearchOptions& options) {
   if (which == Tradeoffs::stored_parts) return {{true, 1, schedule}};
   std::vector<std::vector<std::string>> remats = {schedule.remat};
   if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
   std::vector<Offload> offloads = {schedule.offload};
-  if (offloads[0] == Offload::none)
+  if (options.offload && offloads[0] == Offload::none)
     offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});
   std::vector<int> counts = {1, 2, 4, 8};
-  if (micro_batches > 0) counts = {1};
-  if (micro_batches > 1) counts.push_back(micro_batches);
+  if (options.micro_batches > 0) counts = {1};
+  if (options.micro_batches > 1) counts.push_back(options.micro_batches);
   std::vector<Variant> all;
   for (Offload offload : offloads)
     for (int stage : stages)
@@ -124,7 +123,7 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
   std::vector<Outcome> plans = {plan};
   auto try_stages = [&](const std::vector<int>& stages) {
-    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, input.options.micro_batches);
+    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, input.options);
     std::vector<std::optional<Outcome>> scored(tried.size());
     parallel_for(tried.size(), input.evaluator.threads(), [&](std::size_t i) {
       if (auto variant = apply(plan, tried[i], input); variant.ok()) scored[i] = std::move(*variant);

@@ -24,7 +24,8 @@ Result<Pcg> with_stored_parts(const Pcg& pcg);
 enum class Tradeoffs : std::uint8_t { stored_parts, all };
 
 // The plan itself and its variants, as far as they can be lowered, on the front of (time, peak memory), fastest first.
-// What the plan's schedule has already (rematerialisation, offload) stays as it is.
+// What the plan's schedule has already (rematerialisation, offload) stays as it is; without SearchOptions::offload
+// nothing is offloaded that is not already.
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which);
 
 // Keeps the plans that no other beats in both time and peak memory, fastest first.

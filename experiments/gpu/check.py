@@ -1,4 +1,5 @@
 """What scripts/gpu_check does: sections in a fixed order, each within its share of the time, each result written at once."""
+import glob
 import json
 import os
 import pathlib
@@ -15,8 +16,15 @@ from processes import Child, end_children
 WEIGHTS = {"environment": 5, "conformance": 14, "training": 8, "sanitizer": 16, "profile": 14, "times": 34, "validate": 12}
 
 
+NOT_CHECKED = 3  # the exit code when nothing failed, but a part that has to be clean could not be checked
+
+
 class Skipped(Exception):
     """A section has nothing to do here, for this reason."""
+
+
+class NotChecked(Exception):
+    """A section had something to check and could not, for this reason."""
 
 
 class Check:
@@ -63,10 +71,10 @@ class Check:
 
 def find_gpu(check):
     """The names of the GPUs there are, and why Unity cannot run on them (empty: it can)."""
-    gpus = []
+    gpus = [f"a GPU at {path}" for path in sorted(glob.glob("/dev/nvidia[0-9]*"))]
     if shutil.which("nvidia-smi"):
         listed = check.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "gpus", 20)
-        gpus = [line.strip() for line in listed.out.splitlines() if line.strip()] if listed.code == 0 else []
+        gpus = [line.strip() for line in listed.out.splitlines() if line.strip()] if listed.code == 0 else gpus
     probe = check.run([check.unity, "run", "mlp-tiny", "--backend", "cuda", "--topology", "h200", "--devices", "1",
                        "--data", "synthetic", "--steps", "1", "--json"], "probe", 60)
     return gpus, "" if probe.code == 0 else probe.complaint()
@@ -84,6 +92,8 @@ def run_section(check, name, function, share):
             result["state"] = "done"
     except Skipped as why:
         result.update(state="skipped", reason=str(why))
+    except NotChecked as why:
+        result.update(state="not checked", reason=str(why))
     except Exception as e:  # a mistake in one section leaves the others
         result.update(state="failed", reason=f"{type(e).__name__}: {e}")
     result["seconds"] = round(time.monotonic() - began, 1)
@@ -124,10 +134,11 @@ def run_check(check, sections, only, early):
             continue
         run_section(check, name, sections[name], share)
     end_children(Child.started)
-    # A sanitizer that met no error before its time was over is as clean as it can be told.
-    failed = [name for name in wanted if name in report.MUST_BE_CLEAN and
-              check.results["sections"][name]["state"] not in ("done", "skipped")
-              and not (name == "sanitizer" and check.results["sections"][name]["state"] == "cut short")]
-    check.results["clean"] = not failed
+    states = {name: check.results["sections"][name]["state"] for name in wanted if name in report.MUST_BE_CLEAN}
+    # A sanitizer that met no error before its time was over is as clean as it can be told, and says how far it came.
+    failed = [name for name, state in states.items() if state not in ("done", "skipped", "not checked")
+              and not (name == "sanitizer" and state == "cut short")]
+    not_checked = [name for name, state in states.items() if state == "not checked"]
+    check.results.update({"not clean": failed, "not checked": not_checked, "clean": not failed and not not_checked})
     check.write()
-    return 1 if failed else 0
+    return 1 if failed else NOT_CHECKED if not_checked else 0

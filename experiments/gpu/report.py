@@ -1,6 +1,9 @@
 """report.txt: the results of a check as tables."""
 
+from agreement import in_words
+
 GOAL = 0.05  # of a prediction's error
+EAGER, COMPILED = 1.0, 1.15  # of Unity's time over PyTorch's, at most
 MUST_BE_CLEAN = ("conformance", "training", "sanitizer")  # for exit code 0
 
 
@@ -13,7 +16,11 @@ def table(header, rows):
 
 
 def milliseconds(result):
-    return "-" if not result else f"{1e3 * result['iteration_seconds']:.2f}" if "iteration_seconds" in result else "failed"
+    if not result:
+        return "-"
+    if "iteration_seconds" in result:
+        return f"{1e3 * result['iteration_seconds']:.2f}"
+    return "cut short" if "cut short" in result else "failed"
 
 
 def seconds_of(result):
@@ -67,6 +74,11 @@ def profile(s):
                      for precision, r in s.get("profiles", {}).items())
 
 
+def within(ours, eager, compiled):
+    reached = [ours <= goal * theirs for theirs, goal in ((eager, EAGER), (compiled, COMPILED)) if ours and theirs]
+    return "-" if not reached else "yes" if all(reached) else "no"
+
+
 def times(s):
     rows, errors = [], []
     for r in s.get("rows", {}).values():
@@ -76,14 +88,16 @@ def times(s):
         ours = best(plain, found, chains)
         rows.append((r["model"], r["precision"], milliseconds(r.get("unity, without graphs")), milliseconds(r.get("unity")),
                      milliseconds(r.get("unity, plan found")), milliseconds(r.get("unity, chains")),
-                     f"{1e3 * eager:.2f}" if eager else "-", milliseconds(r.get("pytorch, compiled")), ratio(ours, eager), ratio(ours, compiled)))
+                     f"{1e3 * eager:.2f}" if eager else milliseconds(r.get("pytorch, eager")),
+                     milliseconds(r.get("pytorch, compiled")), ratio(ours, eager), ratio(ours, compiled),
+                     within(ours, eager, compiled)))
         errors += [f"  {r['model']} {r['precision']}, {way}: {v['error']}" for way, v in r.items()
                    if isinstance(v, dict) and "error" in v]
     text = ("Medians in ms: Unity task by task, as a captured graph, and as a graph under the plan that the joint search "
-            "finds,\nand that with --fuse chains; PyTorch eager (its fastest way) and compiled; the last two columns compare "
-            "Unity's fastest graph.\n")
+            "finds,\nand that with --fuse chains; PyTorch eager (its fastest way) and compiled; then Unity's fastest graph over "
+            f"these,\nand whether that is within {EAGER:g} of eager and {COMPILED:g} of compiled, as far as there are times.\n")
     text += table(("model", "", "no graph", "Unity", "found", "chains", "eager", "compiled", "Unity/eager",
-                   "Unity/compiled"), rows)
+                   "Unity/compiled", "goal"), rows)
     return "\n".join([text, *errors])
 
 
@@ -97,7 +111,8 @@ def validate(s):
         within = "yes" if m and abs(p / m - 1) <= GOAL else "no"
         rows.append((name, f"{1e3 * p:.2f}", f"{1e3 * m:.2f}", ratio(p, m),
                      within + ("" if r.get("profile") else " (without a profile)")))
-    return table(("plan", "predicted [ms]", "measured [ms]", "ratio", f"within {GOAL:.0%}"), rows)
+    text = table(("plan", "predicted [ms]", "measured [ms]", "ratio", f"within {GOAL:.0%}"), rows)
+    return text + ("\n" + in_words(s["agreement"]) if "agreement" in s else "")
 
 
 PARTS = {"environment": environment, "conformance": conformance, "training": training, "sanitizer": sanitizer,
@@ -118,5 +133,6 @@ def text(results):
     if "clean" in results:
         states = {name: s["state"] for name, s in results["sections"].items() if name in MUST_BE_CLEAN}
         lines.append("\n" + ", ".join(f"{name}: {'clean' if state == 'done' else state}" for name, state in states.items())
-                     + ("" if results["clean"] else "\nNOT clean"))
+                     + "".join(f"\n{what.upper()}: {', '.join(results[what])}" for what in ("not clean", "not checked")
+                               if results.get(what)))
     return "\n".join(lines) + "\n"

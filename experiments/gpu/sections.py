@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 
-from cases import MODELS, SHARED, TIMED, eager_modes
-from check import Skipped
+from agreement import agreement
+from cases import FIRST, MODELS, SHARED, TIMED, eager_modes
+from check import NotChecked, Skipped
 from processes import end_children, read_catch2, wait_all
 
 # A part of the name of the test case that compares all operators in that precision.
@@ -17,6 +18,7 @@ CONFORMANCE = {"f32": "single precision, block", "f64": "double precision, block
 # What makes all later calls of a process fail, too.
 STICKY = re.compile(r"illegal|misaligned|launch failure|device-side assert|unspecified|hardware stack|invalid program")
 ON_GPU = ["--backend", "cuda"]
+CUT_SHORT = {"cut short": True}  # in place of a time: the section's time was over
 # Beginnings of the lines in which compute-sanitizer describes an error.
 SANITIZER_ERROR = re.compile(r"^=+ (Invalid|Out-of-bounds|Misaligned|Error:|Race reported|Program hit|Leaked|Potential)")
 
@@ -131,17 +133,19 @@ print(json.dumps(v))
 LIBRARIES = """
 import ctypes, json
 v = {}
-for name, library, call, takes in (("cuDNN", "libcudnn.so.9", "cudnnGetVersion", False),
-                                   ("cuBLASLt", "libcublasLt.so.13", "cublasLtGetVersion", False),
-                                   ("NCCL", "libnccl.so.2", "ncclGetVersion", True),
-                                   ("driver's CUDA", "libcuda.so.1", "cuDriverGetVersion", True)):
-    try:
-        f = getattr(ctypes.CDLL(library), call)
-        f.restype = ctypes.c_size_t
-        n = ctypes.c_int(0)
-        v[name] = (f(ctypes.byref(n)), n.value)[1] if takes else f()
-    except (OSError, AttributeError) as e:
-        v[name] = str(e)
+for name, libraries, call, takes in (("cuDNN", ["libcudnn.so.9"], "cudnnGetVersion", False),
+                                     ("cuBLASLt", ["libcublasLt.so.13", "libcublasLt.so.12"], "cublasLtGetVersion", False),
+                                     ("NCCL", ["libnccl.so.2"], "ncclGetVersion", True),
+                                     ("driver's CUDA", ["libcuda.so.1"], "cuDriverGetVersion", True)):
+    for library in libraries:
+        try:
+            f = getattr(ctypes.CDLL(library), call)
+            f.restype = ctypes.c_size_t
+            n = ctypes.c_int(0)
+            v[name] = (f(ctypes.byref(n)), n.value)[1] if takes else f()
+            break
+        except (OSError, AttributeError) as e:
+            v.setdefault(name, str(e))
 print(json.dumps(v))
 """
 
@@ -257,10 +261,10 @@ def training(check, result):
 def sanitizer(check, result):
     tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     if not tool:
-        raise Skipped("compute-sanitizer is not installed")
+        raise NotChecked("compute-sanitizer is not installed; it comes with the CUDA toolkit")
     case = next((n for n in gpu_tests(check) if "operators on the GPU" in n and CONFORMANCE["f32"] in n), None)
     if case is None:
-        raise Skipped("test_device has no such test case")
+        raise NotChecked("test_device has no such test case")
     operators = operators_of(check)
     runs, parts = [], 3
     for kind in ("memcheck", "racecheck"):
@@ -285,17 +289,23 @@ def sanitizer(check, result):
             if SANITIZER_ERROR.match(line):
                 found["errors"].append(" | ".join(part.lstrip("= ").strip() for part in lines[i:i + 3])[:300])
         if child.timed_out:
-            result.update(state="cut short", reason="its time was over before all operators were run")
-        elif child.code not in (0, 99) and not found["errors"]:
+            result["state"] = "cut short"
+        elif child.code not in (0, 99) and not found["errors"] and not unsupported:
             found["errors"].append(f"the program ended otherwise: {child.complaint()}")
-    if unsupported:
-        raise Skipped(f"compute-sanitizer says: {unsupported}")
     for found in result["tools"].values():
         found["not run"] = [name for name in operators if name not in found["clean"]]
         found["error count"], found["errors"] = len(found["errors"]), found["errors"][:40]
     errors = sum(found["error count"] for found in result["tools"].values())
+    said = ", ".join(f"{kind} ran {len(found['clean'])} of {len(operators)} operators"
+                     for kind, found in result["tools"].items())
     if errors:
         result.update(state="failed", reason=f"{errors} errors")
+    elif unsupported:
+        raise NotChecked(f"compute-sanitizer says: {unsupported}")
+    elif not all(found["clean"] for found in result["tools"].values()):
+        raise NotChecked(said + (" before its time was over" if result["state"] == "cut short" else ""))
+    elif any(found["not run"] for found in result["tools"].values()):
+        result.update(state="cut short", reason=f"no error, but {said}")
 
 
 def help_of(check, command):
@@ -340,12 +350,12 @@ def profile(check, result):
         result.update(state="failed", reason="see profiles")
 
 
-def unity_step(check, what, options, precision, name, variables=None):
+def unity_step(check, what, options, precision, steps, name, variables=None):
     child = check.run([check.unity, "run", what, *options, *ON_GPU, "--precision", precision, "--data", "synthetic",
-                       "--steps", "25", "--json"], name, 60, variables)
+                       "--steps", str(steps), "--json"], name, 60, variables)
     said = json_of(child)
     if not said:
-        return {"error": child.complaint()}
+        return CUT_SHORT if child.timed_out and check.left() < 1 else {"error": child.complaint()}
     return {"iteration_seconds": said["iteration_seconds"], "losses": [said["losses"][0], said["losses"][-1]],
             "memory_bytes": max(said["memory_bytes"]), "optimizer": said["optimizer"], "wall_seconds": round(child.seconds, 1)}
 
@@ -358,11 +368,38 @@ def read_lines(child):
             continue
 
 
-def pytorch_steps(check, cases, name):
-    """{case: result} of one process for all of them; those that it did not reach have an error."""
-    child = check.python([program("step_times.py"), *cases], name).wait(check.left())
-    found = {line["case"]: line for line in read_lines(child) if "case" in line}
-    return {case: found.get(case, {"error": child.complaint()}) for case in cases}
+class Eager:
+    """One process of PyTorch that times case after case; after one that ended it there is a new one."""
+
+    def __init__(self, check):
+        self.check, self.started = check, 0
+        self.start()
+
+    def start(self):
+        self.started += 1
+        self.child = self.check.python([program("step_times.py"), "--serve"], f"pytorch.eager.{self.started}",
+                                       give_input=True)
+
+    def time(self, case):
+        if self.check.left() < 1:
+            return CUT_SHORT
+        if self.child.poll() is not None:
+            self.start()
+        try:
+            self.child.tell(case + "\n")
+        except OSError:
+            return {"error": self.child.complaint()}
+        while True:
+            ended = self.child.poll() is not None  # what it said before it did counts
+            said = next((line for line in read_lines(self.child) if line.get("case") == case), None)
+            if said:
+                return said
+            if ended:
+                return {"error": self.child.complaint()}
+            if self.check.left() <= 0:
+                self.child.end()
+                return CUT_SHORT
+            time.sleep(0.02)
 
 
 def compiled_step(check, child):
@@ -380,41 +417,61 @@ def compiled_step(check, child):
     return next((line for line in read_lines(child) if "iteration_seconds" in line), {"error": child.complaint()})
 
 
+def ways_to_time():
+    """(model, precision, way), the most telling first."""
+    yield from ((*case, way) for case in FIRST for way in ("found", "compiled", "eager", "chains", "plain"))
+    others = [case for case in TIMED if case not in FIRST]
+    yield from ((*case, way) for case in others for way in ("found", "compiled", "eager"))
+    yield from ((*case, way) for case in others for way in ("chains", "plain"))
+    yield from ((*case, "without graphs") for case in FIRST)
+
+
 def times(check, result):
     rows = result["rows"] = {f"{m} {p}": {"model": m, "precision": p} for m, p in TIMED}
     if check.compiled is None:
         start_compiling(check)
     if check.searches is None:
         start_background(check)
+    eager = Eager(check)
     settle(check)
 
     def note(model, precision, key, value):
         rows[f"{model} {precision}"][key] = value
         check.write()
 
-    for model, precision in TIMED:
-        note(model, precision, "unity", unity_step(check, model, [*MODELS[model][0], *topology()], precision,
-                                                   f"unity.{model}.{precision}"))
-        if has_plan(check, model, "unity"):
-            note(model, precision, "unity, plan found", unity_step(check, plan_file(check, model, "unity"), [], precision,
-                                                                   f"unity.{model}.{precision}.found"))
+    for model, precision, way in ways_to_time():
         found = has_plan(check, model, "unity")
-        what, options = (plan_file(check, model, "unity"), []) if found else (model, [*MODELS[model][0], *topology()])
-        note(model, precision, "unity, chains", unity_step(check, what, [*options, "--fuse", "chains"], precision,
-                                                           f"unity.{model}.{precision}.chains"))
-        modes = [f"{model}:{precision}:{mode}" for mode in eager_modes(model)]
-        for case, value in pytorch_steps(check, modes, f"pytorch.{model}.{precision}").items():
-            note(model, precision, "pytorch, " + case.split(":")[2], value)
-        child = check.compiled.get((model, precision))
-        note(model, precision, "pytorch, compiled",
-             compiled_step(check, child) if child else {"error": "was not compiled in time"})
-    for model, precision in TIMED:  # the least telling last
-        if check.left() > 15:
-            note(model, precision, "unity, without graphs",
-                 unity_step(check, model, [*MODELS[model][0], *topology()], precision, f"unity.{model}.{precision}.eager",
-                            {"UNITY_CUDA_EAGER": "1"}))
-    if any("error" in row.get("unity", {"error": ""}) for row in rows.values()):
-        result.update(state="cut short" if check.left() < 1 else "failed", reason="not all steps were timed")
+        as_written = (model, [*MODELS[model][0], *topology()])
+        best_plan = (plan_file(check, model, "unity"), []) if found else as_written
+        steps, name = (25 if (model, precision) in FIRST else 13), f"unity.{model}.{precision}.{way.replace(' ', '.')}"
+
+        def unity(what, *more, **variables):
+            return unity_step(check, what[0], [*what[1], *more], precision, steps, name, variables)
+
+        key = {"found": "unity, plan found", "chains": "unity, chains", "plain": "unity",
+               "without graphs": "unity, without graphs"}.get(way, f"pytorch, {way}")
+        if way == "found" and not found:
+            continue
+        if check.left() < 2:
+            note(model, precision, key, CUT_SHORT)
+        elif way == "eager":
+            for mode in eager_modes(model):
+                note(model, precision, f"pytorch, {mode}", eager.time(f"{model}:{precision}:{mode}"))
+        elif way == "compiled":
+            child = check.compiled.get((model, precision))
+            note(model, precision, key, compiled_step(check, child) if child else {"error": "was not compiled in time"})
+        elif way == "chains":
+            note(model, precision, key, unity(best_plan, "--fuse", "chains"))
+        elif way == "without graphs":
+            note(model, precision, key, unity(as_written, UNITY_CUDA_EAGER="1"))
+        else:
+            note(model, precision, key, unity(best_plan if way == "found" else as_written))
+    entries = [(name, way, v) for name, row in rows.items() for way, v in row.items() if isinstance(v, dict)]
+    cut = [f"{name} ({way})" for name, way, v in entries if "cut short" in v]
+    if any(way.startswith("unity") and "error" in v for _, way, v in entries):
+        result.update(state="failed", reason="not all steps of Unity could be timed")
+    elif cut:
+        result.update(state="cut short", reason=f"{len(cut)} of {len(entries)} were not timed: {', '.join(cut)}")
 
 
 def validate(check, result):
@@ -445,6 +502,7 @@ def validate(check, result):
         check.write()
     if not result["rows"]:
         raise Skipped("there are no plans to validate")
+    result["agreement"] = agreement(result["rows"].values())
 
 
 SECTIONS = {"environment": environment, "conformance": conformance, "training": training, "sanitizer": sanitizer,

@@ -6,7 +6,7 @@ A case is MODEL:PRECISION:MODE. Precisions: f32; tf32 (products of f32 rounded f
 Modes: eager, channels-last (eager in that layout), sparse (eager, sparse gradients of tables), compiled (torch.compile).
 Data are made before the timed part and stay on the device; steps are timed by events and follow one another without
 waiting for the host. With --wait, each case is set up and warmed up, says {"ready": ...}, and is timed when a line comes
-in. `--set NAME=VALUE` replaces a size, and `--device cpu` runs without a GPU, for trying the program out.
+in. With --serve, cases come in as lines, one at a time, and are answered with theirs. `--set NAME=VALUE` replaces a size, and `--device cpu` runs without a GPU, for trying the program out.
 """
 import argparse
 import contextlib
@@ -95,15 +95,18 @@ def run_case(case, args, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="+", metavar="CASE")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--serve", action="store_true")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
+    if bool(args.cases) == args.serve:
+        parser.error("expected cases, or --serve")
     sizes = {name: int(value) for name, value in (text.split("=") for text in args.set)}
-    for case in args.cases:
+    for case in (line.strip() for line in iter(sys.stdin.readline, "")) if args.serve else args.cases:
         try:
             result = run_case(case, args, sizes)
         except Exception as e:  # one case that fails (out of memory, say) leaves the others

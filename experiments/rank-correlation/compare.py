@@ -13,6 +13,10 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from agreement import mean_error, spearman  # noqa: E402
+
 MODELS = {
     "mlp": ["mlp", "--global-batch", "64", "--layers", "4", "--option", "hidden=512"],
     "bert": ["bert-large", "--global-batch", "4", "--layers", "2", "--seq-len", "32", "--option", "hidden=128", "--option",
@@ -72,19 +76,6 @@ def plans_of(unity, model, devices, folder, randoms):
     return plans, missing
 
 
-def ranks(values):
-    """From 1; equal values share the mean of theirs."""
-    order = sorted(values)
-    return [order.index(v) + (order.count(v) + 1) / 2 for v in values]
-
-
-def spearman(a, b):
-    a, b = ranks(a), ranks(b)
-    mean = (len(a) + 1) / 2
-    spread = (sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b)) ** 0.5
-    return sum((x - mean) * (y - mean) for x, y in zip(a, b)) / spread if spread else float("nan")
-
-
 def in_order(rows):
     """Of the pairs that differ by more than a tenth when measured, the share that is predicted in the same order."""
     pairs = [(a, b) for a in rows for b in rows if a["measured_seconds"] > 1.1 * b["measured_seconds"]]
@@ -115,7 +106,7 @@ def summary(model, result):
     found = [r for r in rows if not r["plan"].startswith("random")]
     chosen = min(rows, key=lambda r: r["predicted_seconds"])["measured_seconds"]
     fastest = min(r["measured_seconds"] for r in rows)
-    error = sum(abs(r["predicted_seconds"] / r["measured_seconds"] - 1) for r in rows) / len(rows)
+    error = mean_error([r["predicted_seconds"] for r in rows], [r["measured_seconds"] for r in rows])
     return {"model": model, "plans": len(rows), "spread": max(r["measured_seconds"] for r in rows) / fastest,
             "error": error, "correlation": correlation(rows), "found": len(found), "of_found": correlation(found),
             "in_order": in_order(rows),

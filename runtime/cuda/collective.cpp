@@ -510,7 +510,12 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
   for (std::size_t k = 0; k < parts.size(); ++k) m.pack(all[k], held, parts[k]);
   // One launch for all parts.
   UNITY_NCCL_CHECK(ncclGroupStart());
-  for (std::size_t k = 0; k < parts.size(); ++k) m.call_nccl(all[k], *m.group_of[communication], held, parts[k]);
+  try {
+    for (std::size_t k = 0; k < parts.size(); ++k) m.call_nccl(all[k], *m.group_of[communication], held, parts[k]);
+  } catch (...) {
+    ncclGroupEnd();  // or this thread's later calls would belong to it
+    throw;
+  }
   UNITY_NCCL_CHECK(ncclGroupEnd());
   m.settle("its part of " + m.describe(communication));
   for (std::size_t k = 0; k < parts.size(); ++k) m.unpack(all[k], held, parts[k]);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/base/text.h"
+#include "core/plan/pieces_in_words.h"
 #include "core/plan/row_updates.h"
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/call.h"
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;
 
+// In which type its tensors are held.
+DType moved_type(const Communication& c, const std::function<DType(BufferId)>& held) {
+  DType type = DType::f32;
+  for (const Participant& p : c.participants)
+    if (p.send.valid()) type = held(p.send);
+  return type;
+}
+
 Math math_of(Precision precision) {
   return precision == Precision::tf32 ? Math::tf32 : precision == Precision::bf16 ? Math::bf16 : Math::f32;
 }
@@ -23,6 +32,12 @@ Math math_of(Precision precision) {
 
 std::string CudaBackend::describe(TaskId id) const {
   const Task& task = program_.tasks[id.index()];
+  if (task.kind == TaskKind::communicate) {
+    const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
+    return fmt::format("task {} ({}) among devices {} of {}", id, program_.task_name(id),
+                       fmt::join(program_.devices_of(id), ", "),
+                       pieces_in_words(c, moved_type(c, [this](BufferId b) { return held(b); })));
+  }
   std::string shapes;
   for (BufferId b : program_.operands_of(task))
     shapes += fmt::format("{}{}[{}]", shapes.empty() ? "" : ", ", to_string(held(b)),
@@ -338,9 +353,7 @@ void CudaBackend::join_updates() {
 void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
   const Communication& c = program_.communications[index];
   std::vector<std::vector<LocalParticipant>> mine(c.part_count());
-  DType type = DType::f32;
-  for (const Participant& p : c.participants)
-    if (p.send.valid()) type = held(p.send);
+  const DType type = moved_type(c, [this](BufferId b) { return held(b); });
   for (std::size_t i = 0; i < c.participants.size(); ++i) {
     DeviceId device = c.participants[i].device;
     if (!here(device)) continue;

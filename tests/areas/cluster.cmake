@@ -6,7 +6,7 @@ if(TARGET unity_mpi)
   target_link_libraries(collective_times PRIVATE unity_runtime unity_simulator nlohmann_json::nlohmann_json)
 endif()
 find_package(Python3 QUIET COMPONENTS Interpreter)
-foreach(name mpi_equal mpi_faults mpi_logs mpi_profile)
+foreach(name cluster_check mpi_equal mpi_faults mpi_logs mpi_profile)
   if(Python3_FOUND)
     add_test(NAME "cluster: ${name}" COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/../cluster/${name} --quick
       --build ${CMAKE_BINARY_DIR})

@@ -48,8 +48,8 @@ if(UNITY_CUDA_FOUND)
     ${UNITY_NCCL_INCLUDE})
   target_link_libraries(fake_cuda PRIVATE unity_cuda_emulated unity_plan)
   target_link_options(fake_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
-  unity_test(test_fake_cuda SOURCES unit/fake_cuda_test.cpp support/fake_processes.cpp support/training_run.cpp
-    DEPENDS unity_runtime unity_search unity_models ${CMAKE_DL_LIBS})
+  unity_test(test_fake_cuda SOURCES unit/fake_cuda_launches_test.cpp unit/fake_cuda_test.cpp support/fake_processes.cpp support/training_run.cpp
+    DEPENDS unity_runtime unity_search unity_models nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
   add_dependencies(test_fake_cuda fake_cuda unity)
   foreach(gpus 1 4)
     foreach(order forward backward)

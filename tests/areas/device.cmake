@@ -11,4 +11,6 @@ if(Python3_FOUND)
   add_test(NAME "gpu_check: tests on this machine's GPU, or says that there is none"
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/gpu_check --build ${CMAKE_BINARY_DIR} --only training --minutes 2
       --out ${CMAKE_CURRENT_BINARY_DIR}/gpu-check)
+  add_test(NAME "gpu_check: says what it could not check" COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_LIST_DIR}/../device/gpu_check_test.py)
 endif()

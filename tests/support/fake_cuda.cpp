@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include "runtime/cuda/check.h"
 #include "runtime/cuda/launch.h"
 #include "tests/support/fake_world.h"
 
@@ -165,6 +166,11 @@ void unity::cuda::run_emulated(Stream stream, const std::function<void()>& work)
     throw std::runtime_error("a launch on a stream of GPU " + std::to_string(stream->gpu) + " while GPU " +
                              std::to_string(current()) + " is current");
   if (cudaGetLastError() != cudaSuccess) throw std::runtime_error("a launch finds an error that an earlier call left");
+  {
+    std::lock_guard lock(world().mutex);
+    ++world().counts.launches;
+    if (fails(world().launches_to_failure)) UNITY_CUDA_CHECK(cudaErrorLaunchFailure);
+  }
   enqueue(stream, {stream->gpu, work, {}, {}});
 }
 
@@ -174,7 +180,7 @@ void fake_cuda_hang(bool hang) { world().hang = hang; }
 void fake_cuda_nccl_version(int v) { nccl_version() = v; }
 void fake_cuda_visible(std::uint32_t gpus) {
   visible = gpus;
-  current() = visible_gpus().at(0);
+  if (std::vector<int> list = visible_gpus(); !list.empty()) current() = list[0];
 }
 int fake_cuda_aborted() { return world().aborted; }
 std::int64_t fake_cuda_bytes(int gpu) {
@@ -195,9 +201,21 @@ void fake_cuda_count(int FakeLibraryCalls::*which) {
   ++(world().calls.*which);
 }
 
-cudaError_t cudaDriverGetVersion(int* v) { return *v = 13000, cudaSuccess; }
-cudaError_t cudaRuntimeGetVersion(int* v) { return *v = 13000, cudaSuccess; }
+FakeCounts fake_cuda_counts() {
+  std::lock_guard lock(world().mutex);
+  return world().counts;
+}
+void fake_cuda_driver(int version) { world().driver = version; }
+void fake_cuda_capability(int capability) { world().capability = capability; }
+void fake_cuda_fail_launch(int after) { world().launches_to_failure = after; }
+void fake_cuda_fail_nccl(int after) { world().nccl_calls_to_failure = after; }
+
+constexpr int kRuntime = 13000;
+cudaError_t cudaDriverGetVersion(int* v) { return *v = world().driver, cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int* v) { return *v = kRuntime, cudaSuccess; }
+// Like CUDA's, it leaves its argument as it is where the driver is missing or too old.
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (world().driver < kRuntime) return cudaErrorInsufficientDriver;
   *count = static_cast<int>(visible_gpus().size());
   return *count ? cudaSuccess : cudaErrorNoDevice;
 }
@@ -205,7 +223,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   *p = {};
   int gpu = visible_gpus().at(static_cast<std::size_t>(device));
   std::strcpy(p->name, "NVIDIA Fake");
-  p->major = 9;
+  p->major = world().capability / 10, p->minor = world().capability % 10;
   p->l2CacheSize = 50 << 20;
   std::memset(p->uuid.bytes, 'a' + gpu, sizeof p->uuid.bytes);
   return cudaSuccess;
@@ -349,6 +367,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   bool all = joined(*capturing, stream);
+  {
+    std::lock_guard lock(world().mutex);
+    ++world().counts.captures;
+  }
   capturing->open = false;
   for (const auto& [of_op, op] : capturing->ops) of_op->capture = nullptr;
   stream->capture = nullptr;
@@ -363,6 +385,10 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSucce
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return delete graph, cudaSuccess; }
 // Streams of its own, which begin behind what is on this one, and behind which it goes on.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  {
+    std::lock_guard of_world(world().mutex);
+    ++world().counts.graphs;
+  }
   std::unique_lock lock(stream->process->mutex);
   std::map<const Op*, std::shared_ptr<Op>> copies;
   std::map<cudaStream_t, std::shared_ptr<Queue>> of_streams;

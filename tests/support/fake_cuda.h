@@ -35,5 +35,20 @@ struct FakeLibraryCalls {
   int products = 0, convolutions = 0, pools = 0, norms = 0, biases = 0;  // products with a bias: of both
 };
 FakeLibraryCalls fake_cuda_library_calls();
+// What was enqueued and made since the start.
+struct FakeCounts {
+  int launches = 0;                    // of kernels, the libraries' too; captured ones when they are
+  int captures = 0, graphs = 0;        // graphs made, and launched
+  int cliques = 0, communicators = 0;  // of NCCL: groups, and their members
+};
+FakeCounts fake_cuda_counts();
+// The CUDA that the driver is for, as 13000 (its own: 13000); 0: there is no driver.
+void fake_cuda_driver(int version);
+// Of all GPUs, as 90.
+void fake_cuda_capability(int capability);
+// The launch of a kernel that comes behind so many more fails, and likewise the call of a collective of
+// NCCL; -1: none does.
+void fake_cuda_fail_launch(int after);
+void fake_cuda_fail_nccl(int after);
 void fake_cuda_count(int FakeLibraryCalls::*which);
 }

@@ -155,6 +155,7 @@ struct Group {
 };
 thread_local std::vector<std::pair<ncclComm*, Group>> group;
 thread_local int depth = 0;
+thread_local bool failed = false;  // a call of the group: then none of it is enqueued
 
 // With the lock held.
 void give(ncclComm* comm, const std::vector<Call>& calls) {
@@ -172,6 +173,10 @@ void give(ncclComm* comm, const std::vector<Call>& calls) {
 
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Call c) {
   if (stream->gpu != comm->gpu || depth == 0) return ncclInvalidUsage;
+  {
+    std::lock_guard lock(world().mutex);
+    if (fails(world().nccl_calls_to_failure)) return failed = true, ncclSystemError;
+  }
   auto found = std::find_if(group.begin(), group.end(), [&](const auto& g) { return g.first == comm; });
   if (found == group.end()) found = group.insert(group.end(), {comm, {stream, {}}});
   if (found->second.stream != stream) return ncclInvalidUsage;
@@ -188,6 +193,7 @@ const char* ncclGetErrorString(ncclResult_t) { return "an error of the fake"; }
 const char* ncclGetLastError(ncclComm_t) { return "no more is known"; }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::lock_guard lock(world().mutex);
+  ++world().counts.cliques;
   std::memcpy(id->internal, &cliques().next, sizeof cliques().next);
   return ++cliques().next, ncclSuccess;
 }
@@ -200,6 +206,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   c.calls.resize(static_cast<std::size_t>(size));
   if (!c.gpus.insert(current()).second) return ncclInvalidUsage;  // duplicate GPU
   ++c.made;
+  ++world().counts.communicators;
   *comm = new ncclComm{&c, rank, current()};
   return ncclInProgress;
 }
@@ -228,7 +235,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
 ncclResult_t ncclGroupEnd() {
-  if (--depth > 0 || group.empty()) return ncclSuccess;
+  if (--depth > 0) return ncclSuccess;
+  if (std::exchange(failed, false)) return group.clear(), ncclSystemError;
+  if (group.empty()) return ncclSuccess;
   for (auto& [comm, of_rank] : std::exchange(group, {})) {
     Op op;
     op.work = [comm = comm, calls = of_rank.calls] { give(comm, calls); };

@@ -82,7 +82,10 @@ struct World {
   Arena arenas[kMostGpus];
   bool hang = false, hung = false, libraries = true;
   FakeLibraryCalls calls;
+  FakeCounts counts;
   int aborted = 0;
+  int driver = 13000, capability = 90;
+  int launches_to_failure = -1, nccl_calls_to_failure = -1;  // -1: never
 };
 World& world();
 
@@ -91,6 +94,9 @@ int& current();  // of all GPUs
 int& nccl_version();
 
 struct Aborted {};
+
+// With the lock held: whether this is the call that is to fail.
+inline bool fails(int& calls_to_failure) { return calls_to_failure >= 0 && calls_to_failure-- == 0; }
 
 // Something on a stream, which begins when what is before it there, and all that it comes after, is done.
 struct Op {

@@ -1,12 +1,11 @@
 // The CUDA backend on CUDA and NCCL played on the host (support/fake_cuda.h): several GPUs, several processes,
 // failures.
-#include "tests/support/fake_cuda.h"
-
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <cmath>
 
 #include <catch2/catch.hpp>
-#include <dlfcn.h>
+#include <nlohmann/json.hpp>
 
 #include "core/models/models.h"
 #include "core/plan/lower.h"
@@ -15,71 +14,20 @@
 #include "runtime/profile/measure.h"
 #include "runtime/validate.h"
 #include "tests/support/command.h"
+#include "tests/support/fake_plugin.h"
 #include "tests/support/fake_processes.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/small_machine.h"
 #include "tests/support/stub_cost_model.h"
 #include "tests/support/training_run.h"
 
 using namespace unity;
 using namespace unity::test;
 using namespace std::chrono_literals;
+using nlohmann::json;
 
 namespace {
-
-// The plug-in, and what it lets tests do.
-struct Fake {
-  Fake() {
-    std::string folder = UNITY_BINARY_DIR "/fake_cuda";
-    ::setenv("UNITY_PLUGINS", folder.c_str(), 1);
-    void* library = ::dlopen((folder + "/libunity_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(::dlerror());
-    auto find = [&](auto& f, const char* name) {
-      f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(::dlsym(library, name));
-      if (!f) throw std::runtime_error(::dlerror());
-    };
-    find(hang, "fake_cuda_hang"), find(nccl_version, "fake_cuda_nccl_version"), find(visible, "fake_cuda_visible");
-    find(aborted, "fake_cuda_aborted"), find(bytes, "fake_cuda_bytes");
-    find(libraries, "fake_cuda_libraries"), find(library_calls, "fake_cuda_library_calls");
-    find(pinned, "fake_cuda_pinned"), find(most_pinned, "fake_cuda_most_pinned");
-    find(allocate, "cudaMalloc"), find(allocate_pinned, "cudaHostAlloc"), find(copy, "cudaMemcpyAsync");
-    find(release, "cudaFree"), find(release_pinned, "cudaFreeHost");
-    find(make_stream, "cudaStreamCreateWithFlags"), find(end_stream, "cudaStreamDestroy");
-    find(synchronize, "cudaStreamSynchronize");
-  }
-  decltype(&fake_cuda_hang) hang = nullptr;
-  decltype(&fake_cuda_nccl_version) nccl_version = nullptr;
-  decltype(&fake_cuda_visible) visible = nullptr;
-  decltype(&fake_cuda_aborted) aborted = nullptr;
-  decltype(&fake_cuda_bytes) bytes = nullptr;
-  decltype(&fake_cuda_libraries) libraries = nullptr;
-  decltype(&fake_cuda_library_calls) library_calls = nullptr;
-  decltype(&fake_cuda_pinned) pinned = nullptr;
-  decltype(&fake_cuda_most_pinned) most_pinned = nullptr;
-  // CUDA's own, whose headers tests do not see.
-  int (*allocate)(void**, std::size_t) = nullptr;
-  int (*allocate_pinned)(void**, std::size_t, unsigned) = nullptr;
-  int (*copy)(void* to, const void* from, std::size_t bytes, int kind, void* stream) = nullptr;
-  int (*release)(void*) = nullptr;
-  int (*release_pinned)(void*) = nullptr;
-  int (*make_stream)(void**, unsigned) = nullptr;
-  int (*end_stream)(void*) = nullptr;
-  int (*synchronize)(void*) = nullptr;
-};
-const Fake& fake() {
-  static const Fake f;
-  return f;
-}
-
-Program data_parallel(int devices, const std::string& optimizer) {
-  Pcg serial = normalize(build_model({"mlp-tiny", {{"batch", 12}}}));
-  State state{serial, {}, {}};
-  if (devices > 1) state = std::move(apply_move(state, {Move::Kind::replicate_all, 0, 0, devices}).value());
-  return lower(state.pcg, test::natural_mappings(state.pcg), uniform_topology(devices),
-               {true, parse_optimizer(optimizer)})
-      .value();
-}
-std::map<std::string, HostTensor> inputs() { return random_inputs(build_model({"mlp-tiny", {{"batch", 12}}}), 3); }
 
 Program offloaded(int devices, Offload what) {
   State state{build_model({"bert-tiny", {{"batch", 12}}}), {}, {}};
@@ -320,6 +268,68 @@ TEST_CASE("unity profile --comm nccl measures the collectives among GPUs, which 
   CHECK(o.code == 0);
   command::check_refused("validate " + plan + " --profile " + profile, {"backend cuda", "expected of cpu"});
   command::check_refused("profile --comm threads -o " + profile, {"gpus.yaml", "backend cuda", "expected cpu"});
+}
+
+TEST_CASE("unity profile measures the tasks of a plan on a GPU, and several plans are judged together") {
+  fake();
+  command::Folder f;
+  std::string profile = f.file("gpu.yaml"), names;
+  for (int batch : {8, 64, 512}) {
+    std::string plan = f.file(fmt::format("{}.json", batch));
+    REQUIRE(command::unity(fmt::format("search mlp-tiny --topology h200 --devices 1 --global-batch {} --strategy "
+                                       "data-parallel -o {}",
+                                       batch, plan))
+                .code == 0);
+    names += " " + plan;
+  }
+  command::Outcome o =
+      command::unity("profile " + f.file("8.json") + " --backend cuda --task-seconds 0.001 --json -o " + profile);
+  INFO(o.err);
+  REQUIRE(o.code == 0);
+  json measured = json::parse(o.out);
+  CHECK(measured["measured"] > 5);
+  CHECK(measured["device"].get<std::string>().find("NVIDIA Fake") != std::string::npos);
+  o = command::unity("validate" + names + " --backend cuda --steps 3 --json --profile " + profile);
+  INFO(o.err);
+  REQUIRE(o.code == 0);
+  json found = json::parse(o.out);
+  REQUIRE(found["plans"].size() == 3);
+  CHECK(found["plans"][0]["estimated_tasks"] == 0);
+  CHECK(found["plans"][1]["estimated_tasks"] > 0);  // other shapes
+  std::vector<double> predicted, taken;
+  double error = 0;
+  for (const json& plan : found["plans"]) {
+    predicted.push_back(plan["predicted_seconds"]), taken.push_back(plan["measured_seconds"]);
+    error += std::abs(predicted.back() / taken.back() - 1) / 3;
+  }
+  CHECK(found["mape"].get<double>() == Approx(error));
+  // Spearman's of three that differ: 1 - sum of squared differences of ranks / 4.
+  auto rank = [](const std::vector<double>& of, double x) {
+    return std::count_if(of.begin(), of.end(), [x](double other) { return other < x; });
+  };
+  double off = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto by = static_cast<double>(rank(predicted, predicted[i]) - rank(taken, taken[i]));
+    off += by * by;
+  }
+  CHECK(found["rank_correlation"].get<double>() == Approx(1 - off / 4));
+}
+
+TEST_CASE("a run in bf16 fits where one in f32 does not") {
+  fake();
+  command::Folder f;
+  std::string model = "mlp-tiny --global-batch 512 --topology ", how = " --backend cuda --steps 1 --precision ";
+  json found = json::parse(command::unity("search " + model + command::machine_with_memory(f, "large", 1'000'000'000) +
+                                          " --strategy data-parallel --json")
+                               .out);
+  std::string small = command::machine_with_memory(f, "small", found["peak_memory_bytes"].get<std::int64_t>() - 1);
+  command::check_refused("run " + model + small + how + "f32", {"needs"});
+  command::Outcome o = command::unity("run " + model + small + how + "bf16");
+  INFO(o.err);
+  CHECK(o.code == 0);
+  // But not in any memory.
+  command::check_refused("run " + model + command::machine_with_memory(f, "tiny", 100'000) + how + "bf16",
+                         {"plan for mlp-tiny: needs ", "which has 100 kB"});
 }
 
 TEST_CASE("what passes between tasks on a GPU is measured in steps that are not traced") {

@@ -1,4 +1,6 @@
 // Plans that need less memory at the price of time.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/text.h"
@@ -144,6 +146,14 @@ TEST_CASE("a schedule that the options fix stays") {
     CHECK(plan.schedule.remat == std::vector<std::string>{"blocks"});
     CHECK(plan.schedule.offload == Offload::optimizer);
   }
+}
+
+TEST_CASE("nothing is offloaded where the options say so, though less memory would do") {
+  auto offloads = [](const Plan& plan) { return plan.schedule.offload != Offload::none; };
+  std::vector<Plan> usual = front({}), without = front({.offload = false});
+  CHECK(std::any_of(usual.begin(), usual.end(), offloads));
+  CHECK(std::none_of(without.begin(), without.end(), offloads));
+  CHECK(without.back().prediction.peak_memory > usual.back().prediction.peak_memory);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// What fits in the memory of a device, as the commands judge it.
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/small_machine.h"
+
+using namespace command;
+using nlohmann::json;
+
+TEST_CASE("a search offloads what needs it to fit, but not where --offload none is given") {
+  Folder f;
+  std::string tight = "search mlp-tiny --topology summit --nodes 1 --devices 1 --memory-limit 700kB --budget 50 -o ";
+  REQUIRE(unity(tight + f.file("usual.json")).code == 0);
+  CHECK(read(f.file("usual.json")).find("\"offload\": \"optimizer\"") != std::string::npos);
+  Outcome none = unity(tight + f.file("none.json") + " --offload none");
+  INFO(none.err);
+  REQUIRE(none.code == 0);  // in micro-batches, and slower
+  CHECK(read(f.file("none.json")).find("\"offload\": \"none\"") != std::string::npos);
+}
+
+TEST_CASE("whether a run fits is judged in its precision") {
+  Folder f;
+  std::string model = "mlp-tiny --global-batch 512 --topology ";
+  json found = json::parse(
+      unity("search " + model + machine_with_memory(f, "large", 1'000'000'000) + " --strategy data-parallel --json")
+          .out);
+  // As much as it takes in f32, and a quarter more; in f64 it takes nearly twice that.
+  std::string tight = machine_with_memory(f, "tight", found["peak_memory_bytes"].get<std::int64_t>() * 5 / 4);
+  CHECK(unity("run " + model + tight + " --steps 1").code == 0);
+  check_refused("run " + model + tight + " --steps 1 --precision f64", {"plan for mlp-tiny: needs ", "which has "});
+  check_refused("validate " + model + tight + " --steps 1 --precision f64", {"plan for mlp-tiny: needs "});
+}

@@ -1,0 +1,35 @@
+// unity profile --curves: rates and curves of this machine's device.
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+using namespace command;
+using nlohmann::json;
+
+TEST_CASE("profile --curves measures rates, and how all kinds of tasks go with their size") {
+  Folder f;
+  std::string plan = f.file("plan.json"), profile = f.file("profile.yaml");
+  REQUIRE(unity("search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel -o " + plan)
+              .code == 0);
+  Outcome o = unity("profile --curves --threads 1 --task-seconds 0.0002 --json -o " + profile);
+  INFO(o.err);
+  REQUIRE(o.code == 0);
+  json section = json::parse(o.out)["sections"][0];
+  CHECK(section["threads"] == 1);
+  CHECK(section["tasks"] == 0);
+  // Between what any core does, and what none does.
+  CHECK(section["peak_flops"] > 1e8);
+  CHECK(section["peak_flops"] < 1e13);
+  CHECK(section["memory_bandwidth"] > 1e8);
+  CHECK(section["memory_bandwidth"] < 1e13);
+  std::string text = read(profile);
+  for (const char* curve : {"copy", "accumulate", "zero", "update adam", "all_reduce of 4", "reduce_scatter of 2"})
+    CHECK(text.find("\n      " + std::string(curve) + ": {") != std::string::npos);
+  // No task was measured, but all are estimated otherwise.
+  json without = json::parse(unity("simulate " + plan + " --json").out),
+       with = json::parse(unity("simulate " + plan + " --json --profile " + profile).out);
+  CHECK(with["iteration_seconds"] != without["iteration_seconds"]);
+}

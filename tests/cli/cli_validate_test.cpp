@@ -1,0 +1,58 @@
+// unity validate: predictions laid over measurements, by kind of task and task by task.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+using namespace command;
+using nlohmann::json;
+
+TEST_CASE("validate lists every task, predicted and measured, where asked to") {
+  std::string validate = "validate mlp-tiny --topology laptop --devices 2 --global-batch 60 --steps 3 --json ";
+  json usual = json::parse(unity(validate).out), found = json::parse(unity(validate + "--tasks 1").out);
+  CHECK_FALSE(usual.contains("tasks"));
+  REQUIRE(found["tasks"].size() > 5);
+  CHECK(found["tasks"].size() ==
+        found["profiled_tasks"].get<std::size_t>() + found["estimated_tasks"].get<std::size_t>());
+  std::map<std::string, double> predicted, measured;
+  double error = 0;
+  int counted = 0;
+  for (const json& task : found["tasks"]) {
+    CHECK_FALSE(task["name"].get<std::string>().empty());
+    predicted[task["group"]] += task["predicted_seconds"].get<double>();
+    measured[task["group"]] += task["measured_seconds"].get<double>();
+    if (task["ratio"].is_null()) continue;
+    double ratio = task["predicted_seconds"].get<double>() / task["measured_seconds"].get<double>();
+    CHECK(task["ratio"].get<double>() == Approx(ratio));
+    error += std::abs(ratio - 1), ++counted;
+  }
+  CHECK(found["task_mape"].get<double>() == Approx(error / counted));
+  REQUIRE(found["groups"].size() == predicted.size());
+  for (const json& group : found["groups"]) {
+    CHECK(group["predicted_seconds"].get<double>() == Approx(predicted[group["group"]]));
+    CHECK(group["measured_seconds"].get<double>() == Approx(measured[group["group"]]));
+  }
+}
+
+TEST_CASE("validate --tasks N prints the N that are off by most, of one plan and of several") {
+  Outcome one = unity("validate mlp-tiny --topology laptop --devices 2 --global-batch 60 --steps 3 --tasks 3");
+  INFO(one.out << one.err);
+  REQUIRE(one.code == 0);
+  std::size_t list = one.out.find("\nthe 3 of ");
+  REQUIRE(list != std::string::npos);
+  CHECK(one.out.find(" tasks that are off by most:\n", list) != std::string::npos);
+  CHECK(one.out.find("predicted / measured", list) != std::string::npos);
+  std::string rows = one.out.substr(one.out.find("predicted / measured", list));
+  CHECK(std::count(rows.begin(), rows.end(), '(') == 3);  // "matmul layer.0 (forward matmul)"
+  Outcome two =
+      unity("validate mlp-tiny --topology laptop --devices 2 --global-batch 60 --steps 3 --random 1 --tasks 2");
+  INFO(two.out << two.err);
+  REQUIRE(two.code == 0);
+  CHECK(two.out.find("\nthe 2 of ") != std::string::npos);
+  check_refused("validate mlp-tiny --topology laptop --tasks 0", {"--tasks"});
+}

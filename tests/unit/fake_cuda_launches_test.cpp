@@ -1,0 +1,162 @@
+// What the CUDA backend launches and makes, and how often; what it says of errors and of machines that it cannot use.
+// On CUDA and NCCL played on the host (support/fake_cuda.h).
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/executor.h"
+#include "tests/support/fake_plugin.h"
+
+using namespace unity;
+using namespace unity::test;
+
+namespace {
+
+FakeCounts operator-(const FakeCounts& a, const FakeCounts& b) {
+  return {a.launches - b.launches, a.captures - b.captures, a.graphs - b.graphs, a.cliques - b.cliques,
+          a.communicators - b.communicators};
+}
+
+// What an executor enqueues in a step.
+class Counted {
+ public:
+  explicit Counted(Program program) : program_(std::move(program)), executor_(program_, {.backend = "cuda"}) {
+    auto values = inputs();
+    for (const ProgramLeaf& leaf : executor_.inputs()) executor_.set_input(leaf.name, values.at(leaf.name));
+  }
+  FakeCounts step(bool traced = false) {
+    FakeCounts before = fake().counts();
+    executor_.step(traced);
+    return fake().counts() - before;
+  }
+
+ private:
+  const Program program_;
+  Executor executor_;
+};
+
+Program two_stages() {
+  ModelSpec spec{"mlp-tiny", {{"batch", 12}}};
+  StubCostModel cost(uniform_topology(4));
+  SearchOptions options{.strategy = "pipeline"};
+  options.stages = 2;
+  Plan plan = find_plan(spec, build_model(spec), cost, options).value();
+  return lower(plan.pcg, plan.mappings, cost.topology(), {true, parse_optimizer("sgd 0.01"), plan.schedule}).value();
+}
+
+// What a step says that fails.
+std::string failure(const Program& program) {
+  Counted executor(program);
+  try {
+    executor.step();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("an iteration is one launch of a graph, captured in the second and launched from there on") {
+  fake();
+  for (int devices : {1, 4}) {
+    Counted executor(data_parallel(devices, "adam 0.001"));
+    FakeCounts first = executor.step(), second = executor.step(), third = executor.step();
+    CHECK(first.launches > 0);
+    CHECK((first.captures == 0 && first.graphs == 0));
+    CHECK(second.launches == first.launches);  // while it is captured
+    CHECK((second.captures == 1 && second.graphs == 1));
+    CHECK((third.launches == 0 && third.captures == 0 && third.graphs == 1));
+    FakeCounts traced = executor.step(true), after = executor.step();
+    CHECK((traced.launches > 0 && traced.captures == 0 && traced.graphs == 0));
+    CHECK((after.launches == 0 && after.captures == 0 && after.graphs == 1));
+  }
+}
+
+TEST_CASE("the weights of a device are updated by one launch, in traced steps by one for each") {
+  fake();
+  for (const char* optimizer : {"sgd 0.01 momentum=0.9", "adam 0.001"}) {
+    Counted executor(data_parallel(1, optimizer));
+    // Of two weights; the rest of a step is the same.
+    CHECK(executor.step(true).launches == executor.step().launches + 1);
+  }
+}
+
+TEST_CASE("NCCL has one communicator for each device of each group of devices, made once") {
+  fake();
+  for (const Program& program : {data_parallel(4, "sgd 0.01"), two_stages()}) {
+    std::set<std::vector<DeviceId>> groups;
+    for (const Communication& c : program.communications) {
+      std::vector<DeviceId> group;
+      for (const Participant& p : c.participants) group.push_back(p.device);
+      groups.insert(group);
+    }
+    std::size_t members = 0;
+    for (const std::vector<DeviceId>& group : groups) members += group.size();
+    REQUIRE(program.communications.size() > groups.size());
+    FakeCounts before = fake().counts();
+    Counted executor(program);
+    for (int i = 0; i < 4; ++i) executor.step(i == 2);
+    FakeCounts made = fake().counts() - before;
+    CHECK(made.cliques == static_cast<int>(groups.size()));
+    CHECK(made.communicators == static_cast<int>(members));
+  }
+}
+
+TEST_CASE("a machine without a driver, with an old one, or with other GPUs is told so") {
+  fake();
+  auto said = [] {
+    try {
+      describe_device("cuda");
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  fake().driver(0);
+  CHECK(said() == "backend cuda: found no driver, expected one for CUDA 13.0 or newer");
+  fake().driver(12040);
+  CHECK(said() == "backend cuda: the driver is for CUDA 12.4, expected one for CUDA 13.0 or newer");
+  fake().driver(13010);
+  CHECK(said().empty());
+  fake().capability(75);
+  CHECK_THAT(said(), Catch::StartsWith("backend cuda: NVIDIA Fake has compute capability 7.5, ") &&
+                         Catch::EndsWith(", expected 8.0 or newer"));
+  fake().capability(80);
+  CHECK(said().empty());
+  fake().capability(90);
+  fake().visible(1U << 31);
+  CHECK_THAT(said(), Catch::StartsWith("backend cuda: no CUDA device"));
+  fake().visible(0);
+  fake().driver(13000);
+  CHECK(said().empty());
+}
+
+TEST_CASE("an error of CUDA comes with its task, device and shapes") {
+  fake();
+  Program program = data_parallel(1, "sgd 0.01");
+  fake().fail_launch(0);
+  std::string error = failure(program);
+  fake().fail_launch(-1);
+  // The first product, of 12 samples of 64 and the first weight.
+  CHECK(error ==
+        "task 0 (matmul layer.0.matmul) on device 0 of f32[12, 64], f32[64, 512], f32[12, 512]: "
+        "cudaErrorLaunchFailure: an error of the fake: some error");
+  CHECK(failure(program).empty());
+}
+
+TEST_CASE("an error of NCCL comes with its task, devices, shapes and bytes, and leaves others as they are") {
+  fake();
+  Program program = data_parallel(2, "sgd 0.01");
+  for (int after : {0, 2}) {
+    fake().fail_nccl(after);
+    std::string error = failure(program);
+    fake().fail_nccl(-1);
+    INFO(error);
+    // The gradient of the second weight comes first; each has a call on either device.
+    CHECK_THAT(error, Catch::Matches("task [0-9]+ \\(all_reduce .*\\) among devices 0, 1 of .*: ncclAllReduce.*: an "
+                                     "error of the fake.*"));
+    CHECK_THAT(error, Catch::Contains(after == 0 ? "of f32[512, 10] (20.48 kB): " : "of f32[64, 512] (131.1 kB): "));
+    CHECK(failure(program).empty());
+  }
+}
