@@ -76,8 +76,10 @@ Plan PlanSource::load(Topology& topology, Precision precision) const {
   if (!plan.ok() && precision == Precision::bf16 && options.memory_limit.count == 0) {
     Topology larger = topology;
     for (DeviceSpec& spec : larger.specs) spec.memory = {std::int64_t{1} << 60};
-    if (auto found = search_plan(model, where.topology, SimulatedCostModel(larger), options); found.ok())
+    if (auto found = search_plan(model, where.topology, SimulatedCostModel(larger), options); found.ok()) {
+      found->topology_hash = topology.hash();
       return std::move(*found);
+    }
   }
   if (!plan.ok()) throw_input_error("{}", plan.error().message);
   return std::move(*plan);

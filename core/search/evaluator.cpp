@@ -208,8 +208,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, MappingResult mapping, const Lowe
 Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappings, const LowerOptions& lower_options,
                                       const Limits& wanted) {
   Limits limits = wanted;
-  const bool one_at_once = static_cast<int>(cost_.topology().device_count()) > kOneAtOnce;
-  if (one_at_once) limits.most_tasks = std::min(limits.most_tasks, kMostTasksOfOneAtOnce);
+  if (one_at_once()) limits.most_tasks = std::min(limits.most_tasks, kMostTasksOfOneAtOnce);
   if (stopping() && (after_stop_ == 0 || after_stop_-- == 0)) {
     record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
@@ -263,7 +262,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     if (auto known = scores_.find(key); known != scores_.end()) return known->second;
   }
   const bool piece = is_piece(pcg);
-  keep = keep && !piece && static_cast<int>(cost_.topology().device_count()) <= kOneAtOnce;
+  keep = keep && !piece && !one_at_once();
   Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&]() -> Result<Program> {
     if (!keep || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
     LowerOptions unscheduled = options;
@@ -316,8 +315,7 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
   const bool rounds = schedule.order == PipelineOrder::interleaved;
   const bool later = rounds || schedule.order == PipelineOrder::zero_bubble;
   const int in_row = static_cast<int>(stages.size()) * (rounds ? std::max(1, schedule.overlap) : 1);
-  const bool much = static_cast<int>(cost_.topology().device_count()) > kOneAtOnce;
-  const int step = rounds ? in_row : much ? kMicroBatchesMoreOfMany : kMicroBatchesMore;
+  const int step = rounds ? in_row : one_at_once() ? kMicroBatchesMoreOfMany : kMicroBatchesMore;
   int some = (later ? 4 : 2) * in_row;
   if (!later && tasks * (some + step) > most_tasks) some /= 2;
   int more = some + step;

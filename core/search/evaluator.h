@@ -115,6 +115,7 @@ class Evaluator {
     std::vector<Bytes> kept;         // by device: what it holds all the time; where there are micro-batches
     std::int64_t tasks = 0;
   };
+  bool one_at_once() const { return static_cast<int>(cost_.topology().device_count()) > kOneAtOnce; }
   Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,
                        bool keep);
   Result<Scored> score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
