@@ -68,7 +68,8 @@ class CudaBackend final : public Backend {
         types_(held_types(program, options.precision)),
         rounded_(rounded_weights(program, options.precision, types_)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
-        careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr) {
+        careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr),
+        tunes_(std::getenv("UNITY_CUDA_TUNE") == nullptr || std::string_view(std::getenv("UNITY_CUDA_TUNE")) != "0") {
     place();
     allocate(options);
     collectives_.emplace(program, placements_, processes);
@@ -166,7 +167,7 @@ class CudaBackend final : public Backend {
   Precision precision_;
   std::vector<DType> types_;  // by tensor
   RoundedWeights rounded_;
-  bool eager_, careful_;
+  bool eager_, careful_, tunes_;
   std::vector<Placement> placements_;              // by device of the program
   std::map<std::int64_t, LogicalDevice> devices_;  // of this process
   MemoryPlan plan_;

@@ -181,6 +181,23 @@ TEST_CASE("a convolution whose stride does not divide keeps symmetric pads") {
   CHECK(!s.crops);
 }
 
+TEST_CASE("pads that are written out leave a convolution without pads") {
+  // Of the last of three parts of an image of 5 x 5 under a filter of 3 x 3 with pads of 1: one row of y reads two rows
+  // of x and one of pads.
+  Attributes attributes = {Dims{1, 1}, Dims{1, 1, 1, 1}, Dims{1, 1}, std::int64_t{1}, std::string("none")};
+  Operand x = block({2, 4, 2, 5}, {0, 0, 3, 0}, {2, 4, 5, 5}), w = whole({6, 4, 3, 3});
+  Operand y = block({2, 6, 1, 5}, {0, 0, 4, 0}, {2, 6, 5, 5});
+  ConvShape s = conv_shape(attributes, x, w, y).value();
+  CHECK(s.pre == std::array<std::int64_t, 2>{0, 1});
+  CHECK(s.post == std::array<std::int64_t, 2>{1, 1});
+  ConvShape padded = with_pads_in_x(s);
+  CHECK(padded.x == std::array<std::int64_t, 4>{2, 4, 3, 7});
+  CHECK(padded.x_strides == std::array<std::int64_t, 4>{84, 21, 7, 1});
+  CHECK(padded.pre == std::array<std::int64_t, 2>{0, 0});
+  CHECK(padded.post == std::array<std::int64_t, 2>{0, 0});
+  CHECK(padded.y == s.y);
+}
+
 TEST_CASE("rows of a block that windows do not reach are left out") {
   // Windows of one row at every third: rows 0, 3, 6 of 12; the block holds rows 2 to 11, y rows 1 and 2.
   Attributes attributes = {Dims{3, 1}, Dims{0, 0, 0, 0}, Dims{1, 1}, std::int64_t{1}, std::string("none")};

@@ -66,6 +66,15 @@ Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, con
   return s;
 }
 
+ConvShape with_pads_in_x(const ConvShape& shape) {
+  ConvShape s = shape;
+  for (std::size_t i : {0, 1}) s.x[i + 2] += s.pre[i] + s.post[i];
+  s.x_strides = packed({s.x.begin(), s.x.end()});
+  s.pre = s.post = {0, 0};
+  s.x_first = 0, s.crops = false;
+  return s;
+}
+
 std::string to_string(const ConvShape& s) {
   return fmt::format("x {} strides {} from {} w {} y {} stride {} dilation {} pads {} and {}", fmt::join(s.x, ","),
                      fmt::join(s.x_strides, ","), s.x_first, fmt::join(s.w, ","), fmt::join(s.y, ","),

@@ -32,6 +32,8 @@ struct ConvShape {
 // x, w and y are the operand, weight and result of the forward convolution, or their gradients. Declines blocks without
 // elements and sizes that do not fit in 32 bits.
 Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, const Operand& w, const Operand& y);
+// The same convolution of an x that holds its pads, as zeros: a contiguous block of its own.
+ConvShape with_pads_in_x(const ConvShape& shape);
 // The same for equal shapes and only for them.
 std::string to_string(const ConvShape& shape);
 

@@ -1,7 +1,24 @@
-#include "runtime/cuda/elements.h"
+#include "runtime/cuda/elementwise.h"
 #include "runtime/cuda/library/convert.h"
 
 namespace unity::cuda {
+
+namespace {
+
+template <class T>
+void copy_padded_of(Stream stream, const void* from, void* to, const PaddedPlanes& how) {
+  Dense<T> x{static_cast<T*>(const_cast<void*>(from))}, y{static_cast<T*>(to)};
+  std::int64_t plane = how.to_rows * how.to_columns;
+  map_dense(
+      stream, how.planes * plane, UNITY_LAMBDA() { return T{}; }, y);
+  map(
+      stream,
+      std::vector<Loop<2>>{
+          {how.planes, {plane, how.plane_stride}}, {how.rows, {how.to_columns, how.row_stride}}, {how.columns, {1, 1}}},
+      UNITY_LAMBDA(T v) { return v; }, y.from(how.above * how.to_columns + how.left), x);
+}
+
+}  // namespace
 
 void convert(Stream stream, const void* from, DType from_type, void* to, DType to_type, std::int64_t n) {
   FloatOrBFloat16 x{const_cast<void*>(from), from_type == DType::bf16}, y{to, to_type == DType::bf16};
@@ -14,6 +31,15 @@ void add(Stream stream, const void* sum, const void* x, DType x_type, void* to, 
       added{const_cast<void*>(x), x_type == DType::bf16}, after{to, type == DType::bf16};
   for_each(
       stream, n, UNITY_LAMBDA(std::int64_t i) { after.store(i, before.load(i) + added.load(i)); });
+}
+
+void copy_padded(Stream stream, const void* from, void* to, DType type, const PaddedPlanes& how) {
+  if (type == DType::f64)
+    copy_padded_of<double>(stream, from, to, how);
+  else if (type == DType::f32)
+    copy_padded_of<float>(stream, from, to, how);
+  else
+    copy_padded_of<BFloat16>(stream, from, to, how);
 }
 
 void relu_in_place(Stream stream, void* x, DType type, std::int64_t n) {

@@ -4,8 +4,36 @@
 #include "runtime/cuda/library/convert.h"
 #include "runtime/cuda/library/handles.h"
 #include "runtime/cuda/library/staging.h"
+#include "runtime/cuda/library/tuning.h"
 
 namespace unity::cuda {
+
+namespace {
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// From the first element to behind the last.
+std::int64_t bytes_of(const std::array<std::int64_t, 4>& sizes, const std::array<std::int64_t, 4>& strides,
+                      DType type) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < 4; ++i) last += (sizes[i] - 1) * strides[i];
+  return (last + 1) * size_of(type);
+}
+
+// The x of `s` inside of that of `padded`.
+PaddedPlanes planes_of(const ConvShape& s, const ConvShape& padded) {
+  return {.planes = s.x[0] * s.x[1],
+          .rows = s.x[2],
+          .columns = s.x[3],
+          .plane_stride = s.x_strides[1],
+          .row_stride = s.x_strides[2],
+          .to_rows = padded.x[2],
+          .to_columns = padded.x[3],
+          .above = s.pre[0],
+          .left = s.pre[1]};
+}
+
+}  // namespace
 
 Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
   // What adds to a sum is said to cuDNN as beta = 1; where the result is of another type than cuDNN's, it is added
@@ -16,6 +44,10 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
   auto take = [&](std::size_t i) -> const Operand& { return operand(call.inputs, call.outputs, i); };
   ConvShape shape = UNITY_TRY(conv_shape(call.attributes, take(at.x), take(at.w), take(at.y)));
   DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
+  // cuDNN 9.19's engines for gradients of filters in f32 and f64 give wrong sums where x has more pads behind than
+  // before and is smaller than the filter without them: such pads are written out.
+  const bool pads = op == "conv2d_weight_gradient" && (shape.post[0] > shape.pre[0] || shape.post[1] > shape.pre[1]);
+  const ConvShape given = pads ? with_pads_in_x(shape) : shape;
   std::vector<DType> wanted;
   for (std::size_t i = 0; i < call.inputs.size() + call.outputs.size(); ++i)
     wanted.push_back(i == at.x || i == at.w || i == at.y ? type : take(i).dtype);
@@ -25,13 +57,16 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
   std::string key = fmt::format("{} {}{}{}", call.op.name(), to_string(shape), relu ? " relu" : "", staging.key());
   return libraries.once(key, [&]() -> Result<LibraryPlan> {
     const LibraryOptions& options = libraries.options();
-    GraphPlan plan =
-        UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, conv_graph(op, shape, type, in_place),
-                                    {.workspace = std::max(options.workspace, options.scratch),
-                                     .deterministic = options.deterministic,
-                                     .exact = type == DType::f32 && options.math == Math::f32}));
-    bool reserves = plan.workspace() > options.workspace;
-    if (reserves) staging.reserve(plan.workspace());
+    const std::int64_t bytes[] = {bytes_of(given.x, given.x_strides, type), bytes_of(given.w, given.w_strides, type),
+                                  bytes_of(given.y, given.y_strides, type)};
+    GraphPlan plan = UNITY_TRY(fastest_plan(libraries, key, conv_graph(op, given, type, in_place),
+                                            {.workspace = std::max(options.workspace, options.scratch),
+                                             .deterministic = options.deterministic,
+                                             .exact = type == DType::f32 && options.math == Math::f32},
+                                            kConvIds, bytes));
+    const bool reserves = plan.workspace() > options.workspace;
+    const std::int64_t padded_bytes = pads ? aligned(bytes[0]) : 0;
+    staging.reserve(padded_bytes + (reserves ? plan.workspace() : 0));
     // Where windows do not read the whole block of x, cuDNN leaves the rest of its gradient alone.
     bool clears = op == "conv2d_input_gradient" && shape.crops && !in_place;
     std::string description = fmt::format("{} in {}, workspace {}{}", plan.name(), to_string(type), plan.workspace(),
@@ -39,10 +74,10 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
                                           : adds && !in_place ? ", then added"
                                                               : "");
     std::int64_t begin = shape.x_first * size_of(type);
-    auto run = [&libraries, plan, staging, at, type, relu, adds, in_place, clears, reserves, begin](const Call& c) {
-      void* workspace = nullptr;
-      Pointers data = staging.begin(c, &workspace);
-      if (!reserves) workspace = libraries.workspace();
+    auto run = [=, &libraries](const Call& c) {
+      void* reserved = nullptr;
+      Pointers data = staging.begin(c, &reserved);
+      void* workspace = reserves ? static_cast<std::byte*>(reserved) + padded_bytes : libraries.workspace();
       const Operand& result = c.outputs[0];
       if (in_place && c.inputs.back().data != result.data)
         UNITY_CUDA_CHECK(cudaMemcpyAsync(result.data, c.inputs.back().data,
@@ -52,6 +87,7 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
         UNITY_CUDA_CHECK(cudaMemsetAsync(data[at.x], 0,
                                          static_cast<std::size_t>(c.outputs[0].elements() * size_of(type)), c.stream));
       void* operands[] = {static_cast<std::byte*>(data[at.x]) + begin, data[at.w], data[at.y]};
+      if (pads) copy_padded(c.stream, std::exchange(operands[0], reserved), reserved, type, planes_of(shape, given));
       plan.run(libraries.handles().cudnn_on(c.stream), kConvIds, operands, workspace);
       if (relu) relu_in_place(c.stream, data[at.y], type, c.outputs[0].elements());
       const std::size_t last = c.inputs.size();

@@ -119,10 +119,17 @@ Descriptor pointwise(const PointwiseOp& p) {
 
 Result<GraphPlan> GraphPlan::choose(const PlanTarget& target, const std::vector<Descriptor>& operations,
                                     const PlanLimits& limits) {
+  return UNITY_TRY(candidates(target, operations, limits, 1))[0];
+}
+
+Result<std::vector<GraphPlan>> GraphPlan::candidates(const PlanTarget& target,
+                                                     const std::vector<Descriptor>& operations,
+                                                     const PlanLimits& limits, std::size_t most) {
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (target.handle) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations).finalize();
   std::string reasons;
+  std::vector<GraphPlan> plans;
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     std::vector<Descriptor> configurations;
     try {
@@ -137,6 +144,7 @@ Result<GraphPlan> GraphPlan::choose(const PlanTarget& target, const std::vector<
       reasons += fmt::format("; {}", e.what());
     }
     for (const Descriptor& configuration : configurations) {
+      if (plans.size() == most) break;
       Descriptor engine =
           read_descriptors(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1).at(0);
       std::string name = fmt::format("engine {}", read<std::int64_t>(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1).at(0));
@@ -152,13 +160,16 @@ Result<GraphPlan> GraphPlan::choose(const PlanTarget& target, const std::vector<
         GraphPlan plan(built);
         plan.workspace_ = read<std::int64_t>(built, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1).at(0);
         plan.name_ = std::move(name);
-        if (plan.workspace_ <= limits.workspace) return plan;
-        reasons += fmt::format("; {}: wants {} bytes", plan.name_, plan.workspace_);
+        if (plan.workspace_ > limits.workspace)
+          reasons += fmt::format("; {}: wants {} bytes", plan.name_, plan.workspace_);
+        else
+          plans.push_back(std::move(plan));
       } catch (const LibraryError& e) {
         // An engine that cannot be built after all is passed over, whatever its reason: others follow.
         reasons += fmt::format("; {}: {}", name, e.what());
       }
     }
+    if (!plans.empty()) return plans;
   }
   return fail("no engine{}", reasons);
 }

@@ -131,8 +131,12 @@ struct PlanLimits {
 
 class GraphPlan {
  public:
-  // For a graph of finalized operations: the first engine that cuDNN's heuristics (mode A, then those that always work)
-  // propose, that keeps the limits, and that can be built. Declines when there is none.
+  // For a graph of finalized operations: of the engines that cuDNN's heuristics propose (mode A, or where none of these
+  // will do, those that always work) the first ones, `most` of them at most, that keep the limits and can be built.
+  // Declines when there is none.
+  static Result<std::vector<GraphPlan>> candidates(const PlanTarget& target, const std::vector<Descriptor>& operations,
+                                                   const PlanLimits& limits, std::size_t most);
+  // The first of these.
   static Result<GraphPlan> choose(const PlanTarget& target, const std::vector<Descriptor>& operations,
                                   const PlanLimits& limits);
 

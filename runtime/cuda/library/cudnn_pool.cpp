@@ -23,9 +23,11 @@ Result<LibraryPlan> cudnn_pool(Libraries& libraries, const LibraryCall& call) {
         UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, pool_graph(shape, pooling, backward, type),
                                     {.workspace = options.workspace, .deterministic = options.deterministic}));
     auto run = [&libraries, plan, backward](const Call& c) {
-      void* data[] = {c.inputs[0].data, c.outputs[0].data};
-      if (backward) std::swap(data[0], data[1]);
-      plan.run(libraries.handles().cudnn_on(c.stream), kPoolIds, data, libraries.workspace());
+      void *from = c.inputs[0].data, *to = c.outputs[0].data;
+      void* data[] = {backward ? to : from, backward ? from : to, to, from};  // the last two are not read
+      const std::size_t count = backward ? 4 : 2;
+      plan.run(libraries.handles().cudnn_on(c.stream), std::span(kPoolIds).first(count), std::span(data).first(count),
+               libraries.workspace());
     };
     return LibraryPlan{run, fmt::format("{}, {}", plan.name(), to_string(shape)), 0};
   });

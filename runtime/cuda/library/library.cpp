@@ -3,6 +3,7 @@
 #include <array>
 
 #include "runtime/cuda/library/handles.h"
+#include "runtime/cuda/library/tuning.h"
 
 namespace unity::cuda {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 struct Entry {
   std::string_view op, name;
   Implementation implementation;
+  bool or_own = false;  // our own kernel, where that is faster
 };
 // For each operator in order of preference.
 constexpr std::array kImplementations = {
@@ -23,15 +25,15 @@ constexpr std::array kImplementations = {
     Entry{"conv2d_input_gradient_accumulate", "cudnn", cudnn_conv},
     Entry{"conv2d_weight_gradient", "cudnn", cudnn_conv},
     Entry{"conv2d_weight_gradient_accumulate", "cudnn", cudnn_conv},
-    Entry{"layer_norm", "cudnn", cudnn_norm},
-    Entry{"layer_norm_gradient", "cudnn", cudnn_norm},
+    Entry{"layer_norm", "cudnn", cudnn_norm, true},
+    Entry{"layer_norm_gradient", "cudnn", cudnn_norm, true},
     Entry{"matmul", "cublaslt", cublaslt_matmul},
     Entry{"matmul_accumulate", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient_accumulate", "cublaslt", cublaslt_matmul},
     Entry{"max_pool2d", "cudnn", cudnn_pool},
-    Entry{"rms_norm", "cudnn", cudnn_norm},
-    Entry{"rms_norm_gradient", "cudnn", cudnn_norm},
+    Entry{"rms_norm", "cudnn", cudnn_norm, true},
+    Entry{"rms_norm_gradient", "cudnn", cudnn_norm, true},
 };
 
 std::string shapes(const LibraryCall& call) {
@@ -87,6 +89,10 @@ Prepared Libraries::prepare(const Operator& op, const Attributes& attributes, st
       Result<LibraryPlan> plan = entry.implementation(*this, call);
       if (!plan) {
         prepared.declined.push_back(fmt::format("{}: {}", entry.name, plan.error().message));
+        continue;
+      }
+      if (entry.or_own && options_.tune && own_is_faster(shapes(call), call, *plan, find_kernel(op))) {
+        prepared.declined.push_back(fmt::format("{}: our own kernel is faster", entry.name));
         continue;
       }
       prepared.description = fmt::format("{}: {}", entry.name, plan->description);

@@ -33,6 +33,7 @@ struct LibraryOptions {
   std::int64_t workspace = std::int64_t{64} << 20;  // bytes of device memory that it is given
   std::int64_t scratch = std::int64_t{1} << 30;     // bytes that a plan of cuDNN may ask of Call::scratch to work in
   bool deterministic = true;                        // only algorithms whose sums have a fixed order
+  bool tune = true;                                 // runs several kernels and takes the fastest (tuning.h)
 };
 
 // Operands must have the element types, extents, offsets and global sizes that were prepared, and data aligned to 16

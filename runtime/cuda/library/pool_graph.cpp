@@ -31,7 +31,9 @@ std::vector<Descriptor> pool_graph(const PoolShape& s, Pooling pooling, bool bac
   Descriptor op(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
   op.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, how)
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, x)
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, y);
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, y)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC, image(kPoolIds[2], s.h, s.w))
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC, image(kPoolIds[3], s.oh, s.ow));
   return {op.finalize()};
 }
 

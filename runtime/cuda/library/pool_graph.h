@@ -7,7 +7,8 @@
 namespace unity::cuda {
 
 // Ids of the tensors of the graph.
-constexpr std::array<std::int64_t, 2> kPoolIds = {1, 2};  // x and y, or their gradients
+// x and y, or their gradients; then, of a gradient alone, x and y, which engines ask for though means do not read them.
+constexpr std::array<std::int64_t, 4> kPoolIds = {1, 2, 3, 4};
 
 // What becomes of a window: its largest element, or its sum over the size of the window, or over what of it is not
 // padding. The largest of elements of which one is NaN is NaN.
