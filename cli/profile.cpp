@@ -290,6 +290,7 @@ class Profiling {
     for (const auto& [threads, tasks] : missing_) total += static_cast<std::int64_t>(tasks.size());
     for (const auto& [threads, tasks] : missing_) {
       options_.executor.threads = threads;
+      options_.task_overhead = profile_.sections[threads].task_overhead;
       for (const auto& [key, task] : tasks) {
         if (late()) {
           ++left_;
@@ -318,14 +319,15 @@ class Profiling {
     for (const auto& [threads, s] : profile_.sections) {
       Spreads spreads;
       spreads.add(s);
-      sections.push_back({{"threads", threads},
-                          {"peak_flops", or_null(s.peak)},
-                          {"memory_bandwidth", or_null(s.memory_bandwidth)},
-                          {"task_overhead_seconds", or_null(s.task_overhead)},
-                          {"handover_seconds", or_null(s.handover)},
-                          {"tasks", s.tasks.size()},
-                          {"median_spread", or_null(spreads.median())},
-                          {"worst_spread", or_null(spreads.worst())}});
+      sections.push_back(
+          {{"threads", threads},
+           {"peak_flops", or_null(s.peak)},
+           {"memory_bandwidth", or_null(s.memory_bandwidth)},
+           {"task_overhead_seconds", s.task_overhead != 0 ? nlohmann::ordered_json(s.task_overhead) : nullptr},
+           {"handover_seconds", or_null(s.handover)},
+           {"tasks", s.tasks.size()},
+           {"median_spread", or_null(spreads.median())},
+           {"worst_spread", or_null(spreads.worst())}});
     }
     if (profile_.collectives) collectives = measured_json(wanted_, *profile_.collectives);
     fmt::print("{}\n", nlohmann::ordered_json({{"profile", o_.output},
@@ -351,7 +353,8 @@ class Profiling {
       table.add({std::to_string(threads), rate(s.peak, to_string(FlopsPerSecond{s.peak})),
                  rate(s.memory_bandwidth, to_string(BytesPerSecond{s.memory_bandwidth})),
                  rate(s.elementwise_peak, to_string(FlopsPerSecond{s.elementwise_peak})),
-                 rate(s.task_overhead, to_string(from_seconds(s.task_overhead))),
+                 s.task_overhead < 0 ? fmt::format("-{}", to_string(from_seconds(-s.task_overhead)))
+                                     : rate(s.task_overhead, to_string(from_seconds(s.task_overhead))),
                  rate(s.handover, to_string(from_seconds(s.handover))), std::to_string(s.tasks.size()),
                  percent(spreads.median()), percent(spreads.worst())});
     }

@@ -8,11 +8,13 @@
 namespace unity {
 namespace {
 
-double number_from(const YamlReader& yaml, const YAML::Node& node, std::string_view what) {
+double number_from(const YamlReader& yaml, const YAML::Node& node, std::string_view what, bool negative = false) {
   double value = 0;
-  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !(value >= 0) || !std::isfinite(value))
-    yaml.fail_at(node, fmt::format("{}: found '{}', expected a number of at least 0", what,
-                                   node.IsScalar() ? node.Scalar() : "a list or map"));
+  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !(negative || value >= 0) ||
+      !std::isfinite(value))
+    yaml.fail_at(node,
+                 fmt::format("{}: found '{}', expected a number{}", what,
+                             node.IsScalar() ? node.Scalar() : "a list or map", negative ? "" : " of at least 0"));
   return value;
 }
 
@@ -100,7 +102,8 @@ ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
                          "efficiency", "curves", "tasks"});
   ProfileSection section;
   section.threads = yaml.positive_int(yaml.require(node, "threads"), "threads");
-  section.task_overhead = optional_number(yaml, node, "task_overhead");
+  if (YAML::Node overhead = node["task_overhead"])
+    section.task_overhead = number_from(yaml, overhead, "task_overhead", true);
   section.handover = optional_number(yaml, node, "handover");
   section.peak = optional_number(yaml, node, "peak");
   section.elementwise_peak = optional_number(yaml, node, "elementwise_peak");
@@ -181,7 +184,7 @@ std::string to_yaml(const DeviceProfile& profile, const std::string& checksum, i
   for (const auto& [threads, s] : profile.sections) {
     out += fmt::format("  - threads: {}\n", threads);
     auto number = [&](const char* key, double value) {
-      if (value > 0) out += fmt::format("    {}: {:.4g}\n", key, value);
+      if (value != 0) out += fmt::format("    {}: {:.4g}\n", key, value);
     };
     number("task_overhead", s.task_overhead);
     number("handover", s.handover);

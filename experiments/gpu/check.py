@@ -37,6 +37,7 @@ class Check:
         self.logs = out / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.searches = self.compiled = None  # of plans, by PyTorch; in the background
+        self.machine = "h200"  # the topology that describes the GPU best
         self.results = {"format": "unity-gpu-check", "version": 1, "minutes": minutes, "sections": {}}
         self.environment = dict(os.environ)
         if is_bundle:
@@ -75,7 +76,9 @@ def find_gpu(check):
     if shutil.which("nvidia-smi"):
         listed = check.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "gpus", 20)
         gpus = [line.strip() for line in listed.out.splitlines() if line.strip()] if listed.code == 0 else gpus
-    probe = check.run([check.unity, "run", "mlp-tiny", "--backend", "cuda", "--topology", "h200", "--devices", "1",
+    if any("H100" in name for name in gpus):
+        check.machine = "h100"
+    probe = check.run([check.unity, "run", "mlp-tiny", "--backend", "cuda", "--topology", check.machine, "--devices", "1",
                        "--data", "synthetic", "--steps", "1", "--json"], "probe", 60)
     return gpus, "" if probe.code == 0 else probe.complaint()
 

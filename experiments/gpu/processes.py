@@ -73,7 +73,7 @@ def end_children(children):
 def wait_all(children, limit):
     """Until all have ended, or so many seconds have passed: then the others are ended."""
     end = time.monotonic() + limit
-    while any(child.poll() is None for child in children) and time.monotonic() < end:
+    while None in [child.poll() for child in children] and time.monotonic() < end:  # all are asked: they keep their times
         time.sleep(0.02)
     end_children(children)
 

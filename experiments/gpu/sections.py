@@ -23,8 +23,9 @@ CUT_SHORT = {"cut short": True}  # in place of a time: the section's time was ov
 SANITIZER_ERROR = re.compile(r"^=+ (Invalid|Out-of-bounds|Misaligned|Error:|Race reported|Program hit|Leaked|Potential)")
 
 
-def topology(devices=1):
-    return ["--topology", "h200" if devices == 1 else "h200-shared", "--devices", str(devices)]
+def topology(check, devices=1):
+    """One GPU of the kind that is here, or several devices that share it."""
+    return ["--topology", check.machine + ("" if devices == 1 else "-shared"), "--devices", str(devices)]
 
 
 def json_of(child):
@@ -55,11 +56,11 @@ def start_background(check):
     for model, (options, _) in MODELS.items():
         for strategy in ("data-parallel", "unity"):
             check.searches[model, strategy] = check.start(
-                [check.unity, "search", model, *options, *topology(), "--strategy", strategy, "--jobs", "1", "-o",
+                [check.unity, "search", model, *options, *topology(check), "--strategy", strategy, "--jobs", "1", "-o",
                  plan_file(check, model, strategy)], f"search.{model}.{strategy}")
     for model, options in SHARED.items():
         check.searches[model, "shared"] = check.start(
-            [check.unity, "search", model, *options, *topology(4), "--strategy", "data-parallel", "--jobs", "1", "-o",
+            [check.unity, "search", model, *options, *topology(check, 4), "--strategy", "data-parallel", "--jobs", "1", "-o",
              plan_file(check, model, "shared")], f"search.{model}.shared")
 
 
@@ -188,16 +189,18 @@ def conformance(check, result):
         result["precisions"][precision] = {"passed": [], "failed": {}, "not run": []}
         if case is None:
             result["precisions"][precision]["failed"]["(all)"] = ["test_device has no such test case"]
-    # All precisions at once; after an error that spoils the process, a new one goes on behind the operator that met it.
-    todo = {p: list(operators) for p, case in cases.items() if case}
+    # All precisions at once, each in parts; after an error that spoils the process, a new one goes on behind the operator
+    # that met it.
+    parts = max(1, min(4, (os.cpu_count() or 4) // 4, len(operators)))
+    todo = {(p, part): operators[part::parts] for p, case in cases.items() if case for part in range(parts)}
     rounds = 0
     while todo and check.left() > 1 and rounds < 60:
         rounds += 1
-        runs = {p: run_operators(check, cases[p], f"conformance.{p}.{rounds}", left, check.left())
-                for p, left in todo.items()}
+        runs = {(p, part): run_operators(check, cases[p], f"conformance.{p}.{part}.{rounds}", left, check.left())
+                for (p, part), left in todo.items()}
         wait_all([child for child, _ in runs.values()], check.left())
-        for precision, (child, path) in runs.items():
-            found, left = result["precisions"][precision], todo[precision]
+        for (precision, part), (child, path) in runs.items():
+            found, left = result["precisions"][precision], todo[precision, part]
             done, spoiled = set(), False
             for name, passed, _, messages in read_catch2(path):
                 if name == cases[precision]:  # no operator was reached
@@ -217,15 +220,15 @@ def conformance(check, result):
                     break
             if not done and not child.timed_out and child.code != 0:
                 found["failed"]["(all)"] = [child.complaint()]
-                todo[precision] = []
+                todo[precision, part] = []
                 continue
-            todo[precision] = [o for o in left if o not in done] if child.timed_out or spoiled else []
+            todo[precision, part] = [o for o in left if o not in done] if child.timed_out or spoiled else []
         check.write()
-        todo = {p: left for p, left in todo.items() if left}
+        todo = {of: left for of, left in todo.items() if left}
         if all(child.timed_out for child, _ in runs.values()):
             break
-    for precision, left in todo.items():
-        result["precisions"][precision]["not run"] = left
+    for (precision, _), left in todo.items():
+        result["precisions"][precision]["not run"] += left
     failures = sum(len(p["failed"]) for p in result["precisions"].values())
     if failures:
         result.update(state="failed", reason=f"{failures} failures")
@@ -266,9 +269,10 @@ def sanitizer(check, result):
     if case is None:
         raise NotChecked("test_device has no such test case")
     operators = operators_of(check)
-    runs, parts = [], 3
-    for kind in ("memcheck", "racecheck"):
-        for part in range(parts):
+    runs, cores = [], os.cpu_count() or 4
+    # racecheck takes longer.
+    for kind, parts in (("memcheck", max(3, cores // 3)), ("racecheck", max(3, cores * 2 // 3))):
+        for part in range(min(parts, len(operators))):
             name = f"sanitizer.{kind}.{part}"
             log = check.logs / f"{name}.log"
             prefix = [tool, "--tool", kind, "--print-limit", "20", "--error-exitcode", "99", "--log-file", log]
@@ -339,8 +343,8 @@ def profile(check, result):
         budget = check.left() / (len(precisions) - i)
         path = check.out / f"profile.{precision or 'f32'}.yaml"
         options = ["--precision", precision] if precision else []
-        child = check.run([check.unity, "profile", *plans, *ON_GPU, *options, "--budget", f"{max(1, budget - 8):.0f}",
-                           "-o", path, "--json"], f"profile.{precision or 'f32'}", budget)
+        child = check.run([check.unity, "profile", *plans, *ON_GPU, *options, "--budget", f"{max(1, budget - 4):.0f}",
+                           "--task-seconds", "0.01", "-o", path, "--json"], f"profile.{precision or 'f32'}", budget)
         said = json_of(child)
         result["profiles"][precision or "f32"] = said if said else {"error": child.complaint()}
         if path.exists():
@@ -441,7 +445,7 @@ def times(check, result):
 
     for model, precision, way in ways_to_time():
         found = has_plan(check, model, "unity")
-        as_written = (model, [*MODELS[model][0], *topology()])
+        as_written = (model, [*MODELS[model][0], *topology(check)])
         best_plan = (plan_file(check, model, "unity"), []) if found else as_written
         steps, name = (25 if (model, precision) in FIRST else 13), f"unity.{model}.{precision}.{way.replace(' ', '.')}"
 
@@ -493,7 +497,8 @@ def validate(check, result):
         if "--profile" in text and profiles[precision].exists():
             options += ["--profile", profiles[precision]]
         name = f"{model} {strategy} {precision}"
-        child = check.run([check.unity, "validate", plan_file(check, model, strategy), *ON_GPU, *options, "--json"],
+        child = check.run([check.unity, "validate", plan_file(check, model, strategy), *ON_GPU, *options, "--steps", "9",
+                           "--json"],
                           "validate." + name.replace(" ", "."), 60)
         said = json_of(child)
         result["rows"][name] = {"error": child.complaint()} if not said else {

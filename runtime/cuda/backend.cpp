@@ -35,6 +35,12 @@ void CudaBackend::set_step_values(const StepInfo& info) {
   }
 }
 
+// For the host to read, from a captured graph, too.
+void CudaBackend::record_time(const EventHandle& event, Stream stream) const {
+  UNITY_CUDA_CHECK(
+      cudaEventRecordWithFlags(event.get(), stream, capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault));
+}
+
 // From the first device's compute stream, which all others wait for, and which waits for all others.
 void CudaBackend::enqueue(bool timed) {
   LogicalDevice& first = devices_.begin()->second;
@@ -51,7 +57,7 @@ void CudaBackend::enqueue(bool timed) {
   for (auto& [gpu, shared] : gpus_) {
     if (!timed) break;
     UNITY_CUDA_CHECK(cudaSetDevice(gpu));
-    UNITY_CUDA_CHECK(cudaEventRecord(shared.origin.get(), shared.stream));
+    record_time(shared.origin, shared.stream);
   }
   // The works of one communication stand in a row: all wait for what they come after, the last one's call is for all.
   // On one GPU it runs on the first one's stream, before which and after which the others' streams wait.
@@ -64,7 +70,7 @@ void CudaBackend::enqueue(bool timed) {
         UNITY_CUDA_CHECK(cudaSetDevice(devices_.at(work.device).gpu));
         Stream stream = lane_of(work).stream.get();
         for (std::size_t before : work.after) UNITY_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[before].get()));
-        if (timed) UNITY_CUDA_CHECK(cudaEventRecord(times_[i][0].get(), stream));
+        if (timed) record_time(times_[i][0], stream);
       }
       Stream first_stream = lane_of(works_[w]).stream.get();
       bool together =
@@ -85,7 +91,7 @@ void CudaBackend::enqueue(bool timed) {
         Work& work = works_[i];
         UNITY_CUDA_CHECK(cudaSetDevice(devices_.at(work.device).gpu));
         Stream stream = lane_of(work).stream.get();
-        if (timed) UNITY_CUDA_CHECK(cudaEventRecord(times_[i][1].get(), stream));
+        if (timed) record_time(times_[i][1], stream);
         if (work.awaited) UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), stream));
         if (careful_) UNITY_CUDA_CHECK(wait_for(devices_.at(work.device).gpu, stream));
       }
@@ -108,7 +114,7 @@ void CudaBackend::enqueue(bool timed) {
     }
 }
 
-void CudaBackend::capture() {
+GraphHandle CudaBackend::capture(bool timed) {
   LogicalDevice& first = devices_.begin()->second;
   OnGpu on(first.gpu);
   Stream origin = first.stream(unity::Stream::compute);
@@ -116,7 +122,7 @@ void CudaBackend::capture() {
   cudaGraph_t graph = nullptr;
   capturing_ = true;
   try {
-    enqueue(false);
+    enqueue(timed);
     capturing_ = false;
   } catch (...) {
     capturing_ = false;
@@ -129,7 +135,7 @@ void CudaBackend::capture() {
   cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
   UNITY_CUDA_CHECK(status);
-  graph_ = GraphHandle(executable);
+  return GraphHandle(executable);
 }
 
 // Until everything enqueued is done. What went wrong on the GPU shows only here.
@@ -183,7 +189,7 @@ void CudaBackend::keep_for_ever() {
   new auto(std::move(gpus_));
   new auto(std::move(shadows_));
   new auto(std::move(shard_lists_));
-  new auto(std::move(graph_));
+  new auto(std::move(graphs_));
 }
 
 std::vector<Span> CudaBackend::step(const StepInfo& info) {
@@ -201,7 +207,7 @@ std::vector<Span> CudaBackend::step(const StepInfo& info) {
 
 std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
   OnGpu on(devices_.begin()->second.gpu);
-  if (seed_ != info.seed) graph_ = {}, seed_ = info.seed;
+  if (seed_ != info.seed) graphs_ = {}, seed_ = info.seed;
   set_step_values(info);
   if (info.trace && times_.empty()) {
     for (const Work& w : works_) {
@@ -209,10 +215,11 @@ std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
       times_.push_back({make_event(true), make_event(true)});
     }
   }
-  bool by_graph = !info.trace && !eager_ && !careful_ && steps_ > 0;
-  if (by_graph && !graph_.get()) capture();
+  const bool by_graph = !eager_ && !careful_ && steps_ > 0;
+  GraphHandle& graph = graphs_[info.trace ? 1 : 0];
+  if (by_graph && !graph.get()) graph = capture(info.trace);
   if (by_graph)
-    UNITY_CUDA_CHECK(cudaGraphLaunch(graph_.get(), devices_.begin()->second.stream(unity::Stream::compute)));
+    UNITY_CUDA_CHECK(cudaGraphLaunch(graph.get(), devices_.begin()->second.stream(unity::Stream::compute)));
   else
     enqueue(info.trace);
   wait();

@@ -124,7 +124,8 @@ class CudaBackend final : public Backend {
   void prepare_communication(std::size_t index, TaskId id);
   std::function<void()> renewal(BufferId weight, Stream stream);
   void enqueue(bool timed);
-  void capture();
+  GraphHandle capture(bool timed);
+  void record_time(const EventHandle& event, Stream stream) const;
   void set_step_values(const StepInfo& info);
   void wait();
   cudaError_t wait_for(int gpu, Stream stream);
@@ -188,7 +189,7 @@ class CudaBackend final : public Backend {
   EventHandle begin_;
   std::vector<EventHandle> ends_;                  // by lane
   std::vector<std::array<EventHandle, 2>> times_;  // by work: start and end, when traced
-  GraphHandle graph_;
+  std::array<GraphHandle, 2> graphs_;              // of an iteration, and of one that is traced
   bool capturing_ = false;
   int channel_ = -1;                        // of `processes_`, which it tells what is waited for
   std::atomic<std::int64_t> waits_in_{-1};  // the step that is waited for

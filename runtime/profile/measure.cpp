@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/ops/chain.h"
+#include "core/plan/row_updates.h"
 #include "runtime/profile/single_task.h"
 
 namespace unity {
@@ -52,14 +53,26 @@ bool wants_positive(const Program& p) {
                      [](const ChainStep& step) { return wants_positive(*step.op, step.attributes); });
 }
 
+// Random numbers, over and over: to draw those of large tensors one by one takes longer than to measure what reads
+// them.
+const std::vector<Hash>& random_numbers() {
+  static const std::vector<Hash> numbers = [] {
+    std::vector<Hash> n(std::size_t{1} << 16);
+    for (std::size_t i = 0; i < n.size(); ++i) n[i] = mix(i);
+    return n;
+  }();
+  return numbers;
+}
+
 // Numbers around 0, from -1 to 1, or from 0.05 to 1.05; or whole ones below the bound.
 HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound, bool positive) {
   const Dims& dims = ints_attribute(leaf.attributes, 0);
   bool indices = text_attribute(leaf.attributes, 1) == "i32";
   HostTensor t = indices ? index_tensor(dims) : real_tensor(dims);
   auto below = static_cast<std::uint64_t>(bound.value_or(2));
+  const std::vector<Hash>& numbers = random_numbers();
   for (std::size_t i = 0; i < static_cast<std::size_t>(t.elements()); ++i) {
-    Hash random = mix(i);
+    Hash random = bound ? mix(i) : numbers[i % numbers.size()];
     if (indices)
       t.indices[i] = static_cast<std::int32_t>(random % below);
     else
@@ -186,19 +199,59 @@ std::int64_t agreed(Processes& processes, std::int64_t value) {
 
 DeviceDescription describe_cpu() { return {processor(), largest_cache()}; }
 
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;  // that the sets of buffers of a task take together
+
+ProfileEntry measure_update(const Program& source, TaskId task, const ProfileOptions& options,
+                            const std::vector<DType>* held) {
+  constexpr int kMostSets = 32, kLeastSteps = 5;
+  std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  auto seconds = [&](int sets) {
+    SingleTaskProgram single =
+        single_task_program(source, task, {.sets = sets, .repeats = 1, .flush = {}, .held = held});
+    ExecutorOptions how = options.executor;
+    how.share_memory = false;
+    Executor executor(single.program, how);
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, drawn(leaf, std::nullopt, false));
+    executor.step();
+    executor.step();
+    std::vector<double> all;
+    double sum = 0;
+    while (static_cast<int>(all.size()) < kLeastSteps || (sum < options.task_seconds / 2 && !steady(all)))
+      sum += all.emplace_back(executor.step().seconds);
+    return all;
+  };
+  int sets = static_cast<int>(std::clamp<std::int64_t>(kMostBytes / touched, 2, kMostSets)) / 2;
+  std::vector<double> few = seconds(sets), many = seconds(2 * sets);
+  auto added = [&](double q) {
+    double time = (quantile(many, q) - quantile(few, 0.5)) / sets - options.task_overhead;
+    return std::max(1e-9, time);
+  };
+  ProfileEntry entry;
+  entry.warm = entry.cold = added(0.5), entry.low = added(0.25), entry.high = added(0.75);
+  entry.samples = static_cast<std::int64_t>(many.size());
+  return entry;
+}
+
+}  // namespace
+
 ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held) {
-  constexpr std::int64_t kSmall = 1 << 18, kMost = std::int64_t{1} << 28;
+  constexpr std::int64_t kSmall = 1 << 18;
   std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
   SingleTaskOptions shape;
   shape.held = held;
-  shape.sets = static_cast<int>(std::clamp<std::int64_t>(kMost / touched, 2, touched < kSmall ? 8 : 4));
+  shape.sets = static_cast<int>(std::clamp<std::int64_t>(kMostBytes / touched, 2, touched < kSmall ? 8 : 4));
   shape.repeats = touched < kSmall ? 4 : 3;
   if (shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;
   SingleTaskProgram single = single_task_program(source, task, shape);
   ExecutorOptions how = options.executor;
   how.share_memory = false;
   Executor executor(single.program, how);
+  if (executor.tracing_costs() && source.tasks[task.index()].kind == TaskKind::update &&
+      !is_row_update(source.tasks[task.index()]))
+    return measure_update(source, task, options, held);
   for (const ProgramLeaf& leaf : executor.inputs()) {
     auto bound = single.index_bounds.find(leaf.name);
     executor.set_input(leaf.name,

@@ -12,9 +12,12 @@ struct ProfileOptions {
   ExecutorOptions executor;   // threads: of the section; at least 1
   double task_seconds = 0.1;  // at most so long on a task, but for its least number of runs
   Bytes cache;                // of the device (describe_device)
+  double task_overhead = 0;   // of the section (ProfileSection)
 };
 
 // The median over many runs of one task of the program, alone in a Program of its own. `held`: as of SingleTaskOptions.
+// Updates, on a backend that makes those that follow one another one launch unless they are traced: what each adds to
+// such a launch, less options.task_overhead, which the simulator adds to all tasks.
 ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held = nullptr);
 

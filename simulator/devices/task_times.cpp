@@ -174,7 +174,8 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
   if (!section) return {estimate(spec, task), false};
   if (auto seconds = measured(id, *section)) {
     double share = cold_[id.index()];
-    return {bounded_seconds(seconds->warm * (1 - share) + seconds->cold * share + section->task_overhead), true};
+    const double spans = seconds->warm * (1 - share) + seconds->cold * share;
+    return {bounded_seconds(std::max(0.0, spans + section->task_overhead)), true};
   }
   std::string op = task.kind == TaskKind::compute ? program_.ops[static_cast<std::size_t>(task.op)].op->name() : "";
   auto [found, fresh] = specs_.try_emplace({section, op.starts_with("conv2d") ? "conv2d" : "matmul"});

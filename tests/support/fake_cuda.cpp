@@ -354,6 +354,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->recorded = enqueue(stream, {-1, [when] { *when = std::chrono::steady_clock::now(); }, {}, {}});
   return cudaSuccess;
 }
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  if (flags != cudaEventRecordExternal) return cudaEventRecord(event, stream);
+  // A node of the graph that records the event anew with each launch.
+  if (!stream->capture) return cudaErrorIllegalState;
+  if (event->gpu != stream->gpu) return cudaErrorInvalidResourceHandle;
+  auto when = event->when = std::make_shared<std::chrono::steady_clock::time_point>();
+  auto mark = event->recorded = std::make_shared<Op>();
+  event->capture = nullptr;
+  enqueue(stream, {-1, [when, mark] { *when = std::chrono::steady_clock::now(), mark->done = true; }, {}, {}});
+  return cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (!start->timed || !end->timed || !start->recorded || !end->recorded || start->gpu != end->gpu)
     return cudaErrorInvalidResourceHandle;

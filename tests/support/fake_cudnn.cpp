@@ -224,8 +224,8 @@ Work convolve(Pointers& given, const Node& op, Which which) {
   // Of which cuDNN's engines make wrong sums.
   auto before = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
        behind = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
-  if (which == Which::filter && (behind[0] > before[0] || behind[1] > before[1]))
-    throw std::invalid_argument("more pads behind than before a gradient of filters");
+  if (which == Which::filter && behind != before)
+    throw std::invalid_argument("a gradient of filters has other pads behind than before");
   double beta =
       x.elements.type == DType::f64 ? op.get<double>(names.beta) : static_cast<double>(op.get<float>(names.beta));
   return [=] {

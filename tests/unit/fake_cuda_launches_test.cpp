@@ -67,8 +67,9 @@ TEST_CASE("an iteration is one launch of a graph, captured in the second and lau
     CHECK(second.launches == first.launches);  // while it is captured
     CHECK((second.captures == 1 && second.graphs == 1));
     CHECK((third.launches == 0 && third.captures == 0 && third.graphs == 1));
-    FakeCounts traced = executor.step(true), after = executor.step();
-    CHECK((traced.launches > 0 && traced.captures == 0 && traced.graphs == 0));
+    FakeCounts traced = executor.step(true), again = executor.step(true), after = executor.step();
+    CHECK((traced.launches > 0 && traced.captures == 1 && traced.graphs == 1));  // a graph of its own, with events
+    CHECK((again.launches == 0 && again.captures == 0 && again.graphs == 1));
     CHECK((after.launches == 0 && after.captures == 0 && after.graphs == 1));
   }
 }

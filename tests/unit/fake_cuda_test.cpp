@@ -341,7 +341,8 @@ TEST_CASE("what passes between tasks on a GPU is measured in steps that are not 
   options.executor.backend = "cuda";
   ProfileSection section;
   measure_overheads(section, options);
-  CHECK(section.task_overhead >= 0);
+  CHECK(section.task_overhead != 0);  // negative where events cost more than what passes between tasks
+  CHECK(section.task_overhead > -2e-2);
   CHECK(section.task_overhead < 2e-2);  // less than a step of all tasks
 }
 

@@ -45,7 +45,7 @@ TEST_CASE("a profile is read as it was written") {
   p.cache = {32'000'000};
   ProfileSection& s = p.sections[2];
   s.threads = 2;
-  s.task_overhead = 3e-8;
+  s.task_overhead = -3e-8;
   s.handover = 4e-6;
   s.peak = 2e11;
   s.elementwise_peak = 1e10;

@@ -50,6 +50,19 @@ TEST_CASE("a task with an entry takes its measured time, one without the rooflin
   CHECK(r.estimated_tasks == 1);
 }
 
+TEST_CASE("what measured times hold beyond the tasks is taken off, down to nothing") {
+  ProgramBuilder b(1);
+  b.compute(0, 5, {}, {b.buffer(0, 10)});
+  b.compute(0, 5, {}, {b.buffer(0, 20)});
+  Topology t = all_pairs(2, 1).first_devices(1);
+  ProfileSection s;
+  s.task_overhead = -2e-6;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {7e-6, 7e-6};
+  s.tasks[task_key(b.program, b.program.tasks[1])] = {1e-6, 1e-6};
+  use_profile(t, profile_of(s));
+  CHECK(microseconds(simulate(b.program, t).iteration) == Approx(5));
+}
+
 TEST_CASE("an entry of devices with other threads does not count") {
   ProgramBuilder b(1);
   b.compute(0, 5, {}, {b.buffer(0, 10)});
