@@ -166,7 +166,7 @@ TEST_CASE("operators on the GPU agree with the CPU within the rounding of bf16, 
 
 TEST_CASE("norms on the GPU of rows as long as those of our models agree with the CPU") {
   if (!gpu_or_skip()) return;
-  for (std::int64_t columns : {512, 768, 1024, 1600}) {
+  for (std::int64_t columns : {768, 1600}) {
     Shape rows{{70, columns}, DType::f32}, vector{{columns}, DType::f32};
     const std::vector<std::pair<const char*, std::vector<Shape>>> calls = {
         {"layer_norm", {rows, vector, vector}},
