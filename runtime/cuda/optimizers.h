@@ -19,7 +19,8 @@ struct ParameterShard {
   BFloat16* rounded = nullptr;     // where given, the new weight goes there too, in bf16
   std::int64_t elements = 0;
   bool half_gradient = false;    // the gradient is bf16
-  std::int64_t first_chunk = 0;  // set by number_chunks
+  std::int64_t first_chunk = 0;  // set by number_chunks, as the next
+  bool four = false;             // all begin where four elements can be read at once
 };
 
 // A list of shards in device memory, after number_chunks.

@@ -42,13 +42,13 @@ double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
   return largest;
 }
 
-// Three steps, with a rate that changes, of four shards: longer than a chunk, empty, with a rounded copy, and (in f32)
-// with its gradient in bf16.
+// Three steps, with a rate that changes, of five shards: longer than a chunk, empty, with a rounded copy, (in f32) with
+// its gradient in bf16, and where four elements cannot be read at once.
 template <class T>
 void compare(const OptimizerSpec& how) {
-  const std::int64_t sizes[] = {9001, 0, 37, 4096};
+  const std::int64_t sizes[] = {9001, 0, 37, 4098, 2051};
   std::vector<std::vector<T>> w, g, a, b;
-  for (std::uint64_t i = 0; i < 4; ++i) {
+  for (std::uint64_t i = 0; i < 5; ++i) {
     w.push_back(numbers<T>(sizes[i], i));
     g.push_back(numbers<T>(sizes[i], 10 + i));
     a.emplace_back(sizes[i], T(0)), b.emplace_back(sizes[i], T(0));
@@ -57,18 +57,21 @@ void compare(const OptimizerSpec& how) {
   std::vector<cuda::BFloat16> rounded(37), half;
   if (std::is_same_v<T, float>) half = halves(g[3]);
   std::vector<cuda::ParameterShard> shards;
-  for (std::size_t i = 0; i < 4; ++i)
+  for (std::size_t i = 0; i < 5; ++i)
     shards.push_back({.weight = w[i].data(),
                       .gradient = g[i].data(),
                       .states = {how.states() > 0 ? a[i].data() : nullptr, how.states() > 1 ? b[i].data() : nullptr},
                       .rounded = i == 2 ? rounded.data() : nullptr,
                       .elements = sizes[i]});
+  // All but the first of its elements, which do not begin at a multiple of 16 bytes.
+  shards[4].weight = w[4].data() + 1, shards[4].gradient = g[4].data() + 1, shards[4].elements = sizes[4] - 1;
+  for (int s = 0; s < how.states(); ++s) shards[4].states[s] = (s == 0 ? a : b)[4].data() + 1;
   if (!half.empty()) shards[3].gradient = half.data(), shards[3].half_gradient = true;
   std::int64_t chunks = cuda::number_chunks(shards);
   for (std::uint64_t step = 0; step < 3; ++step) {
     cuda::StepValues now{step, 1 / (1.0 + static_cast<double>(step))};
     auto run = how.name == "sgd" ? cuda::sgd_step : cuda::adam_step;
-    run(nullptr, {shards.data(), 4, chunks}, how, &now, kType<T>);
+    run(nullptr, {shards.data(), 5, chunks}, how, &now, kType<T>);
     double rate = how.learning_rate * now.rate_factor;
     cpu::SgdStep sgd{rate, how.momentum, how.weight_decay, how.nesterov};
     cpu::AdamStep adam{rate,
@@ -78,15 +81,16 @@ void compare(const OptimizerSpec& how) {
                        how.weight_decay,
                        how.name == "adamw",
                        static_cast<std::int64_t>(step) + 1};
-    for (std::size_t i : {0, 2, 3})
+    for (std::size_t i : {0, 2, 3, 4}) {
+      const std::int64_t first = i == 4 ? 1 : 0, n = sizes[i] - first;
+      T *to = expected_w[i].data() + first, *of = g[i].data() + first;
       if (how.name == "sgd")
-        cpu::sgd_step(expected_w[i].data(), g[i].data(), how.states() ? expected_a[i].data() : nullptr, sizes[i], sgd,
-                      kType<T>);
+        cpu::sgd_step(to, of, how.states() ? expected_a[i].data() + first : nullptr, n, sgd, kType<T>);
       else
-        cpu::adam_step(expected_w[i].data(), g[i].data(), expected_a[i].data(), expected_b[i].data(), sizes[i], adam,
-                       kType<T>);
+        cpu::adam_step(to, of, expected_a[i].data() + first, expected_b[i].data() + first, n, adam, kType<T>);
+    }
   }
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < 5; ++i) {
     INFO("shard " << i);
     CHECK(largest_difference(w[i], expected_w[i]) <= kAllowed<T>);
     CHECK(largest_difference(a[i], expected_a[i]) <= kAllowed<T>);
