@@ -30,12 +30,6 @@ UNITY_DEVICE int shard_of(const ShardList& list, std::int64_t chunk) {
   return low;
 }
 
-template <class T>
-UNITY_DEVICE T real(T x) {
-  return x;
-}
-UNITY_DEVICE float real(BFloat16 x) { return to_float(x); }
-
 // What a thread updates at once, as it lies in memory: four neighbours, or a single element in each v[0]. Gradients are
 // of type G.
 template <class T, class G, int kStates>
@@ -102,7 +96,7 @@ UNITY_DEVICE void update_elements(Elements<T, G, kStates>& x, const Numbers& num
   for (int k = 0; k < kCount; ++k) {
     T states[kStates > 0 ? kStates : 1];
     for (int s = 0; s < kStates; ++s) states[s] = x.states[s].v[k];
-    x.weight.v[k] = update(numbers, static_cast<T>(real(x.gradient.v[k])), x.weight.v[k], states);
+    x.weight.v[k] = update(numbers, static_cast<T>(to_real(x.gradient.v[k])), x.weight.v[k], states);
     for (int s = 0; s < kStates; ++s) x.states[s].v[k] = states[s];
   }
 }

@@ -3,6 +3,7 @@
 // valid.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "core/ops/operator.h"
@@ -46,8 +47,19 @@ struct RowsStep {
   BFloat16* rounded = nullptr;
   double rate = 0.01;
 };
-// Bytes of device memory, aligned to 256, that a step needs meanwhile.
-std::int64_t sgd_rows_scratch(const RowsStep& how);
-void sgd_rows_step(Stream stream, const RowsStep& how, const StepValues* step, void* scratch);
+
+// Steps on the rows of different tables, all of f32 or all of f64, together. The sums are those of the steps one by
+// one.
+class RowsSteps {
+ public:
+  explicit RowsSteps(std::span<const RowsStep> steps);
+  std::span<const std::byte> list() const;  // to be copied to device memory, from where run() reads it
+  std::int64_t scratch() const;             // bytes of device memory, aligned to 256, that run() needs meanwhile
+  void run(Stream stream, const void* list, const StepValues* step, void* scratch) const;
+
+ private:
+  struct Tables;
+  std::shared_ptr<const Tables> tables_;
+};
 
 }  // namespace unity::cuda

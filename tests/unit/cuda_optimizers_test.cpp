@@ -106,34 +106,60 @@ void compare_types(const char* text) {
 }
 
 // Rows 100 to 109 of a table of 1000, and ids of which `hot` in ten name one row, so that it reaches over many pieces
-// of the sorted list; every two ids share a row of dy.
+// of the sorted list; every two ids share a row of dy. With `shift` four elements cannot be read at once.
 template <class T>
-void compare_rows(std::int64_t count, std::uint64_t hot, bool half) {
-  INFO(count << " ids, " << hot << " tenths of one row, " << (half ? "bf16" : "full") << " gradients");
-  const std::int64_t width = 5;
-  auto table = numbers<T>(10 * width, 1), expected = table, dy = numbers<T>(count / 2 * width, 2);
-  std::vector<cuda::BFloat16> rounded(table.size()), half_dy;
-  if (half) half_dy = halves(dy);
-  std::vector<std::int32_t> ids;
-  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i)
-    ids.push_back(random_below(RandomKey(3), i, 10) < hot
-                      ? 104
-                      : static_cast<std::int32_t>(95 + random_below(RandomKey(4), i, 20)));
-  Operand rows{table.data(), kType<T>, {10, width}, {100, 0}, {1000, width}}, expected_rows = rows;
-  expected_rows.data = expected.data();
-  Operand named{ids.data(), DType::i32, {count}, {0}, {count}};
-  Operand change{dy.data(), kType<T>, {count / 2, width}, {0, 0}, {count / 2, width}}, given = change;
-  if (half) given.data = half_dy.data(), given.dtype = DType::bf16;
-  cuda::RowsStep how{rows, named, given, rounded.data(), 0.02};
-  cuda::StepValues now{7, 0.5};
-  std::vector<double> scratch(static_cast<std::size_t>(cuda::sgd_rows_scratch(how) / 8 + 1), NAN);
-  cuda::sgd_rows_step(nullptr, how, &now, scratch.data());
-  cpu::sgd_rows_step(expected_rows, named, change, 0.01);
-  CHECK(largest_difference(table, expected) <= 10 * kAllowed<T>);
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    bool named_row = std::count(ids.begin(), ids.end(), static_cast<std::int32_t>(100 + i / width)) > 0;
-    CHECK(cuda::to_float(rounded[i]) == (named_row ? rounded_to_bf16(table[i]) : 0));
+struct Rows {
+  Rows(std::int64_t count, std::uint64_t hot, bool half, std::int64_t width, std::int64_t shift = 0)
+      : w(width),
+        table(numbers<T>(10 * width + shift, 1)),
+        dy(numbers<T>(count / 2 * width, 2)),
+        expected(table),
+        rounded(table.size()) {
+    if (half) half_dy = halves(dy);
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count + shift); ++i)
+      ids.push_back(random_below(RandomKey(3), i, 10) < hot
+                        ? 104
+                        : static_cast<std::int32_t>(95 + random_below(RandomKey(4), i, 20)));
+    Operand rows{table.data() + shift, kType<T>, {10, width}, {100, 0}, {1000, width}}, expected_rows = rows;
+    expected_rows.data = expected.data() + shift;
+    Operand named{ids.data() + shift, DType::i32, {count}, {0}, {count}};
+    Operand change{dy.data(), kType<T>, {count / 2, width}, {0, 0}, {count / 2, width}}, given = change;
+    if (half) given.data = half_dy.data(), given.dtype = DType::bf16;
+    step = {rows, named, given, rounded.data() + shift, 0.02};
+    cpu::sgd_rows_step(expected_rows, named, change, 0.01);
+    named_ids = {ids.begin() + shift, ids.end()};
+    first = static_cast<std::size_t>(shift);
   }
+  void check() const {
+    CHECK(largest_difference(table, expected) <= 10 * kAllowed<T>);
+    for (std::size_t i = first; i < table.size(); ++i) {
+      auto row = static_cast<std::int32_t>(100 + (static_cast<std::int64_t>(i - first)) / w);
+      bool named_row = std::count(named_ids.begin(), named_ids.end(), row) > 0;
+      CHECK(cuda::to_float(rounded[i]) == (named_row ? rounded_to_bf16(table[i]) : 0));
+    }
+  }
+
+  std::int64_t w;
+  std::size_t first = 0;
+  std::vector<T> table, dy, expected;
+  std::vector<cuda::BFloat16> rounded, half_dy;
+  std::vector<std::int32_t> ids, named_ids;
+  cuda::RowsStep step;
+};
+
+void run(const std::vector<cuda::RowsStep>& steps, const cuda::StepValues& now = {7, 0.5}) {
+  cuda::RowsSteps all(steps);
+  std::vector<double> scratch(static_cast<std::size_t>(all.scratch() / 8 + 1), NAN);
+  all.run(nullptr, all.list().data(), &now, scratch.data());
+}
+
+template <class T>
+void compare_rows(std::int64_t count, std::uint64_t hot, bool half, std::int64_t width, std::int64_t shift = 0) {
+  INFO(count << " ids, " << hot << " tenths of one row, " << (half ? "bf16" : "full") << " gradients, rows of "
+             << width);
+  Rows<T> rows(count, hot, half, width, shift);
+  run({rows.step});
+  rows.check();
 }
 
 }  // namespace
@@ -152,12 +178,36 @@ TEST_CASE("CUDA steps of adam and adamw equal those of the CPU") {
 }
 
 TEST_CASE("CUDA steps on the rows that ids name equal those of the CPU, however often a row is named") {
-  for (std::int64_t count : {2, 32, 64, 66, 1000})
-    for (std::uint64_t hot : {0, 3, 9, 10}) {
-      compare_rows<float>(count, hot, false);
-      compare_rows<float>(count, hot, true);
-      compare_rows<double>(count, hot, false);
+  for (std::int64_t count : {2, 32, 64, 66, 1000, 9000})
+    for (std::uint64_t hot : {0, 3, 9, 10})
+      for (std::int64_t width : {5, 8}) {
+        compare_rows<float>(count, hot, false, width);
+        compare_rows<float>(count, hot, true, width);
+        compare_rows<double>(count, hot, false, width);
+      }
+  compare_rows<float>(66, 3, false, 8, 1);
+  compare_rows<float>(66, 3, false, 300);  // more than a thread's share of a row
+}
+
+TEST_CASE("CUDA steps on the rows of several tables are those one by one, bit for bit") {
+  auto tables = [] {
+    std::vector<Rows<float>> all;
+    all.reserve(6);
+    for (std::int64_t count : {9000, 64, 2}) {
+      all.emplace_back(count, 3, false, 8);
+      all.emplace_back(count, 9, true, 5);
     }
+    return all;
+  };
+  std::vector<Rows<float>> together = tables(), single = tables();
+  std::vector<cuda::RowsStep> steps;
+  for (Rows<float>& rows : together) steps.push_back(rows.step);
+  run(steps);
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    run({single[i].step});
+    together[i].check();
+    CHECK(together[i].table == single[i].table);
+  }
 }
 
 TEST_CASE("ids that name no row of a table leave it as it is") {
@@ -165,9 +215,6 @@ TEST_CASE("ids that name no row of a table leave it as it is") {
   std::vector<std::int32_t> ids = {-1, 2};
   Operand rows{table.data(), DType::f32, {2, 3}, {0, 0}, {2, 3}}, named{ids.data(), DType::i32, {2}, {0}, {2}};
   Operand change{dy.data(), DType::f32, {2, 3}, {0, 0}, {2, 3}};
-  cuda::RowsStep how{rows, named, change};
-  cuda::StepValues now;
-  std::vector<double> scratch(static_cast<std::size_t>(cuda::sgd_rows_scratch(how) / 8 + 1));
-  cuda::sgd_rows_step(nullptr, how, &now, scratch.data());
+  run({{rows, named, change}}, {});
   CHECK(table == std::vector<float>(6, 1));
 }
