@@ -82,4 +82,80 @@ inline void sort_rows(Stream stream, const BlockIds& of, std::uint32_t* rows, st
   sort_pairs(stream, static_cast<char*>(memory) + 2 * bytes_of_list(of.count), sort_bytes(pairs), pairs);
 }
 
+// Rows of ids in order and their places among the ids, in pieces of a fixed length: so that the sum of a long run of
+// equal rows is shared out, each group adds up the run that begins at an entry as far as the piece goes; then one adds
+// up what the pieces of a run gave.
+template <int kPiece>
+struct SortedRows {
+  const std::uint32_t* rows;
+  const std::int32_t* places;
+  std::int32_t count;
+  std::uint32_t none;  // the row of ids of other blocks, behind all
+
+  struct Run {
+    std::int32_t begin = 0, end = 0;
+    bool follows = false, goes_on = false;  // from, and into, another piece
+    UNITY_DEVICE bool whole() const { return !follows && !goes_on; }
+    // Where the sum of a run that is not whole is kept: a piece has one at its beginning and one at its end.
+    UNITY_DEVICE std::int64_t slot() const { return 2 * static_cast<std::int64_t>(begin / kPiece) + (follows ? 0 : 1); }
+  };
+
+  UNITY_DEVICE std::int32_t pieces() const { return count / kPiece + (count % kPiece != 0 ? 1 : 0); }
+  // Empty where none begins at entry i.
+  UNITY_DEVICE Run run(std::int32_t i) const {
+    const std::uint32_t row = rows[i];
+    const std::int32_t begin = i / kPiece * kPiece, limit = begin + kPiece < count ? begin + kPiece : count;
+    Run r;
+    r.begin = r.end = i;
+    r.follows = i > 0 && rows[i - 1] == row;
+    if (row == none || (i > begin && r.follows)) return r;
+    for (++r.end; r.end < limit && rows[r.end] == row; ++r.end) {
+    }
+    r.goes_on = r.end == limit && limit < count && rows[limit] == row;
+    return r;
+  }
+  // Of the run that begins in a piece and goes on, the last piece; 0 where there is none.
+  UNITY_DEVICE std::int32_t last_piece(std::int32_t piece) const {
+    const std::int32_t next = (piece + 1) * kPiece;
+    if (next >= count) return 0;
+    const std::uint32_t row = rows[next - 1];
+    if (row == none || rows[next] != row) return 0;
+    if (piece > 0 && rows[piece * kPiece] == row && rows[piece * kPiece - 1] == row) return 0;
+    std::int32_t last = piece + 1, other = pieces();  // that begins with another row
+    while (other - last > 1) {
+      const std::int32_t middle = last + (other - last) / 2;
+      (rows[middle * kPiece] == row ? last : other) = middle;
+    }
+    return last;
+  }
+};
+
+// One element of a row in v[0], or four neighbours, of which each begins at a multiple of their size.
+template <int kCount, class Array>
+UNITY_DEVICE Four<typename Array::Value> load_some(const Array& from, std::int64_t i) {
+  if constexpr (kCount == 4) return from.load_four(i);
+  return {{from.load(i)}};
+}
+template <int kCount, class Array>
+UNITY_DEVICE void store_some(const Array& to, std::int64_t i, const Four<typename Array::Value>& x) {
+  if constexpr (kCount == 4)
+    to.store_four(i, x);
+  else
+    to.store(i, x.v[0]);
+}
+
+// sum += load(begin) + .. + load(end - 1), one after the other, with several reads under way.
+template <int kCount, class V, class Load>
+UNITY_OF_GROUP void add_in_order(Four<V>& sum, std::int32_t begin, std::int32_t end, Load load) {
+  for (std::int32_t first = begin; first < end; first += kBatch) {
+    decltype(load(begin)) items[kBatch];
+    UNITY_UNROLL
+    for (int b = 0; b < kBatch; ++b) items[b] = load(first + b < end ? first + b : end - 1);
+    UNITY_UNROLL
+    for (int b = 0; b < kBatch; ++b)
+      if (first + b < end)
+        for (int c = 0; c < kCount; ++c) sum.v[c] += to_real(items[b].v[c]);
+  }
+}
+
 }  // namespace unity::cuda

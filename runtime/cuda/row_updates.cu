@@ -55,114 +55,66 @@ template <class V, class G, int kCount>
 class OfTable {
  public:
   UNITY_DEVICE OfTable(const TableStep& t, char* scratch, const StepValues* step)
-      : n_(t.ids.count),
-        elsewhere_(t.ids.rows),
+      : sorted_{reinterpret_cast<const std::uint32_t*>(scratch + t.scratch),
+                reinterpret_cast<const std::int32_t*>(scratch + t.scratch + t.places), t.ids.count, t.ids.rows},
         width_(static_cast<std::int32_t>(t.width)),
         ids_of_row_(t.ids_of_row),
         weights_{static_cast<V*>(t.table)},
         gradients_{static_cast<G*>(t.dy)},
         rounded_{t.rounded},
-        rows_(reinterpret_cast<const std::uint32_t*>(scratch + t.scratch)),
-        places_(reinterpret_cast<const std::int32_t*>(scratch + t.scratch + t.places)),
         sums_{reinterpret_cast<V*>(scratch + t.scratch + t.sums)},
         rate_(static_cast<V>(t.rate * step->rate_factor)) {}
 
-  // The run that begins at entry i, if one does.
   UNITY_OF_GROUP void sum_run(const Group& group, std::int32_t i) const {
-    const std::int32_t piece = i / kPiece, begin = piece * kPiece, n = n_;
-    const std::int32_t limit = begin + kPiece < n ? begin + kPiece : n;
-    const std::uint32_t row = rows_[i];
-    const bool follows = i > 0 && rows_[i - 1] == row;
-    if (row == elsewhere_ || (i > begin && follows)) return;
-    std::int32_t end = i + 1;
-    while (end < limit && rows_[end] == row) ++end;
-    const bool goes_on = end == limit && limit < n && rows_[limit] == row, whole = !follows && !goes_on;
-    const std::int64_t to = (2 * static_cast<std::int64_t>(piece) + (follows ? 0 : 1)) * width_;
+    const auto run = sorted_.run(i);
+    if (run.end == run.begin) return;
     for (std::int32_t j = kCount * group.rank(); j < width_; j += kCount * group.size()) {
-      Four<V> weight = {};
-      if (whole) weight = load(weights_, at(row) + j);
-      Four<V> sum = {};
-      for (std::int32_t k = i; k < end; k += kBatch) {
-        Four<G> items[kBatch];
-        UNITY_UNROLL
-        for (int b = 0; b < kBatch; ++b)
-          items[b] =
-              load(gradients_, ids_of_row_.quotient_of_small(places_[k + b < end ? k + b : end - 1]) * width_ + j);
-        UNITY_UNROLL
-        for (int b = 0; b < kBatch; ++b)
-          if (k + b < end)
-            for (int c = 0; c < kCount; ++c) sum.v[c] += to_real(items[b].v[c]);
-      }
-      if (whole)
-        update(row, j, weight, sum);
+      const std::int64_t to = at(sorted_.rows[i]) + j;
+      Four<V> weight = {}, sum = {};
+      if (run.whole()) weight = load_some<kCount>(weights_, to);
+      add_in_order<kCount>(sum, run.begin, run.end, [&](std::int32_t k) {
+        return load_some<kCount>(gradients_, ids_of_row_.quotient_of_small(sorted_.places[k]) * width_ + j);
+      });
+      if (run.whole())
+        update(to, weight, sum);
       else
-        store(sums_, to + j, sum);
+        store_some<kCount>(sums_, run.slot() * width_ + j, sum);
     }
   }
 
-  // The row that begins in a piece and goes on.
   UNITY_OF_GROUP void join_pieces(const Group& group, std::int32_t piece) const {
-    const std::int32_t n = n_, next = (piece + 1) * kPiece;
-    if (next >= n) return;
-    const std::uint32_t row = rows_[next - 1];
-    if (row == elsewhere_ || rows_[next] != row) return;
-    if (piece > 0 && rows_[piece * kPiece] == row && rows_[piece * kPiece - 1] == row) return;
-    std::int32_t last = piece + 1,
-                 other = (n + kPiece - 1) / kPiece;  // the last piece that begins with the row, by halving
-    while (other - last > 1) {
-      std::int32_t middle = (last + other) / 2;
-      (rows_[middle * kPiece] == row ? last : other) = middle;
-    }
+    const std::int32_t last = sorted_.last_piece(piece);
+    if (last == 0) return;
     for (std::int32_t j = kCount * group.rank(); j < width_; j += kCount * group.size()) {
-      const Four<V> weight = load(weights_, at(row) + j);
-      Four<V> sum = load(sums_, (2 * static_cast<std::int64_t>(piece) + 1) * width_ + j);
-      for (std::int32_t p = piece + 1; p <= last; p += kBatch) {
-        Four<V> items[kBatch];
-        UNITY_UNROLL
-        for (int b = 0; b < kBatch; ++b)
-          items[b] = load(sums_, 2 * static_cast<std::int64_t>(p + b <= last ? p + b : last) * width_ + j);
-        UNITY_UNROLL
-        for (int b = 0; b < kBatch; ++b)
-          if (p + b <= last)
-            for (int c = 0; c < kCount; ++c) sum.v[c] += items[b].v[c];
-      }
-      update(row, j, weight, sum);
+      const std::int64_t to = at(sorted_.rows[last * kPiece]) + j;
+      const Four<V> weight = load_some<kCount>(weights_, to);
+      Four<V> sum = load_some<kCount>(sums_, (2 * static_cast<std::int64_t>(piece) + 1) * width_ + j);
+      add_in_order<kCount>(sum, piece + 1, last + 1, [&](std::int32_t p) {
+        return load_some<kCount>(sums_, 2 * static_cast<std::int64_t>(p) * width_ + j);
+      });
+      update(to, weight, sum);
     }
   }
 
  private:
-  template <class T>
-  UNITY_DEVICE static Four<T> load(Dense<T> from, std::int64_t i) {
-    if constexpr (kCount == 4) return from.load_four(i);
-    return {{from.load(i)}};
-  }
-  template <class T>
-  UNITY_DEVICE static void store(Dense<T> to, std::int64_t i, const Four<T>& x) {
-    if constexpr (kCount == 4)
-      to.store_four(i, x);
-    else
-      to.store(i, x.v[0]);
-  }
   UNITY_DEVICE std::int64_t at(std::uint32_t row) const { return static_cast<std::int64_t>(row) * width_; }
-  UNITY_DEVICE void update(std::uint32_t row, std::int32_t j, const Four<V>& weight, const Four<V>& sum) const {
+  UNITY_DEVICE void update(std::int64_t to, const Four<V>& weight, const Four<V>& sum) const {
     Four<V> w = {};
     Four<BFloat16> half = {};
     for (int c = 0; c < kCount; ++c) {
       w.v[c] = weight.v[c] - rate_ * sum.v[c];
       half.v[c] = to_bfloat16(static_cast<float>(w.v[c]));
     }
-    store(weights_, at(row) + j, w);
-    if (rounded_.data) store(rounded_, at(row) + j, half);
+    store_some<kCount>(weights_, to, w);
+    if (rounded_.data) store_some<kCount>(rounded_, to, half);
   }
-  std::int32_t n_;
-  std::uint32_t elsewhere_;
+
+  SortedRows<kPiece> sorted_;
   std::int32_t width_;
   Divider ids_of_row_;
   Dense<V> weights_;
   Dense<G> gradients_;
   Dense<BFloat16> rounded_;
-  const std::uint32_t* rows_;
-  const std::int32_t* places_;
   Dense<V> sums_;  // of each piece, those of its first and of its last row
   V rate_;
 };
