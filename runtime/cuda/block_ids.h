@@ -4,6 +4,7 @@
 #include "runtime/cuda/elements.h"
 #include "runtime/cuda/rows.h"
 #include "runtime/cuda/sort.h"
+#include "runtime/cuda/vector_access.h"
 
 namespace unity::cuda {
 
@@ -133,13 +134,13 @@ struct SortedRows {
 // One element of a row in v[0], or four neighbours, of which each begins at a multiple of their size.
 template <int kCount, class Array>
 UNITY_DEVICE Four<typename Array::Value> load_some(const Array& from, std::int64_t i) {
-  if constexpr (kCount == 4) return from.load_four(i);
+  if constexpr (kCount == 4) return load_vector(from, i);
   return {{from.load(i)}};
 }
 template <int kCount, class Array>
 UNITY_DEVICE void store_some(const Array& to, std::int64_t i, const Four<typename Array::Value>& x) {
   if constexpr (kCount == 4)
-    to.store_four(i, x);
+    store_vector(to, i, x);
   else
     to.store(i, x.v[0]);
 }

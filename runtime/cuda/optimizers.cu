@@ -1,7 +1,7 @@
 #include "runtime/cuda/math.h"
 #include "runtime/cuda/optimizers.h"
 #include "runtime/cuda/rows.h"
-#include "runtime/cuda/streaming.h"
+#include "runtime/cuda/vector_access.h"
 
 namespace unity::cuda {
 namespace {
@@ -65,11 +65,11 @@ class Chunk {
   }
   UNITY_DEVICE void store_four(int i, const Some& x) const {
     for (int s = 0; s < kStates; ++s) store_streaming(states_[s] + i, x.states[s]);
-    if (!rounded_) return Dense<T>{weight_}.store_four(i, x.weight);
+    if (!rounded_) return store_vector(weight_ + i, x.weight);
     store_streaming(weight_ + i, x.weight);
     Four<BFloat16> half;
     for (int k = 0; k < 4; ++k) half.v[k] = to_bfloat16(static_cast<float>(x.weight.v[k]));
-    Dense<BFloat16>{rounded_}.store_four(i, half);
+    store_vector(rounded_ + i, half);
   }
   UNITY_DEVICE Some load_one(int i) const {
     Some x;

@@ -117,6 +117,15 @@ TEST_CASE("runs of equal indices are summed four columns at once where rows allo
   CHECK(error_of(As::f32, "embedding_gradient", {}, {{9000, 8}, {70, 8}}, Dims{9000}, 70) < 1e-5);  // a radix sort
 }
 
+TEST_CASE("rows are looked up four elements at once where they allow it") {
+  for (As as : {As::f64, As::f32, As::bf16})
+    for (std::int64_t columns : {32, 34, 700}) {
+      const double allowed = as == As::bf16 ? 0.005 : 1e-6;
+      CHECK(error_of(as, "embedding", {}, {{9, columns}}, Dims{20}, 9) < allowed);
+      CHECK(error_of("gather", {std::int64_t{1}}, {{3, 9, columns}}, Dims{20}, 9, 1, as) < allowed);
+    }
+}
+
 TEST_CASE("products, attention, interactions and routing at sizes that tiles do not divide") {
   CHECK(error_of("matmul", {}, {{3, 7, 9}, {9, 11}}) < kAllowed);
   CHECK(error_of("matmul_weight_gradient", {}, {{3, 7, 9}, {3, 7, 11}}) < kAllowed);
