@@ -188,7 +188,7 @@ void CudaBackend::keep_for_ever() {
   new auto(std::move(devices_));
   new auto(std::move(gpus_));
   new auto(std::move(shadows_));
-  new auto(std::move(shard_lists_));
+  new auto(std::move(lists_));
   new auto(std::move(graphs_));
 }
 

@@ -99,6 +99,7 @@ class CudaBackend final : public Backend {
     bool awaited = false;            // by a work on another stream
     std::function<void()> enqueue;
     std::optional<ParameterShard> shard;  // of an update
+    std::optional<RowsStep> rows;         // of an update by rows
     std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
   };
 
@@ -118,8 +119,11 @@ class CudaBackend final : public Backend {
   std::function<void()> chain_enqueuer(const Work& work, const Chain& chain, const std::vector<Operand>& operands);
   void prepare_host_copy(Work& work, const Task& task);
   void prepare_update(Work& work, const Task& task);
+  const void* keep_list(std::span<const std::byte> list, Stream stream);
   std::function<void()> update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
                                   const StepValues* values);
+  std::function<void()> update_rows_of(const std::vector<RowsStep>& steps, Lane& lane, const StepValues* values);
+  void join_updates(const std::vector<std::size_t>& run);
   void join_updates();
   void prepare_communication(std::size_t index, TaskId id);
   std::function<void()> renewal(BufferId weight, Stream stream);
@@ -181,7 +185,7 @@ class CudaBackend final : public Backend {
   std::map<BufferId, Memory> shadows_;
   std::optional<Collectives> collectives_;
   std::map<int, SharedGpu> gpus_;
-  std::vector<Memory> shard_lists_;
+  std::vector<Memory> lists_;     // of updates
   std::vector<Memory> products_;  // of chains, where they have no place of their own
   std::uint64_t seed_ = 0;
   std::vector<Work> works_;

@@ -33,6 +33,13 @@ UNITY_DEVICE BFloat16 to_bfloat16(float x) {
   return {static_cast<std::uint16_t>((u.bits + 0x7fffu + ((u.bits >> 16) & 1u)) >> 16)};
 }
 
+// As arithmetic is done with it.
+template <class T>
+UNITY_DEVICE T to_real(T x) {
+  return x;
+}
+UNITY_DEVICE float to_real(BFloat16 x) { return to_float(x); }
+
 // Four neighbouring elements, read and written at once where they begin at a multiple of their size.
 template <class T>
 struct alignas(sizeof(T) * 4 > 16 ? 16 : sizeof(T) * 4) Four {

@@ -3,6 +3,7 @@
 // valid.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "core/ops/operator.h"
@@ -19,7 +20,8 @@ struct ParameterShard {
   BFloat16* rounded = nullptr;     // where given, the new weight goes there too, in bf16
   std::int64_t elements = 0;
   bool half_gradient = false;    // the gradient is bf16
-  std::int64_t first_chunk = 0;  // set by number_chunks
+  std::int64_t first_chunk = 0;  // set by number_chunks, as the next
+  bool four = false;             // all begin where four elements can be read at once
 };
 
 // A list of shards in device memory, after number_chunks.
@@ -45,8 +47,19 @@ struct RowsStep {
   BFloat16* rounded = nullptr;
   double rate = 0.01;
 };
-// Bytes of device memory, aligned to 256, that a step needs meanwhile.
-std::int64_t sgd_rows_scratch(const RowsStep& how);
-void sgd_rows_step(Stream stream, const RowsStep& how, const StepValues* step, void* scratch);
+
+// Steps on the rows of different tables, all of f32 or all of f64, together. The sums are those of the steps one by
+// one.
+class RowsSteps {
+ public:
+  explicit RowsSteps(std::span<const RowsStep> steps);
+  std::span<const std::byte> list() const;  // to be copied to device memory, from where run() reads it
+  std::int64_t scratch() const;             // bytes of device memory, aligned to 256, that run() needs meanwhile
+  void run(Stream stream, const void* list, const StepValues* step, void* scratch) const;
+
+ private:
+  struct Tables;
+  std::shared_ptr<const Tables> tables_;
+};
 
 }  // namespace unity::cuda

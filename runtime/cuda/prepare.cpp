@@ -279,13 +279,12 @@ void CudaBackend::prepare_host_copy(Work& work, const Task& task) {
 void CudaBackend::prepare_update(Work& work, const Task& task) {
   auto ids = program_.operands_of(task);
   Lane& lane = lane_of(work);
-  Stream stream = lane.stream.get();
   const StepValues* values = step_values(work);
   if (is_row_update(task)) {
     RowsStep step{operand(ids[0], false), operand(ids[1], true), operand(ids[2], true), shadow(ids[0]),
                   program_.optimizer.learning_rate * row_update_factor(program_, task)};
-    lane.scratch_bytes = std::max(lane.scratch_bytes, sgd_rows_scratch(step));
-    work.enqueue = [=, &lane] { sgd_rows_step(stream, step, values, lane.scratch.data()); };
+    work.rows = step;
+    work.enqueue = update_rows_of({step}, lane, values);
     return;
   }
   ParameterShard shard;
@@ -296,7 +295,17 @@ void CudaBackend::prepare_update(Work& work, const Task& task) {
   shard.elements = program_.buffer(ids[0]).box.elements();
   shard.half_gradient = held(ids[1]) == DType::bf16;
   work.shard = shard;
-  work.enqueue = update_of({shard}, held(ids[0]), stream, values);
+  work.enqueue = update_of({shard}, held(ids[0]), lane.stream.get(), values);
+}
+
+// What kernels read while the program runs.
+const void* CudaBackend::keep_list(std::span<const std::byte> list, Stream stream) {
+  const auto bytes = static_cast<std::int64_t>(list.size());
+  if (bytes == 0) return nullptr;
+  lists_.emplace_back(bytes);
+  UNITY_CUDA_CHECK(cudaMemcpyAsync(lists_.back().data(), list.data(), list.size(), cudaMemcpyHostToDevice, stream));
+  UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
+  return lists_.back().data();
 }
 
 // One launch for all these shards, which must be ready by then.
@@ -305,43 +314,64 @@ std::function<void()> CudaBackend::update_of(std::vector<ParameterShard> shards,
   ShardList list;
   list.chunks = number_chunks(shards);
   list.count = static_cast<int>(shards.size());
-  auto bytes = static_cast<std::int64_t>(shards.size() * sizeof(ParameterShard));
-  shard_lists_.emplace_back(bytes);
-  UNITY_CUDA_CHECK(cudaMemcpyAsync(shard_lists_.back().data(), shards.data(), static_cast<std::size_t>(bytes),
-                                   cudaMemcpyHostToDevice, stream));
-  UNITY_CUDA_CHECK(cudaStreamSynchronize(stream));
-  list.shards = static_cast<const ParameterShard*>(shard_lists_.back().data());
+  list.shards = static_cast<const ParameterShard*>(keep_list(std::as_bytes(std::span(shards)), stream));
   const OptimizerSpec& how = program_.optimizer;
   if (how.name == "sgd") return [=, &how] { sgd_step(stream, list, how, values, type); };
   return [=, &how] { adam_step(stream, list, how, values, type); };
 }
 
-// Updates that follow one another on a stream become one launch, where the others' ends are not waited for. Traced
-// steps keep them apart.
+// The same of updates by rows.
+std::function<void()> CudaBackend::update_rows_of(const std::vector<RowsStep>& steps, Lane& lane,
+                                                  const StepValues* values) {
+  RowsSteps all(steps);
+  lane.scratch_bytes = std::max(lane.scratch_bytes, all.scratch());
+  return [all, values, list = keep_list(all.list(), lane.stream.get()), &lane] {
+    all.run(lane.stream.get(), list, values, lane.scratch.data());
+  };
+}
+
+// Of these works what updates dense weights becomes one launch, in place of the last of them, and so do updates by
+// rows.
+void CudaBackend::join_updates(const std::vector<std::size_t>& run) {
+  std::vector<std::size_t> dense, by_rows;
+  std::vector<ParameterShard> shards;
+  std::vector<RowsStep> steps;
+  for (std::size_t w : run)
+    if (works_[w].shard)
+      dense.push_back(w), shards.push_back(*works_[w].shard);
+    else
+      by_rows.push_back(w), steps.push_back(*works_[w].rows);
+  for (const auto& kind : {dense, by_rows}) {
+    if (kind.size() < 2) continue;
+    for (std::size_t w : kind) works_[w].joined = [] {};
+    Work& last = works_[kind.back()];
+    OnGpu on(devices_.at(last.device).gpu);
+    BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
+    last.joined = last.shard ? update_of(shards, held(weight), lane_of(last).stream.get(), step_values(last))
+                             : update_rows_of(steps, lane_of(last), step_values(last));
+  }
+}
+
+// Updates that follow one another on a stream are joined, where the others' ends are not waited for and no weight is
+// updated twice. Traced steps keep them apart.
 void CudaBackend::join_updates() {
+  auto weight_of = [&](std::size_t w) { return program_.operands_of(program_.tasks[works_[w].task.index()])[0]; };
   std::map<std::int64_t, std::vector<std::size_t>> runs;  // by device: works since the last of another kind
   auto close = [&](std::int64_t device) {
-    std::vector<std::size_t>& run = runs[device];
-    if (run.size() > 1) {
-      OnGpu on(devices_.at(device).gpu);
-      std::vector<ParameterShard> shards;
-      for (std::size_t w : run) shards.push_back(*works_[w].shard), works_[w].joined = [] {};
-      const Work& last = works_[run.back()];
-      BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
-      works_[run.back()].joined =
-          update_of(std::move(shards), held(weight), lane_of(last).stream.get(), step_values(last));
-    }
-    run.clear();
+    join_updates(runs[device]);
+    runs[device].clear();
   };
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const Work& work = works_[w];
     if (work.lane != unity::Stream::compute) continue;
-    if (!work.shard) {
+    if (!work.shard && !work.rows) {
       close(work.device);
       continue;
     }
     if (std::vector<std::size_t>& run = runs[work.device];
-        !run.empty() && step_values(works_[run.back()]) != step_values(work))
+        !run.empty() &&
+        (step_values(works_[run.back()]) != step_values(work) ||
+         std::any_of(run.begin(), run.end(), [&](std::size_t other) { return weight_of(other) == weight_of(w); })))
       close(work.device);
     runs[work.device].push_back(w);
     if (work.awaited) close(work.device);
@@ -367,7 +397,8 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
       local.stream = lane.stream.get(), local.gpu = devices_.at(device.value).gpu;
       mine[k].push_back(local);
     }
-    works_.push_back({id, device.value, unity::Stream::communication, {}, collectives_->on_one_gpu(index), {}, {}, {}});
+    works_.push_back(
+        {id, device.value, unity::Stream::communication, {}, collectives_->on_one_gpu(index), {}, {}, {}, {}});
     lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
   }
   if (mine[0].empty()) return;
@@ -411,7 +442,7 @@ void CudaBackend::prepare() {
     }
     if (!here(task.device)) continue;
     OnGpu on(devices_.at(task.device.value).gpu);
-    Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}};
+    Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}, {}};
     auto ids = program_.operands_of(task);
     Stream stream = lane_of(work).stream.get();
     auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };

@@ -1,151 +1,231 @@
-// sgd_rows_step: sort the ids, cut the sorted list in pieces of a fixed length, and let a group of threads add up each
-// piece. Where all ids of a row lie within one piece, it updates the row at once; the sums of a row that reaches into
-// other pieces are put together afterwards, in the order of the pieces, by the piece in which it begins.
-#ifndef UNITY_CUDA_EMULATED
-#include <cub/device/device_radix_sort.cuh>
-#endif
-
-#include <bit>
-
+// RowsSteps: sort the ids of every table, cut each sorted list in pieces of a fixed length, and let a group of threads
+// add up each run of equal rows within a piece. Where all ids of a row lie within one piece, the group updates the row
+// at once; the sums of a row that reaches into other pieces are put together afterwards, in the order of the pieces.
+#include "runtime/cuda/block_ids.h"
 #include "runtime/cuda/optimizers.h"
+#include "runtime/cuda/walk.h"
 
 namespace unity::cuda {
 namespace {
 
-constexpr std::int64_t kPiece = 32;
+constexpr int kPiece = 32;
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+// A step as kernels read it.
+struct TableStep {
+  void *table = nullptr, *dy = nullptr;
+  BFloat16* rounded = nullptr;
+  double rate = 0;
+  BlockIds ids;
+  Divider ids_of_row;  // of dy
+  std::int64_t width = 0;
+  bool doubles = false, half = false;                          // the table is f64; dy is bf16
+  bool four = false;                                           // four elements of rows are taken at once
+  std::int64_t first_entry = 0, first_piece = 0, scratch = 0;  // in what all steps of a list take together
+  std::int64_t places = 0, sums = 0, sorting = 0;              // in its scratch memory, sorted rows first
+};
 
-// Sorts n keys of so many bits, and places beside them; the order of equal keys stays. Returns the bytes of scratch
-// memory that it needs, which is all that it does when that is null.
-std::size_t sort(Stream stream, std::int64_t n, int bits, const std::int32_t* keys, std::int32_t* sorted_keys,
-                 const std::int32_t* places, std::int32_t* sorted_places, void* scratch, std::size_t bytes) {
-#ifndef UNITY_CUDA_EMULATED
-  UNITY_CUDA_CHECK(cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, places, sorted_places,
-                                                   static_cast<int>(n), 0, bits, stream));
-  return bytes;
-#else
-  static_cast<void>(bytes), static_cast<void>(bits);
-  if (!scratch) return 1;
-  emulate(stream, [=] {
-    std::copy_n(places, n, sorted_places);
-    std::stable_sort(sorted_places, sorted_places + n,
-                     [=](std::int32_t a, std::int32_t b) { return keys[a] < keys[b]; });
-    for (std::int64_t i = 0; i < n; ++i) sorted_keys[i] = keys[sorted_places[i]];
-  });
-  return 1;
-#endif
+std::int32_t pieces_of(std::int64_t entries) { return static_cast<std::int32_t>((entries + kPiece - 1) / kPiece); }
+
+// Which of a list: the last that begins at `at` or before.
+UNITY_DEVICE int table_of(const TableStep* tables, int count, std::int64_t TableStep::*first, std::int64_t at) {
+  int low = 0, high = count - 1;
+  while (low < high) {
+    int middle = (low + high + 1) / 2;
+    if (tables[middle].*first <= at)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
 }
 
-// Parts of the scratch memory, in bytes from its beginning.
+// Parts of a table's scratch memory, in bytes from its beginning.
 struct Layout {
-  std::int64_t rows, places, sorted_rows, sorted_places, sums, sorting, sorting_bytes, all;
-  Layout(std::int64_t n, std::int64_t width, DType dtype) {
-    std::int64_t pieces = (n + kPiece - 1) / kPiece, list = aligned(n * 4);
-    rows = 0, places = list, sorted_rows = 2 * list, sorted_places = 3 * list, sums = 4 * list;
-    sorting = sums + aligned(2 * pieces * width * size_of(dtype));
-    sorting_bytes = static_cast<std::int64_t>(sort(nullptr, n, 32, nullptr, nullptr, nullptr, nullptr, nullptr, 0));
-    all = sorting + aligned(sorting_bytes);
+  std::int64_t rows, places, sums, sorting, all;
+  explicit Layout(const TableStep& t) {
+    std::int64_t list = bytes_of_list(t.ids.count), sum = t.width * (t.doubles ? 8 : 4);
+    rows = 0, places = list, sums = 2 * list;
+    sorting = sums + (2 * pieces_of(t.ids.count) * sum + 255) / 256 * 256;
+    all = sorting + (sort_rows_bytes(t.ids) + 255) / 256 * 256;
   }
 };
 
-template <class R>
-void step_rows(Stream stream, const RowsStep& how, const StepValues* step, char* scratch) {
-  using T = typename R::Value;
-  const std::int64_t n = how.ids.elements(), width = how.table.extent[1], pieces = (n + kPiece - 1) / kPiece;
-  const std::int64_t ids_of_row = n * width / how.dy.elements();
-  const std::int64_t offset = how.table.offset[0], extent = how.table.extent[0];
-  const auto elsewhere = static_cast<std::int32_t>(extent);  // the row of ids that are not in the block
+// A table's step on the device. Tables are of type V, rows of dy of type G; kCount elements of a row are taken at once.
+template <class V, class G, int kCount>
+class OfTable {
+ public:
+  UNITY_DEVICE OfTable(const TableStep& t, char* scratch, const StepValues* step)
+      : sorted_{reinterpret_cast<const std::uint32_t*>(scratch + t.scratch),
+                reinterpret_cast<const std::int32_t*>(scratch + t.scratch + t.places), t.ids.count, t.ids.rows},
+        width_(static_cast<std::int32_t>(t.width)),
+        ids_of_row_(t.ids_of_row),
+        weights_{static_cast<V*>(t.table)},
+        gradients_{static_cast<G*>(t.dy)},
+        rounded_{t.rounded},
+        sums_{reinterpret_cast<V*>(scratch + t.scratch + t.sums)},
+        rate_(static_cast<V>(t.rate * step->rate_factor)) {}
 
-  const Layout layout(n, width, how.table.dtype);
-  auto list = [&](std::int64_t at) { return reinterpret_cast<std::int32_t*>(scratch + at); };
-  std::int32_t *rows = list(layout.rows), *places = list(layout.places);
-  std::int32_t *sorted = list(layout.sorted_rows), *from = list(layout.sorted_places);
-  T* sums = reinterpret_cast<T*>(scratch + layout.sums);  // of each piece, those of its first and of its last row
-
-  auto ids = indices(how.ids);
-  for_each(
-      stream, n, UNITY_LAMBDA(std::int64_t i) {
-        std::int64_t row = ids.load(i) - offset;
-        rows[i] = row >= 0 && row < extent ? static_cast<std::int32_t>(row) : elsewhere;
-        places[i] = static_cast<std::int32_t>(i);
+  UNITY_OF_GROUP void sum_run(const Group& group, std::int32_t i) const {
+    const auto run = sorted_.run(i);
+    if (run.end == run.begin) return;
+    for (std::int32_t j = kCount * group.rank(); j < width_; j += kCount * group.size()) {
+      const std::int64_t to = at(sorted_.rows[i]) + j;
+      Four<V> weight = {}, sum = {};
+      if (run.whole()) weight = load_some<kCount>(weights_, to);
+      add_in_order<kCount>(sum, run.begin, run.end, [&](std::int32_t k) {
+        return load_some<kCount>(gradients_, ids_of_row_.quotient_of_small(sorted_.places[k]) * width_ + j);
       });
-  sort(stream, n, std::bit_width(static_cast<std::uint64_t>(extent)), rows, sorted, places, from,
-       scratch + layout.sorting, static_cast<std::size_t>(layout.sorting_bytes));
+      if (run.whole())
+        update(to, weight, sum);
+      else
+        store_some<kCount>(sums_, run.slot() * width_ + j, sum);
+    }
+  }
 
-  auto dy = reals<R>(how.dy);
-  T* table = how.table.as<T>();
-  BFloat16* rounded = how.rounded;
-  double learning_rate = how.rate;
-  auto update = UNITY_LAMBDA(std::int64_t row, std::int64_t j, T sum) {
-    T w = table[row * width + j] - static_cast<T>(learning_rate * step->rate_factor) * sum;
-    table[row * width + j] = w;
-    if (rounded) rounded[row * width + j] = to_bfloat16(static_cast<float>(w));
-  };
-  // Whether a row's ids go on beyond a piece's end, or come from before its beginning.
-  auto open_before = UNITY_LAMBDA(std::int64_t piece) {
-    return piece > 0 && sorted[piece * kPiece - 1] == sorted[piece * kPiece];
-  };
-  auto open_after = UNITY_LAMBDA(std::int64_t piece) {
-    std::int64_t end = (piece + 1) * kPiece;
-    return end < n && sorted[end - 1] == sorted[end];
-  };
-  for_each_group(
-      stream, pieces, width, UNITY_LAMBDA(std::int64_t piece, const Group& group) {
-        std::int64_t begin = piece * kPiece, end = begin + kPiece < n ? begin + kPiece : n;
-        bool before = open_before(piece), after = open_after(piece);
-        for (std::int64_t j = group.rank(); j < width; j += group.size()) {
-          T sum = 0;
-          for (std::int64_t i = begin, first = begin; i < end; ++i) {
-            std::int32_t row = sorted[i];
-            if (row == elsewhere) break;
-            sum += dy.load(from[i] / ids_of_row * width + j);
-            if (i + 1 < end && sorted[i + 1] == row) continue;
-            if (before && first == begin)
-              sums[2 * piece * width + j] = sum;
-            else if (after && i + 1 == end)
-              sums[(2 * piece + 1) * width + j] = sum;
-            else
-              update(row, j, sum);
-            sum = 0, first = i + 1;
-          }
-        }
+  UNITY_OF_GROUP void join_pieces(const Group& group, std::int32_t piece) const {
+    const std::int32_t last = sorted_.last_piece(piece);
+    if (last == 0) return;
+    for (std::int32_t j = kCount * group.rank(); j < width_; j += kCount * group.size()) {
+      const std::int64_t to = at(sorted_.rows[last * kPiece]) + j;
+      const Four<V> weight = load_some<kCount>(weights_, to);
+      Four<V> sum = load_some<kCount>(sums_, (2 * static_cast<std::int64_t>(piece) + 1) * width_ + j);
+      add_in_order<kCount>(sum, piece + 1, last + 1, [&](std::int32_t p) {
+        return load_some<kCount>(sums_, 2 * static_cast<std::int64_t>(p) * width_ + j);
       });
-  // A row that begins in a piece and goes on.
+      update(to, weight, sum);
+    }
+  }
+
+ private:
+  UNITY_DEVICE std::int64_t at(std::uint32_t row) const { return static_cast<std::int64_t>(row) * width_; }
+  UNITY_DEVICE void update(std::int64_t to, const Four<V>& weight, const Four<V>& sum) const {
+    Four<V> w = {};
+    Four<BFloat16> half = {};
+    for (int c = 0; c < kCount; ++c) {
+      w.v[c] = weight.v[c] - rate_ * sum.v[c];
+      half.v[c] = to_bfloat16(static_cast<float>(w.v[c]));
+    }
+    store_some<kCount>(weights_, to, w);
+    if (rounded_.data) store_some<kCount>(rounded_, to, half);
+  }
+
+  SortedRows<kPiece> sorted_;
+  std::int32_t width_;
+  Divider ids_of_row_;
+  Dense<V> weights_;
+  Dense<G> gradients_;
+  Dense<BFloat16> rounded_;
+  Dense<V> sums_;  // of each piece, those of its first and of its last row
+  V rate_;
+};
+
+// work(a table's OfTable), in the types of that.
+template <class Work>
+UNITY_OF_GROUP void with_types(const TableStep& t, char* scratch, const StepValues* step, const Work& work) {
+  if (t.doubles)
+    work(OfTable<double, double, 1>(t, scratch, step));
+  else if (t.half && t.four)
+    work(OfTable<float, BFloat16, 4>(t, scratch, step));
+  else if (t.half)
+    work(OfTable<float, BFloat16, 1>(t, scratch, step));
+  else if (t.four)
+    work(OfTable<float, float, 4>(t, scratch, step));
+  else
+    work(OfTable<float, float, 1>(t, scratch, step));
+}
+
+TableStep table_step(const RowsStep& how) {
+  const Operand &table = how.table, &dy = how.dy;
+  UNITY_CHECK(table.dtype == DType::f32 || table.dtype == DType::f64,
+              "cuda sgd by rows: the table is {}, expected f32 or f64", to_string(table.dtype));
+  UNITY_CHECK(table.extent[1] < INT32_MAX, "cuda sgd by rows: rows of {}, expected fewer", table.extent[1]);
+  TableStep t;
+  t.table = table.data, t.dy = dy.data, t.rounded = how.rounded, t.rate = how.rate, t.width = table.extent[1];
+  t.ids = BlockIds(indices(how.ids), how.ids.elements(), table.offset[0], table.extent[0]);
+  t.ids_of_row = Divider(how.ids.elements() * t.width / dy.elements());
+  t.doubles = table.dtype == DType::f64, t.half = dy.dtype == DType::bf16;
+  t.four = !t.doubles && t.width % 4 == 0 && aligned_for_four<float>(table.data) &&
+           aligned_for_four<BFloat16>(how.rounded) &&
+           (t.half ? aligned_for_four<BFloat16>(dy.data) : aligned_for_four<float>(dy.data));
+  const Layout layout(t);
+  t.places = layout.places, t.sums = layout.sums, t.sorting = layout.sorting;
+  return t;
+}
+
+// What they are together. First come those that are sorted by one launch for all.
+struct Steps {
+  const TableStep* list;
+  int count;
+  char* scratch;
+  const StepValues* step;
+};
+
+void sort_ranked(Stream stream, std::int64_t entries, Steps all) {
   for_each_group(
-      stream, pieces, width, UNITY_LAMBDA(std::int64_t piece, const Group& group) {
-        std::int32_t row = sorted[(piece + 1) * kPiece <= n ? (piece + 1) * kPiece - 1 : n - 1];
-        if (row == elsewhere || !open_after(piece) || (open_before(piece) && sorted[piece * kPiece] == row)) return;
-        std::int64_t last = piece + 1, other = pieces;  // the last piece that begins with the row, by halving
-        while (other - last > 1) {
-          std::int64_t middle = (last + other) / 2;
-          (sorted[middle * kPiece] == row ? last : other) = middle;
-        }
-        for (std::int64_t j = group.rank(); j < width; j += group.size()) {
-          T sum = sums[(2 * piece + 1) * width + j];
-          for (std::int64_t p = piece + 1; p <= last; ++p) sum += sums[2 * p * width + j];
-          update(row, j, sum);
-        }
+      stream, entries, kWarpWork, UNITY_LAMBDA(std::int64_t entry, const Group& group) {
+        const TableStep& t = all.list[table_of(all.list, all.count, &TableStep::first_entry, entry)];
+        const auto i = static_cast<std::int32_t>(entry - t.first_entry);
+        const std::int32_t at = t.ids.rank(group, i);
+        if (group.rank() != 0) return;
+        reinterpret_cast<std::uint32_t*>(all.scratch + t.scratch)[at] = t.ids.row(t.ids.ids.load(i));
+        reinterpret_cast<std::int32_t*>(all.scratch + t.scratch + t.places)[at] = i;
+      });
+}
+
+void sum_runs(Stream stream, std::int64_t entries, std::int64_t work, Steps all) {
+  for_each_group(
+      stream, entries, work, UNITY_LAMBDA(std::int64_t entry, const Group& group) {
+        const TableStep& t = all.list[table_of(all.list, all.count, &TableStep::first_entry, entry)];
+        const auto i = static_cast<std::int32_t>(entry - t.first_entry);
+        with_types(t, all.scratch, all.step, [&](const auto& of) { of.sum_run(group, i); });
+      });
+}
+
+void join_pieces(Stream stream, std::int64_t pieces, std::int64_t work, Steps all) {
+  for_each_group(
+      stream, pieces, work, UNITY_LAMBDA(std::int64_t index, const Group& group) {
+        const TableStep& t = all.list[table_of(all.list, all.count, &TableStep::first_piece, index)];
+        const auto piece = static_cast<std::int32_t>(index - t.first_piece);
+        with_types(t, all.scratch, all.step, [&](const auto& of) { of.join_pieces(group, piece); });
       });
 }
 
 }  // namespace
 
-std::int64_t sgd_rows_scratch(const RowsStep& how) {
-  return Layout(how.ids.elements(), how.table.extent[1], how.table.dtype).all;
+struct RowsSteps::Tables {
+  std::vector<TableStep> list;
+  std::int64_t entries = 0, ranked = 0, pieces = 0, scratch = 0, work = 1;
+};
+
+RowsSteps::RowsSteps(std::span<const RowsStep> steps) {
+  Tables all;
+  for (const RowsStep& how : steps)
+    if (how.ids.elements() > 0 && how.dy.elements() > 0) all.list.push_back(table_step(how));
+  std::stable_partition(all.list.begin(), all.list.end(), [](const TableStep& t) { return t.ids.count <= kRanked; });
+  for (TableStep& t : all.list) {
+    t.first_entry = all.entries, t.first_piece = all.pieces, t.scratch = all.scratch;
+    all.entries += t.ids.count, all.pieces += pieces_of(t.ids.count), all.scratch += Layout(t).all;
+    if (t.ids.count <= kRanked) all.ranked = all.entries;
+    all.work = std::max(all.work, t.four ? t.width / 4 : t.width);
+  }
+  tables_ = std::make_shared<const Tables>(std::move(all));
 }
 
-void sgd_rows_step(Stream stream, const RowsStep& how, const StepValues* step, void* scratch) {
-  if (how.ids.elements() == 0 || how.dy.elements() == 0) return;
-  UNITY_CHECK(how.table.dtype == DType::f32 || how.table.dtype == DType::f64,
-              "cuda sgd_rows_step: the table is {}, expected f32 or f64", to_string(how.table.dtype));
-  UNITY_CHECK(how.ids.elements() < INT32_MAX && how.table.extent[0] < INT32_MAX,
-              "cuda sgd_rows_step: {} ids and {} rows, expected fewer than {}", how.ids.elements(), how.table.extent[0],
-              INT32_MAX);
-  if (how.table.dtype == DType::f64)
-    step_rows<Doubles>(stream, how, step, static_cast<char*>(scratch));
-  else
-    step_rows<Mixed>(stream, how, step, static_cast<char*>(scratch));
+std::span<const std::byte> RowsSteps::list() const { return std::as_bytes(std::span(tables_->list)); }
+std::int64_t RowsSteps::scratch() const { return tables_->scratch; }
+
+void RowsSteps::run(Stream stream, const void* list, const StepValues* step, void* scratch) const {
+  const Tables& t = *tables_;
+  Steps all{static_cast<const TableStep*>(list), static_cast<int>(t.list.size()), static_cast<char*>(scratch), step};
+  for (const TableStep& one : t.list) {
+    char* memory = all.scratch + one.scratch;
+    if (one.ids.count > kRanked)
+      sort_rows(stream, one.ids, reinterpret_cast<std::uint32_t*>(memory),
+                reinterpret_cast<std::int32_t*>(memory + one.places), memory + one.sorting);
+  }
+  sort_ranked(stream, t.ranked, all);
+  sum_runs(stream, t.entries, t.work, all);
+  if (t.pieces > all.count) join_pieces(stream, t.pieces, t.work, all);
 }
 
 }  // namespace unity::cuda

@@ -23,4 +23,28 @@ inline Evaluator kernel_evaluator() {
   };
 }
 
+// Reals held as bf16 where bit i of `which` says so for the i-th real operand or result; the others as f32.
+inline Evaluator mixed_evaluator(std::uint64_t which) {
+  return [which](const Operator& op, const OpCall& call) {
+    std::vector<std::vector<cuda::BFloat16>> halves;
+    std::vector<Operand> operands(call.inputs.begin(), call.inputs.end());
+    operands.insert(operands.end(), call.outputs.begin(), call.outputs.end());
+    halves.resize(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      Operand& o = operands[i];
+      if (o.dtype != DType::f32 || !o.data || !((which >> (i % 64)) & 1)) continue;
+      halves[i].resize(static_cast<std::size_t>(o.elements()));
+      for (std::size_t k = 0; k < halves[i].size(); ++k) halves[i][k] = cuda::to_bfloat16(o.as<float>()[k]);
+      o.data = halves[i].data(), o.dtype = DType::bf16;
+    }
+    std::span<const Operand> all(operands);
+    kernel_evaluator()(op,
+                       {call.attributes, all.first(call.inputs.size()), all.subspan(call.inputs.size()), call.random});
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      const auto& half = halves[call.inputs.size() + i];
+      for (std::size_t k = 0; k < half.size(); ++k) call.outputs[i].as<float>()[k] = cuda::to_float(half[k]);
+    }
+  };
+}
+
 }  // namespace unity::testing

@@ -3,44 +3,49 @@
 #include <catch2/catch.hpp>
 
 #include "core/ops/reference.h"
-#include "runtime/cuda/call.h"
-#include "tests/support/ops_sharded.h"
+#include "tests/support/cuda_evaluator.h"
 
 using namespace unity;
 using namespace unity::testing;
 
 namespace {
 
-void run_kernel(const Operator& op, const OpCall& call) {
-  std::vector<std::vector<std::byte>> blocks;
-  std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) {
-    blocks.emplace_back(static_cast<std::size_t>(bytes), std::byte{0x7f});
-    return static_cast<void*>(blocks.back().data());
-  };
-  cuda::StepValues step;
-  cuda::find_kernel(op)({call.attributes, call.inputs, call.outputs, call.random, &step, nullptr, scratch});
-}
+// How reals are held.
+enum class As { f64, f32, bf16 };
 
-// The largest difference from the reference, in f64, relative to the result's largest element.
+// The largest difference from the reference in f64, relative to the result's largest element.
 double error_of(std::string_view name, Attributes given, std::vector<Dims> reals, std::optional<Dims> ids = {},
-                std::int64_t bound = 0, std::size_t ids_at = 0) {
+                std::int64_t bound = 0, std::size_t ids_at = 0, As as = As::f64) {
   const Operator& op = get_operator(name);
   Example example{complete_attributes(op.name(), op.attributes(), std::move(given)).value(), {}, bound};
   for (const Dims& dims : reals) example.inputs.push_back({dims, DType::f32});
   if (ids) example.inputs.insert(example.inputs.begin() + static_cast<std::ptrdiff_t>(ids_at), Shape{*ids, DType::i32});
   AxisTable table = op.axes(example.attributes, example.inputs).value();
-  auto operands = random_operands(example, DType::f64, RandomKey(20220711));
+  const DType type = as == As::f64 ? DType::f64 : DType::f32;
+  auto given_operands = random_operands(example, type, RandomKey(20220711)), operands = given_operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    Block& b = given_operands[i];
+    for (std::int64_t k = 0; as == As::bf16 && b.dtype == DType::f32 && k < b.box.elements(); ++k)
+      b.set_real(k, static_cast<double>(cuda::to_float(cuda::to_bfloat16(static_cast<float>(b.real(k))))));
+    operands[i] = converted(b, DType::f64);
+  }
   auto boxes = output_boxes(table, full_ranges(table));
   auto expected = call_operator(reference_evaluator(), op, example.attributes, table, operands, boxes, DType::f64);
-  auto found = call_operator(run_kernel, op, example.attributes, table, operands, boxes, DType::f64);
+  auto found = call_operator(as == As::bf16 ? mixed_evaluator(~std::uint64_t{0}) : kernel_evaluator(), op,
+                             example.attributes, table, given_operands, boxes, type);
   double worst = 0;
   for (std::size_t o = 0; o < expected.size(); ++o) {
     double largest = 1;
     for (std::int64_t i = 0; i < expected[o].box.elements(); ++i)
       largest = std::max(largest, std::abs(expected[o].real(i)));
-    worst = std::max(worst, difference(found[o], expected[o]) / largest);
+    worst = std::max(worst, difference(converted(found[o], DType::f64), expected[o]) / largest);
   }
   return worst;
+}
+
+double error_of(As as, std::string_view name, Attributes given, std::vector<Dims> reals, std::optional<Dims> ids = {},
+                std::int64_t bound = 0) {
+  return error_of(name, std::move(given), std::move(reals), std::move(ids), bound, 0, as);
 }
 
 constexpr double kAllowed = 1e-12;
@@ -94,6 +99,31 @@ TEST_CASE("runs of equal indices go over chunks of the sorted entries") {
     }
   }
   CHECK(error_of("embedding_gradient", {}, {{200, 700}, {3, 700}}, Dims{200}, 3) < kAllowed);  // two groups to a chunk
+}
+
+TEST_CASE("runs of equal indices are summed four columns at once where rows allow it") {
+  for (As as : {As::f32, As::bf16})
+    for (std::int64_t columns : {8, 6, 264}) {
+      INFO(columns << " columns" << (as == As::bf16 ? " in bf16" : ""));
+      const double allowed = as == As::bf16 ? 0.005 : 1e-5;
+      for (std::int64_t count : {64, 200}) {
+        CHECK(error_of(as, "embedding_gradient", {}, {{count, columns}, {9, columns}}, Dims{count}, 9) < allowed);
+        CHECK(error_of(as, "embedding_bag_gradient", {std::string("mean")}, {{count, columns}, {9, columns}},
+                       Dims{count, 3}, 9) < allowed);
+        CHECK(error_of(as, "gather_gradient", {std::int64_t{1}}, {{3, count, columns}, {3, 40, columns}}, Dims{count},
+                       40) < allowed);
+      }
+    }
+  CHECK(error_of(As::f32, "embedding_gradient", {}, {{9000, 8}, {70, 8}}, Dims{9000}, 70) < 1e-5);  // a radix sort
+}
+
+TEST_CASE("rows are looked up four elements at once where they allow it") {
+  for (As as : {As::f64, As::f32, As::bf16})
+    for (std::int64_t columns : {32, 34, 700}) {
+      const double allowed = as == As::bf16 ? 0.005 : 1e-6;
+      CHECK(error_of(as, "embedding", {}, {{9, columns}}, Dims{20}, 9) < allowed);
+      CHECK(error_of("gather", {std::int64_t{1}}, {{3, 9, columns}}, Dims{20}, 9, 1, as) < allowed);
+    }
 }
 
 TEST_CASE("products, attention, interactions and routing at sizes that tiles do not divide") {

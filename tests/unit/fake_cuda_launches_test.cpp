@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/plan/row_updates.h"
 #include "runtime/executor.h"
 #include "tests/support/fake_plugin.h"
 
@@ -20,8 +21,8 @@ FakeCounts operator-(const FakeCounts& a, const FakeCounts& b) {
 // What an executor enqueues in a step.
 class Counted {
  public:
-  explicit Counted(Program program) : program_(std::move(program)), executor_(program_, {.backend = "cuda"}) {
-    auto values = inputs();
+  explicit Counted(Program program, const std::map<std::string, HostTensor>& values = inputs())
+      : program_(std::move(program)), executor_(program_, {.backend = "cuda"}) {
     for (const ProgramLeaf& leaf : executor_.inputs()) executor_.set_input(leaf.name, values.at(leaf.name));
   }
   FakeCounts step(bool traced = false) {
@@ -81,6 +82,22 @@ TEST_CASE("the weights of a device are updated by one launch, in traced steps by
     // Of two weights; the rest of a step is the same.
     CHECK(executor.step(true).launches == executor.step().launches + 1);
   }
+}
+
+TEST_CASE("tables that are updated by rows share their launches, in traced steps each has its own") {
+  fake();
+  Builder b("two tables");
+  ValueRef ids = b.input("ids", {2, 3}, DType::i32), target = b.input("target", {2, 5});
+  ValueRef x = b.apply("embedding_bag", {}, {ids, b.weight("first", {12, 4})});
+  ValueRef y = b.apply("embedding_bag", {}, {ids, b.weight("second", {7, 4})});
+  ValueRef z = b.apply("matmul", {}, {b.apply("add", {}, {x, y}), b.weight("w", {4, 5})});
+  Pcg pcg = std::move(b).finish({b.apply("mean_squared_error", {}, {z, target})});
+  Program program =
+      lower(pcg, test::natural_mappings(pcg), uniform_topology(1), {.optimizer = parse_optimizer("sgd 0.1")}).value();
+  REQUIRE(std::count_if(program.tasks.begin(), program.tasks.end(), is_row_update) == 2);
+  Counted executor(program, random_inputs(pcg, 3));
+  // Two of each table: the ids are sorted, the rows updated.
+  CHECK(executor.step(true).launches == executor.step().launches + 2);
 }
 
 TEST_CASE("NCCL has one communicator for each device of each group of devices, made once") {

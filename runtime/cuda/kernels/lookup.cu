@@ -7,6 +7,7 @@
 #include "core/ops/pick.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/rows.h"
+#include "runtime/cuda/vector_access.h"
 
 namespace unity::cuda {
 namespace {
@@ -21,22 +22,44 @@ struct Slices {
   }
 };
 
+// Four elements at a time, read from x of elements G.
+template <class G, class Array>
+void look_up_fours(Stream stream, Dense<G> x, Dense<std::int32_t> ids, Array y, std::int64_t outer, std::int64_t count,
+                   Slices s) {
+  const std::int64_t fours = s.inner / 4;
+  for_each_group(
+      stream, outer * count, fours, UNITY_LAMBDA(std::int64_t r, const Group& group) {
+        const std::int64_t o = outer == 1 ? 0 : r / count, row = s.row(ids.load(r - o * count));
+        const std::int64_t from = (o * s.n + row) * s.inner, to = r * s.inner;
+        each_item(
+            group, fours, [&](std::int64_t j) { return row < 0 ? Four<G>{} : load_vector(x, from + 4 * j); },
+            [&](std::int64_t j, const Four<G>& v) {
+              store_vector(y, to + 4 * j, {{to_real(v.v[0]), to_real(v.v[1]), to_real(v.v[2]), to_real(v.v[3])}});
+            });
+      });
+}
+
 // y[o, i] = x[o, ids[i]] for o < outer.
 template <class R>
 void look_up(const Call& c, const Operand& table, const Operand& index, std::int64_t outer, Slices s) {
+  using V = typename R::Value;
   auto x = reals<R>(table), y = reals<R>(c.outputs[0]);
   auto ids = indices(index);
   std::int64_t count = index.elements();
+  if (s.inner % 4 == 0 && s.inner >= 32 && x.aligned() && y.aligned()) {
+    if constexpr (std::is_same_v<R, Mixed>)
+      if (table.dtype == DType::bf16)
+        return look_up_fours(c.stream, Dense<BFloat16>{table.as<BFloat16>()}, ids, y, outer, count, s);
+    return look_up_fours(c.stream, Dense<V>{table.as<V>()}, ids, y, outer, count, s);
+  }
   for_each_in_rows(
       c.stream, outer * count, s.inner,
       UNITY_LAMBDA(std::int64_t r) {
         std::int64_t row = s.row(ids.load(r % count));
         return row < 0 ? row : (r / count * s.n + row) * s.inner;
       },
-      UNITY_LAMBDA(std::int64_t from, std::int64_t, std::int64_t j) {
-        return from < 0 ? typename R::Value(0) : x.load(from + j);
-      },
-      UNITY_LAMBDA(std::int64_t, std::int64_t r, std::int64_t j, typename R::Value v) { y.store(r * s.inner + j, v); });
+      UNITY_LAMBDA(std::int64_t from, std::int64_t, std::int64_t j) { return from < 0 ? V(0) : x.load(from + j); },
+      UNITY_LAMBDA(std::int64_t, std::int64_t r, std::int64_t j, V v) { y.store(r * s.inner + j, v); });
 }
 
 }  // namespace

@@ -1,18 +1,16 @@
-// Gradients of look-ups: every looked-up row of dy is added to its row of the table. Entries (row, position) are sorted
-// by row, and the runs of equal rows summed, so that the order of each sum is always the same and nothing is written by
-// two threads. Groups take chunks of the sorted entries; the sums of runs that reach over the end of a chunk are put
-// together in a second step.
+// Gradients of look-ups: every looked-up row of dy is added to its row of the table. The ids are sorted by row, and the
+// runs of equal rows summed, so that the order of each sum is always the same and nothing is written by two threads: a
+// group of threads to each run within a piece of the sorted ids, then one to each run that reaches over several pieces.
 #include "core/ops/embedding_bag.h"
 #include "core/ops/gather.h"
+#include "runtime/cuda/block_ids.h"
 #include "runtime/cuda/call.h"
-#include "runtime/cuda/rows.h"
-#include "runtime/cuda/sort.h"
+#include "runtime/cuda/walk.h"
 
 namespace unity::cuda {
 namespace {
 
-constexpr std::int64_t kChunk = 64;     // entries
-constexpr std::int64_t kColumns = 512;  // of a group
+constexpr int kPiece = 64;
 
 // dy is [outer, positions, inner], of which `per_row` neighbouring entries share a position; dx is [outer, n, inner].
 struct Scatter {
@@ -20,135 +18,112 @@ struct Scatter {
   double factor;
 };
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
-// What both steps read.
-template <class R>
+// What both steps read: dy is of elements G, kCount elements of a row are taken at once.
+template <class R, class G, int kCount>
 struct Runs {
-  const std::uint32_t* rows;  // sorted; n: of another block
-  const std::int32_t* positions;
-  typename R::Array dy, dx;
-  typename R::Value factor;
-  // Of each chunk and column, the sums of the run it begins in the middle of, and of the one that goes on behind it.
-  typename R::Value *heads, *tails;
-  Scatter s;
-  std::int64_t columns, chunks;
+  using V = typename R::Value;
+  SortedRows<kPiece> sorted;
+  Dense<G> dy;
+  typename R::Array dx;
+  V factor;
+  Dense<V> sums;                              // of the runs of pieces that are not whole
+  std::int64_t columns, inner, in_dy, in_dx;  // of all slices, of one; elements of a slice of dy and of dx
+  Divider per_row;
 
-  UNITY_DEVICE std::int64_t end(std::int64_t chunk) const {
-    return (chunk + 1) * kChunk < s.entries ? (chunk + 1) * kChunk : s.entries;
+  UNITY_OF_GROUP void sum_run(const Group& group, std::int32_t i) const {
+    const auto run = sorted.run(i);
+    if (run.end == run.begin) return;
+    each_column(group, [&](std::int64_t j, std::int64_t slice, std::int64_t column) {
+      Four<V> sum = {};
+      add_in_order<kCount>(sum, run.begin, run.end, [&](std::int32_t k) {
+        return load_some<kCount>(dy, slice * in_dy + per_row.quotient_of_small(sorted.places[k]) * inner + column);
+      });
+      if (run.whole())
+        store(sorted.rows[i], slice, column, sum);
+      else
+        store_some<kCount>(sums, run.slot() * columns + j, sum);
+    });
   }
-  // Whether the run of entry i - 1 goes on at i.
-  UNITY_DEVICE bool continues(std::int64_t i) const { return i > 0 && i < s.entries && rows[i] == rows[i - 1]; }
-  UNITY_DEVICE typename R::Value load(std::int64_t i, std::int64_t column) const {
-    std::int64_t position = positions[i] / s.per_row;
-    return dy.load((column / s.inner * (s.entries / s.per_row) + position) * s.inner + column % s.inner);
+  UNITY_OF_GROUP void join_pieces(const Group& group, std::int32_t piece) const {
+    const std::int32_t last = sorted.last_piece(piece);
+    if (last == 0) return;
+    each_column(group, [&](std::int64_t j, std::int64_t slice, std::int64_t column) {
+      Four<V> sum = load_some<kCount>(sums, (2 * static_cast<std::int64_t>(piece) + 1) * columns + j);
+      add_in_order<kCount>(sum, piece + 1, last + 1, [&](std::int32_t p) {
+        return load_some<kCount>(sums, 2 * static_cast<std::int64_t>(p) * columns + j);
+      });
+      store(sorted.rows[last * kPiece], slice, column, sum);
+    });
   }
-  UNITY_DEVICE void store(std::uint32_t row, std::int64_t column, typename R::Value sum) const {
-    if (row < s.n) dx.store((column / s.inner * s.n + row) * s.inner + column % s.inner, sum * factor);
+
+ private:
+  // use(j, slice, column in it)
+  template <class Use>
+  UNITY_OF_GROUP void each_column(const Group& group, Use use) const {
+    for (std::int64_t j = kCount * group.rank(); j < columns; j += kCount * group.size()) {
+      const std::int64_t slice = inner == columns ? 0 : j / inner;
+      use(j, slice, j - slice * inner);
+    }
+  }
+  UNITY_DEVICE void store(std::uint32_t row, std::int64_t slice, std::int64_t column, Four<V> sum) const {
+    for (int c = 0; c < kCount; ++c) sum.v[c] *= factor;
+    store_some<kCount>(dx, slice * in_dx + row * inner + column, sum);
   }
 };
 
-// The runs of one chunk in one column.
-template <class R>
-UNITY_OF_GROUP void sum_runs(const Runs<R>& runs, std::int64_t chunk, std::int64_t column) {
-  using V = typename R::Value;
-  std::int64_t begin = chunk * kChunk, end = runs.end(chunk);
-  bool head = runs.continues(begin);
-  V sum = 0;
-  for (std::int64_t first = begin; first < end; first += kBatch) {
-    V items[kBatch];
-    UNITY_UNROLL
-    for (int b = 0; b < kBatch; ++b) items[b] = runs.load(first + b < end ? first + b : end - 1, column);
-    UNITY_UNROLL
-    for (int b = 0; b < kBatch; ++b) {
-      std::int64_t i = first + b;
-      if (i >= end) continue;
-      sum += items[b];
-      if (i + 1 < end && runs.continues(i + 1)) continue;
-      bool tail = i + 1 == end && runs.continues(end);
-      if (head)
-        runs.heads[chunk * runs.columns + column] = sum;
-      else if (tail)
-        runs.tails[chunk * runs.columns + column] = sum;
-      else
-        runs.store(runs.rows[i], column, sum);
-      sum = 0, head = false;
-    }
-  }
+template <class Runs>
+void sum_all(Stream stream, const Runs& runs, std::int64_t work) {
+  const std::int32_t entries = runs.sorted.count, pieces = (entries + kPiece - 1) / kPiece;
+  for_each_group(
+      stream, entries, work,
+      UNITY_LAMBDA(std::int64_t i, const Group& group) { runs.sum_run(group, static_cast<std::int32_t>(i)); });
+  if (pieces == 1) return;
+  for_each_group(
+      stream, pieces, work, UNITY_LAMBDA(std::int64_t piece, const Group& group) {
+        runs.join_pieces(group, static_cast<std::int32_t>(piece));
+      });
 }
 
-// The chunk in which the run of the last entry of `chunk` ends.
+// Floats as Mixed, which has them too.
 template <class R>
-UNITY_OF_GROUP std::int64_t last_chunk(const Runs<R>& runs, std::int64_t chunk) {
-  std::int64_t low = runs.end(chunk), high = runs.s.entries;  // the first entry of a larger row lies in [low, high]
-  std::uint32_t row = runs.rows[low - 1];
-  while (low < high) {
-    std::int64_t middle = (low + high) / 2;
-    if (runs.rows[middle] <= row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return (low - 1) / kChunk;
-}
+using Taken = std::conditional_t<std::is_same_v<R, Floats>, Mixed, R>;
 
 template <class R>
 void scatter_rows(const Call& c, const Operand& index, const Operand& slopes, const Scatter& s) {
   using V = typename R::Value;
-  UNITY_CHECK(s.entries < (std::int64_t{1} << 31), "cuda: {} look-ups in one call, expected fewer than 2^31",
-              s.entries);
-  std::int64_t columns = s.outer * s.inner, chunks = (s.entries + kChunk - 1) / kChunk;
-  SortedPairs pairs{nullptr, nullptr, nullptr, nullptr, s.entries, s.n};
-  std::size_t sorting = sort_bytes(pairs);
-  std::int64_t list = aligned(s.entries * 4), parts = aligned(chunks * columns * static_cast<std::int64_t>(sizeof(V)));
-  auto* memory = static_cast<char*>(c.scratch(4 * list + 2 * parts + static_cast<std::int64_t>(sorting)));
-  pairs.keys = reinterpret_cast<std::uint32_t*>(memory);
-  pairs.sorted_keys = reinterpret_cast<std::uint32_t*>(memory + list);
-  pairs.values = reinterpret_cast<std::int32_t*>(memory + 2 * list);
-  pairs.sorted_values = reinterpret_cast<std::int32_t*>(memory + 3 * list);
-  Runs<R> runs{pairs.sorted_keys,
-               pairs.sorted_values,
-               reals<R>(slopes),
-               reals<R>(c.outputs[0]),
-               static_cast<V>(s.factor),
-               reinterpret_cast<V*>(memory + 4 * list),
-               reinterpret_cast<V*>(memory + 4 * list + parts),
-               s,
-               columns,
-               chunks};
-
-  auto ids = indices(index);
-  for_each(
-      c.stream, s.entries, UNITY_LAMBDA(std::int64_t i) {
-        std::int64_t row = ids.load(i) - s.offset;
-        pairs.keys[i] = static_cast<std::uint32_t>(row >= 0 && row < s.n ? row : s.n);
-        pairs.values[i] = static_cast<std::int32_t>(i);
-      });
-  sort_pairs(c.stream, memory + 4 * list + 2 * parts, sorting, pairs);
+  const BlockIds ids(indices(index), s.entries, s.offset, s.n);
+  const std::int64_t columns = s.outer * s.inner, list = bytes_of_list(s.entries),
+                     kept = 2 * ((s.entries + kPiece - 1) / kPiece) * columns * static_cast<std::int64_t>(sizeof(V));
+  auto* memory = static_cast<char*>(c.scratch(2 * list + (kept + 255) / 256 * 256 + sort_rows_bytes(ids)));
+  auto* rows = reinterpret_cast<std::uint32_t*>(memory);
+  auto* places = reinterpret_cast<std::int32_t*>(memory + list);
+  auto* sums = reinterpret_cast<V*>(memory + 2 * list);
+  sort_rows(c.stream, ids, rows, places, memory + 2 * list + (kept + 255) / 256 * 256);
   set_zero(c.stream, c.outputs[0]);
 
-  std::int64_t tiles = (columns + kColumns - 1) / kColumns, width = std::min(columns, kColumns);
-  for_each_group(
-      c.stream, chunks * tiles, width, UNITY_LAMBDA(std::int64_t g, const Group& group) {
-        std::int64_t chunk = g / tiles, begin = g % tiles * kColumns;
-        if (runs.rows[chunk * kChunk] >= runs.s.n) return;  // nothing here but rows of other blocks
-        for (std::int64_t j = begin + group.rank(); j < begin + kColumns && j < runs.columns; j += group.size())
-          sum_runs(runs, chunk, j);
-      });
-  for_each_group(
-      c.stream, chunks * tiles, width, UNITY_LAMBDA(std::int64_t g, const Group& group) {
-        std::int64_t chunk = g / tiles, begin = g % tiles * kColumns, end = runs.end(chunk);
-        std::uint32_t row = runs.rows[end - 1];
-        // Runs that begin in this chunk and go on behind it.
-        bool begins = !runs.continues(chunk * kChunk) || runs.rows[chunk * kChunk] != row;
-        if (row >= runs.s.n || !begins || !runs.continues(end)) return;
-        std::int64_t last = last_chunk(runs, chunk);
-        for (std::int64_t j = begin + group.rank(); j < begin + kColumns && j < runs.columns; j += group.size()) {
-          V sum = runs.tails[chunk * runs.columns + j];
-          for (std::int64_t q = chunk + 1; q <= last; ++q) sum += runs.heads[q * runs.columns + j];
-          runs.store(row, j, sum);
-        }
-      });
+  auto sum = [&]<class G, int kCount>(Dense<G> dy, std::integral_constant<int, kCount>) {
+    Runs<R, G, kCount> runs{{rows, places, ids.count, ids.rows},
+                            dy,
+                            reals<R>(c.outputs[0]),
+                            static_cast<V>(s.factor),
+                            {sums},
+                            columns,
+                            s.inner,
+                            s.entries / s.per_row * s.inner,
+                            s.n * s.inner,
+                            Divider(s.per_row)};
+    sum_all(c.stream, runs, 2 * columns / kCount);
+  };
+  const bool half = slopes.dtype == DType::bf16,
+             four = s.inner % 4 == 0 && reals<R>(slopes).aligned() && reals<R>(c.outputs[0]).aligned();
+  auto in_type = [&]<class G>(Dense<G> dy) {
+    if constexpr (!std::is_same_v<G, double>)
+      if (four) return sum(dy, std::integral_constant<int, 4>());
+    sum(dy, std::integral_constant<int, 1>());
+  };
+  if constexpr (std::is_same_v<R, Mixed>)
+    if (half) return in_type(Dense<BFloat16>{slopes.as<BFloat16>()});
+  in_type(Dense<V>{slopes.as<V>()});
 }
 
 }  // namespace
@@ -156,16 +131,16 @@ void scatter_rows(const Call& c, const Operand& index, const Operand& slopes, co
 template <class R>
 void embedding_gradient_of(const Call& c) {
   const Operand &ids = c.inputs[0], &dx = c.outputs[0];
-  scatter_rows<R>(c, ids, c.inputs[1], {ids.elements(), 1, 1, dx.extent[0], dx.extent[1], dx.offset[0], 1});
+  scatter_rows<Taken<R>>(c, ids, c.inputs[1], {ids.elements(), 1, 1, dx.extent[0], dx.extent[1], dx.offset[0], 1});
 }
 UNITY_CUDA_KERNEL(embedding_gradient)
 
 template <class R>
 void embedding_bag_gradient_of(const Call& c) {
   const Operand &ids = c.inputs[0], &dx = c.outputs[0];
-  scatter_rows<R>(c, ids, c.inputs[1],
-                  {ids.elements(), ids.extent[1], 1, dx.extent[0], dx.extent[1], dx.offset[0],
-                   embedding_bag_factor(c.attributes, ids)});
+  scatter_rows<Taken<R>>(c, ids, c.inputs[1],
+                         {ids.elements(), ids.extent[1], 1, dx.extent[0], dx.extent[1], dx.offset[0],
+                          embedding_bag_factor(c.attributes, ids)});
 }
 UNITY_CUDA_KERNEL(embedding_bag_gradient)
 
@@ -173,7 +148,7 @@ template <class R>
 void gather_gradient_of(const Call& c) {
   const Operand &ids = c.inputs[0], &dx = c.outputs[0];
   GatherLoops l = gather_loops(int_attribute(c.attributes, 0), dx);
-  scatter_rows<R>(c, ids, c.inputs[1], {ids.elements(), 1, l.outer, l.n, l.inner, l.offset, 1});
+  scatter_rows<Taken<R>>(c, ids, c.inputs[1], {ids.elements(), 1, l.outer, l.n, l.inner, l.offset, 1});
 }
 UNITY_CUDA_KERNEL(gather_gradient)
 
