@@ -191,8 +191,9 @@ struct FloatOrBFloat16 {
   }
   template <int N>
   UNITY_DEVICE void store_several(std::int64_t i, const Several<float, N>& x) const {
+    if constexpr (N == 1) return store(i, x.v[0]);
     if (!half) return write_as(static_cast<float*>(data) + i, x);
-    Several<std::uint32_t, N / 2> bits;
+    Several<std::uint32_t, (N + 1) / 2> bits;
     for (int k = 0; k < N / 2; ++k) bits.v[k] = to_bfloat16_pair(x.v[2 * k], x.v[2 * k + 1]);
     write_as(static_cast<BFloat16*>(data) + i, bits);
   }

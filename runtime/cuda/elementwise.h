@@ -68,10 +68,7 @@ struct Elementwise {
       Several<typename Y::Value, kWide> result;
       UNITY_UNROLL
       for (int k = 0; k < kWide; ++k) result.v[k] = f(std::get<I>(v).v[k]...);
-      if constexpr (kWide == 1)
-        y.store(p[t][0], result.v[0]);
-      else
-        y.store_several(p[t][0], result);
+      y.store_several(p[t][0], result);
     }
     // The last run where it is not full, which only a single loop has.
     std::uint32_t rest = runs * kWide + i;

@@ -52,7 +52,7 @@ class Walk {
     small_ = iterations_ <= INT32_MAX;
   }
   UNITY_DEVICE std::int64_t iterations() const { return iterations_; }
-  int rank() const { return rank_; }
+  UNITY_DEVICE int rank() const { return rank_; }
   std::int64_t length(int d) const { return length_[d].divisor; }
   UNITY_DEVICE std::int64_t stride(int d, std::size_t n) const { return stride_[d][n]; }
   UNITY_DEVICE std::int64_t inner_stride(std::size_t n) const { return stride_[rank_ - 1][n]; }
@@ -60,7 +60,8 @@ class Walk {
   // Where iteration i, in row-major order, is in each block.
   UNITY_DEVICE Positions<N> locate(std::int64_t i) const {
     Positions<N> p{};
-    for (int d = rank_ - 1; d > 0; --d) {
+    UNITY_NO_UNROLL  // the way of long divisions is long
+        for (int d = rank_ - 1; d > 0; --d) {
       std::int64_t q = small_ ? length_[d].quotient_of_small(i) : i / length_[d].divisor;
       std::int64_t index = i - q * length_[d].divisor;
       for (std::size_t n = 0; n < N; ++n) p.at[n] += index * stride_[d][n];

@@ -1,6 +1,7 @@
 // The paths of CUDA kernels that the operators' small examples do not reach: reductions in two stages, transpositions
 // and copies of four elements at once, large positions.
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include <catch2/catch.hpp>
@@ -37,11 +38,34 @@ TEST_CASE("CUDA reductions in several parts equal the reference") {
   CHECK(off("reduce_sum", {Dims{0, 1}}, {real({100, 300})}) < 1e-11);       // to one result
   CHECK(off("reduce_mean", {Dims{0, 2}}, {real({7, 5, 2000})}) < 1e-13);    // rows, of two loops
   CHECK(off("reduce_mean", {Dims{0, 2}}, {real({50, 5, 40, 3})}) < 1e-13);  // columns, of two loops
+  CHECK(off("reduce_sum", {Dims{0}}, {real({500, 7})}) < 1e-11);            // columns one by one
+  CHECK(off("reduce_sum", {Dims{1}}, {real({3, 100, 6})}) < 1e-11);         // pairs of columns in two loops
+  CHECK(off("reduce_sum", {Dims{0}}, {real({20, 3000})}) < 1e-11);          // in one part
+  CHECK(off("reduce_sum", {Dims{0}}, {real({3000, 10000})}) < 1e-10);       // in 26, of 115 or 116 rows each
   CHECK(off("reduce_max", {Dims{1}}, {real({3, 9000})}) == 0);
   CHECK(off("reduce_max", {Dims{0}}, {real({300, 4})}) == 0);
   CHECK(off("mean_squared_error", {}, {real({90, 100}), real({90, 100})}) < 1e-13);
   CHECK(off("binary_cross_entropy", {}, {real({90, 100}), real({90, 100})}) < 1e-13);
   CHECK(off("cross_entropy", {}, {real({9000, 3}), {{9000}, DType::i32}}, 3) < 1e-12);
+}
+
+TEST_CASE("cross entropy and its gradient equal the reference in pairs of classes and one by one") {
+  for (std::int64_t classes : {1, 2, 7, 30, 1000, 4097, 9000}) {  // groups of 32 to 512 threads, and parts of a batch
+    INFO(classes << " classes");
+    CHECK(off("cross_entropy", {}, {real({3, classes}), {{3}, DType::i32}}, classes) < 1e-12);
+    CHECK(off("cross_entropy_gradient", {}, {real({3, classes}), {{3}, DType::i32}, real({})}, classes) < 1e-13);
+  }
+}
+
+TEST_CASE("a row of logits may be overwritten by its gradient, whose label's element is a probability less one") {
+  // Logits 0, 0, log 2, 0 give probabilities 1/5, 1/5, 2/5, 1/5; two rows and dy = 2 make the factor one.
+  double x[] = {0, 0, std::log(2.0), 0, 0, 0, std::log(2.0), 0}, dy = 2;
+  std::int32_t labels[] = {2, 1};
+  Operand logits{x, DType::f64, {2, 4}, {0, 0}, {2, 4}};
+  Operand in[] = {logits, {labels, DType::i32, {2}, {0}, {2}}, {&dy, DType::f64, {}, {}, {}}};
+  kernel_evaluator()(get_operator("cross_entropy_gradient"), {{}, in, {&logits, 1}, {}});
+  const double expected[] = {0.2, 0.2, -0.6, 0.2, 0.2, -0.8, 0.4, 0.2};
+  for (int i = 0; i < 8; ++i) CHECK(x[i] == Approx(expected[i]).epsilon(1e-14));
 }
 
 TEST_CASE("the gradient of a maximum is shared by the elements that attain it, in several parts too") {
