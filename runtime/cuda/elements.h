@@ -26,6 +26,11 @@ UNITY_DEVICE float to_float(BFloat16 x) {
 }
 // Rounds to nearest, ties to even; NaN stays NaN.
 UNITY_DEVICE BFloat16 to_bfloat16(float x) {
+#ifdef __CUDA_ARCH__
+  BFloat16 y;  // one instruction
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#else
   union {
     float value;
     std::uint32_t bits;
@@ -33,12 +38,13 @@ UNITY_DEVICE BFloat16 to_bfloat16(float x) {
   u.value = x;
   if (x != x) return {0x7fc0};
   return {static_cast<std::uint16_t>((u.bits + 0x7fffu + ((u.bits >> 16) & 1u)) >> 16)};
+#endif
 }
 
 // Two numbers as neighbours in bf16, the first in the lower half.
 UNITY_DEVICE std::uint32_t to_bfloat16_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
-  std::uint32_t bits;  // one instruction; its NaN is another than to_bfloat16's
+  std::uint32_t bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
   return bits;
 #else

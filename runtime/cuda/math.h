@@ -43,6 +43,17 @@ UNITY_DEVICE float exp_of_negative(float x) {
 }
 UNITY_DEVICE double exp_of_negative(double x) { return exp(x); }
 
+// 1 / x of x >= 1, in one instruction: within 2^-23 of it, and 0 above 2^126.
+UNITY_DEVICE float reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1 / x;
+#endif
+}
+
 template <class T>
 UNITY_DEVICE T sigmoid(T x) {
   return 1 / (1 + exp(-x));
