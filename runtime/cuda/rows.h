@@ -8,10 +8,12 @@
 #include "core/ops/operator.h"
 #include "runtime/cuda/launch.h"
 
-#ifndef UNITY_CUDA_EMULATED
+#ifdef __CUDA_ARCH__
 #define UNITY_UNROLL _Pragma("unroll")
+#define UNITY_NO_UNROLL _Pragma("unroll 1")
 #else
 #define UNITY_UNROLL
+#define UNITY_NO_UNROLL
 #endif
 
 namespace unity::cuda {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/rows.h"
 #include "runtime/strided.h"
 
 namespace unity::cuda {
@@ -22,6 +23,9 @@ struct Divider {
   UNITY_DEVICE std::int64_t quotient_of_small(std::int64_t n) const {
     auto un = static_cast<std::uint64_t>(n);
     return static_cast<std::int64_t>((((un * factor) >> 32) + un) >> shift);
+  }
+  UNITY_DEVICE std::uint32_t quotient_of_32_bits(std::uint32_t n) const {  // below 2^31; so nothing overflows
+    return (static_cast<std::uint32_t>((std::uint64_t{n} * factor) >> 32) + n) >> shift;
   }
 };
 
@@ -48,7 +52,7 @@ class Walk {
     small_ = iterations_ <= INT32_MAX;
   }
   UNITY_DEVICE std::int64_t iterations() const { return iterations_; }
-  int rank() const { return rank_; }
+  UNITY_DEVICE int rank() const { return rank_; }
   std::int64_t length(int d) const { return length_[d].divisor; }
   UNITY_DEVICE std::int64_t stride(int d, std::size_t n) const { return stride_[d][n]; }
   UNITY_DEVICE std::int64_t inner_stride(std::size_t n) const { return stride_[rank_ - 1][n]; }
@@ -56,7 +60,8 @@ class Walk {
   // Where iteration i, in row-major order, is in each block.
   UNITY_DEVICE Positions<N> locate(std::int64_t i) const {
     Positions<N> p{};
-    for (int d = rank_ - 1; d > 0; --d) {
+    UNITY_NO_UNROLL  // the way of long divisions is long
+        for (int d = rank_ - 1; d > 0; --d) {
       std::int64_t q = small_ ? length_[d].quotient_of_small(i) : i / length_[d].divisor;
       std::int64_t index = i - q * length_[d].divisor;
       for (std::size_t n = 0; n < N; ++n) p.at[n] += index * stride_[d][n];
@@ -64,6 +69,27 @@ class Walk {
     }
     for (std::size_t n = 0; n < N; ++n) p.at[n] += i * stride_[0][n];
     return p;
+  }
+
+  bool small() const { return small_; }  // no more than 2^31 - 1 iterations
+  // Where K iterations of a small walk are, in arithmetic of 32 bits as far as it goes.
+  template <int K>
+  UNITY_DEVICE void locate_small(std::uint32_t (&i)[K], Positions<N> (&p)[K]) const {
+    UNITY_UNROLL
+    for (int k = 0; k < K; ++k) p[k] = {};
+    UNITY_NO_UNROLL
+    for (int d = rank_ - 1; d > 0; --d) {
+      const auto divisor = static_cast<std::uint32_t>(length_[d].divisor);
+      UNITY_UNROLL
+      for (int k = 0; k < K; ++k) {
+        std::uint32_t q = length_[d].quotient_of_32_bits(i[k]), index = i[k] - q * divisor;
+        for (std::size_t n = 0; n < N; ++n) p[k].at[n] += std::int64_t{index} * stride_[d][n];
+        i[k] = q;
+      }
+    }
+    UNITY_UNROLL
+    for (int k = 0; k < K; ++k)
+      for (std::size_t n = 0; n < N; ++n) p[k].at[n] += std::int64_t{i[k]} * stride_[0][n];
   }
 
  private:

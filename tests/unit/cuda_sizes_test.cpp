@@ -137,5 +137,7 @@ TEST_CASE("products, attention, interactions and routing at sizes that tiles do 
   CHECK(error_of("attention_gradient", {0.5}, {{2200, 2, 2}, {2200, 3, 2}, {2200, 3, 2}, {2200, 2, 2}}) < kAllowed);
   CHECK(error_of("dot_interaction", {}, {{3, 9, 5}}) < kAllowed);
   CHECK(error_of("dot_interaction_gradient", {}, {{3, 9, 5}, {3, 36}}) < kAllowed);
+  CHECK(error_of("dot_interaction", {}, {{2, 27, 20}}) < kAllowed);  // runs of four, of which a thread takes four
+  CHECK(error_of("dot_interaction_gradient", {}, {{2, 27, 20}, {2, 351}}) < kAllowed);
   CHECK(error_of("top1_dispatch", {std::int64_t{20}}, {{2, 200, 5}}) == 0);
 }

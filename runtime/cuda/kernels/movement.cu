@@ -1,5 +1,6 @@
 // Operators that move elements: joining, cutting, repeating and permuting.
 #include <numeric>
+#include <utility>
 
 #include "core/ops/concat.h"
 #include "core/ops/slice.h"
@@ -9,17 +10,129 @@ namespace unity::cuda {
 
 namespace {
 
-template <class R>
-void copy(const Call& c, const std::vector<Loop<2>>& loops, typename R::Array to, typename R::Array from) {
-  map(
-      c.stream, loops, UNITY_LAMBDA(typename R::Value x) { return x; }, to, from);
+// 16 bytes, moved as they are.
+struct alignas(16) [[gnu::may_alias]] Unit {
+  std::uint32_t v[4];
+};
+
+struct Same {
+  template <class T>
+  UNITY_DEVICE T operator()(T x) const {
+    return x;
+  }
+};
+
+// Copies in units where all that lies together does so in whole units.
+bool copy_units(Stream stream, const std::vector<Loop<2>>& loops, void* to, const void* from, std::int64_t bytes) {
+  std::vector<Loop<2>> units = collapse(loops);
+  const std::int64_t per = static_cast<std::int64_t>(sizeof(Unit)) / bytes;
+  Loop<2>& inner = units.back();
+  bool fits = aligned_for<Unit, 1>(to) && aligned_for<Unit, 1>(from) && inner.length % per == 0 &&
+              inner.stride == std::array<std::int64_t, 2>{1, 1};
+  for (Loop<2>& loop : units) {
+    if (&loop == &inner) continue;
+    fits = fits && loop.stride[0] % per == 0 && loop.stride[1] % per == 0;
+    loop.stride[0] /= per, loop.stride[1] /= per;
+  }
+  inner.length /= per;
+  Walk<2> walk(units);
+  if (!fits || !walk.small() || walk.iterations() == 0) return false;
+  using Units = Dense<Unit>;
+  Elementwise<1, Same, Units, Units> work(walk, {}, {static_cast<Unit*>(to)},
+                                          {static_cast<Unit*>(const_cast<void*>(from))});
+  for_each(stream, work.threads(), work);
+  return true;
 }
 
-// Copies the pieces of a concatenated block out of it or into it.
+template <class A>
+bool one_type(const A& a, const A& b) {
+  return a.element_bytes() == b.element_bytes();
+}
+
+template <class R>
+void copy(const Call& c, const std::vector<Loop<2>>& loops, typename R::Array to, typename R::Array from) {
+  if (one_type(to, from) && copy_units(c.stream, loops, to.data, from.data, to.element_bytes())) return;
+  map(c.stream, loops, Same(), to, from);
+}
+
+// Pieces of a whole, which lie side by side in each of its rows. In elements of type T, as in launches of the pieces.
+constexpr std::size_t kMostPieces = 64;
+template <class T>
+struct Pieces {
+  T* whole;
+  std::int64_t length;  // of a row of the whole
+  T* data[kMostPieces];
+  std::uint32_t first[kMostPieces + 1];  // where each begins among the columns of this launch, and their number
+  int count;
+  bool into_whole;
+  Divider columns;
+
+  UNITY_DEVICE void operator()(std::int64_t i) const {
+    auto row = columns.quotient_of_32_bits(static_cast<std::uint32_t>(i));
+    auto column = static_cast<std::uint32_t>(i) - row * static_cast<std::uint32_t>(columns.divisor);
+    int low = 0, high = count - 1;
+    while (low < high) {  // for the last piece that begins at the column or before
+      int middle = (low + high + 1) / 2;
+      if (first[middle] <= column)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    T* of_piece = data[low] + std::int64_t{row} * (first[low + 1] - first[low]) + (column - first[low]);
+    T* of_whole = whole + row * length + column;
+    if (into_whole)
+      write_as(of_whole, read_as<T>(of_piece));
+    else
+      write_as(of_piece, read_as<T>(of_whole));
+  }
+};
+
+template <class T>
+bool move_pieces(Stream stream, std::int64_t rows, const std::vector<std::int64_t>& bytes, void* whole,
+                 const std::vector<void*>& data, bool into_whole) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t length = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  bool fits = aligned_for<T, 1>(whole) && rows * length < INT32_MAX;
+  for (std::size_t i = 0; i < data.size(); ++i) fits = fits && bytes[i] % kSize == 0 && aligned_for<T, 1>(data[i]);
+  if (!fits) return false;
+  T* begin = static_cast<T*>(whole);
+  for (std::size_t at = 0; at < data.size(); at += kMostPieces) {
+    Pieces<T> pieces{begin, length / kSize, {}, {}, 0, into_whole, {}};
+    for (std::size_t i = at; i < std::min(data.size(), at + kMostPieces); ++i) {
+      pieces.data[pieces.count] = static_cast<T*>(data[i]);
+      pieces.first[pieces.count + 1] = pieces.first[pieces.count] + static_cast<std::uint32_t>(bytes[i] / kSize);
+      ++pieces.count;
+    }
+    const std::int64_t columns = pieces.first[pieces.count];
+    pieces.columns = Divider(columns);
+    for_each(stream, rows * columns, pieces);
+    begin += columns;
+  }
+  return true;
+}
+
+// Copies the pieces of a concatenated block out of it or into it: at once where all are of one type.
 template <class R>
 void copy_pieces(const Call& c, const ConcatLayout& layout, const Operand& whole, std::span<const Operand> pieces,
                  bool into_whole) {
-  std::int64_t length = std::accumulate(layout.lengths.begin(), layout.lengths.end(), std::int64_t{0}), first = 0;
+  const std::int64_t length = std::accumulate(layout.lengths.begin(), layout.lengths.end(), std::int64_t{0});
+  const std::int64_t size = size_of(whole.dtype);
+  bool together = true;
+  std::vector<std::int64_t> bytes;
+  std::vector<void*> data;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    together = together && pieces[i].dtype == whole.dtype;
+    bytes.push_back(layout.lengths[i] * size);
+    data.push_back(pieces[i].data);
+  }
+  auto move = [&](auto of_type) {
+    return move_pieces<decltype(of_type)>(c.stream, layout.outer, bytes, whole.data, data, into_whole);
+  };
+  if (together && (move(Unit()) || (size == 8   ? move(std::uint64_t())
+                                    : size == 4 ? move(std::uint32_t())
+                                                : move(std::uint16_t()))))
+    return;
+  std::int64_t first = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     std::int64_t own = layout.lengths[i];
     auto of_whole = reals<R>(whole).from(first), piece = reals<R>(pieces[i]);
@@ -47,19 +160,30 @@ bool transpose_in_fours(const Call& c, const std::vector<Loop<2>>& loops, typena
   for (const Loop<2>& loop : others)
     if (loop.stride[0] % 4 != 0 || loop.stride[1] % 4 != 0) return false;
   if (i.length % 4 != 0 || j.length % 4 != 0 || i.stride[1] % 4 != 0 || j.stride[0] % 4 != 0) return false;
-  Walk<2> outer(others);
-  std::int64_t tiles_i = (i.length + 15) / 16, tiles_j = (j.length + 31) / 32;
+  // A walk over tiles, of y, x, and how far along i and j.
+  std::vector<Loop<4>> tiles;
+  for (const Loop<2>& loop : others) tiles.push_back({loop.length, {loop.stride[0], loop.stride[1], 0, 0}});
+  tiles.push_back({(i.length + 15) / 16, {16, 16 * i.stride[1], 16, 0}});
+  tiles.push_back({(j.length + 31) / 32, {32 * j.stride[0], 32, 0, 32}});
+  Walk<4> walk(tiles);
+  if (!walk.small()) return false;
   std::int64_t length_i = i.length, length_j = j.length, step_x = i.stride[1], step_y = j.stride[0];
   for_each(
-      c.stream, outer.iterations() * tiles_i * tiles_j * 32, UNITY_LAMBDA(std::int64_t t) {
-        std::int64_t lane = t % 32, tile = t / 32;
-        std::int64_t at_j = tile % tiles_j * 32 + lane % 8 * 4, at_i = tile / tiles_j % tiles_i * 16 + lane / 8 * 4;
-        if (at_j >= length_j || at_i >= length_i) return;
-        auto at = outer.locate(tile / tiles_j / tiles_i);
+      c.stream, walk.iterations() * 32, UNITY_LAMBDA(std::int64_t t) {
+        std::uint32_t tile[] = {static_cast<std::uint32_t>(t / 32)};
+        int lane = static_cast<int>(t % 32), at_j = lane % 8 * 4, at_i = lane / 8 * 4;
+        Positions<4> at[1];
+        walk.locate_small(tile, at);
+        if (at[0][3] + at_j >= length_j || at[0][2] + at_i >= length_i) return;
+        const std::int64_t from = at[0][1] + at_i * step_x + at_j, to = at[0][0] + at_j * step_y + at_i;
+        decltype(x.template load_packed<4>(0)) packed[4];
+        UNITY_UNROLL
+        for (int k = 0; k < 4; ++k) packed[k] = x.template load_packed<4>(from + k * step_x);
         Four<T> in[4];
-        for (int k = 0; k < 4; ++k) in[k] = x.load_four(at[1] + (at_i + k) * step_x + at_j);
-        for (int k = 0; k < 4; ++k)
-          y.store_four(at[0] + (at_j + k) * step_y + at_i, {{in[0].v[k], in[1].v[k], in[2].v[k], in[3].v[k]}});
+        UNITY_UNROLL
+        for (int k = 0; k < 4; ++k) in[k] = x.template unpack<4>(packed[k]);
+        UNITY_UNROLL
+        for (int k = 0; k < 4; ++k) y.store_four(to + k * step_y, {{in[0].v[k], in[1].v[k], in[2].v[k], in[3].v[k]}});
       });
   return true;
 }

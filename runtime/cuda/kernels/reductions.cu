@@ -18,9 +18,8 @@ void sum(const Call& c, std::int64_t divisor) {
   void* scratch = how.scratch() ? c.scratch(how.scratch() * static_cast<std::int64_t>(sizeof(T))) : nullptr;
   auto x = reals<R>(c.inputs[0]), y = reals<R>(c.outputs[0]);
   auto n = static_cast<T>(divisor);
-  reduce<SumOf<T>>(
-      c.stream, how, scratch, UNITY_LAMBDA(std::int64_t, std::int64_t i) { return x.load(i); },
-      UNITY_LAMBDA(std::int64_t o, T s) { y.store(o, s / n); });
+  reduce_array<SumOf<T>>(
+      c.stream, how, scratch, x, UNITY_LAMBDA(std::int64_t o, T s) { y.store(o, s / n); });
 }
 
 }  // namespace
@@ -43,9 +42,8 @@ void reduce_max_of(const Call& c) {
   Reduction how = reduction_of(c);
   void* scratch = how.scratch() ? c.scratch(how.scratch() * static_cast<std::int64_t>(sizeof(T))) : nullptr;
   auto x = reals<R>(c.inputs[0]), y = reals<R>(c.outputs[0]);
-  reduce<MaxOf<T>>(
-      c.stream, how, scratch, UNITY_LAMBDA(std::int64_t, std::int64_t i) { return x.load(i); },
-      UNITY_LAMBDA(std::int64_t o, T m) { y.store(o, m); });
+  reduce_array<MaxOf<T>>(
+      c.stream, how, scratch, x, UNITY_LAMBDA(std::int64_t o, T m) { y.store(o, m); });
 }
 UNITY_CUDA_KERNEL(reduce_max)
 
