@@ -23,6 +23,12 @@ struct Divider {
     auto un = static_cast<std::uint64_t>(n);
     return static_cast<std::int64_t>((((un * factor) >> 32) + un) >> shift);
   }
+  // The same in 32 bits throughout, where the divisor is below 2^31, too.
+  UNITY_DEVICE int narrow_quotient(int n) const {
+    auto un = static_cast<std::uint32_t>(n);
+    auto high = static_cast<std::uint32_t>((static_cast<std::uint64_t>(un) * factor) >> 32);
+    return static_cast<int>((high + un) >> shift);
+  }
 };
 
 template <std::size_t N>
