@@ -85,6 +85,21 @@ struct Vectors<BFloat16> {
   }
 };
 
+// Elements one by one, and four at once, like Dense of elements.h.
+struct Halves {
+  using Value = float;
+  BFloat16* data;
+  UNITY_DEVICE float load(std::int64_t i) const { return to_float(data[i]); }
+  UNITY_DEVICE void store(std::int64_t i, float x) const { data[i] = to_bfloat16(x); }
+  UNITY_DEVICE void store_four(std::int64_t i, Four<float> x) const {
+    std::uint32_t low = Vectors<BFloat16>::to_pair(x.v[0], x.v[1]), high = Vectors<BFloat16>::to_pair(x.v[2], x.v[3]);
+    auto lower = [](std::uint32_t pair) { return BFloat16{static_cast<std::uint16_t>(pair & 0xffffu)}; };
+    auto upper = [](std::uint32_t pair) { return BFloat16{static_cast<std::uint16_t>(pair >> 16)}; };
+    Dense<BFloat16>{data}.store_four(i, {{lower(low), upper(low), lower(high), upper(high)}});
+  }
+  bool aligned() const { return aligned_for_four<BFloat16>(data); }
+};
+
 template <class Array>
 struct Singles {
   static constexpr int kWidth = 1;

@@ -31,6 +31,21 @@ struct Divider {
   }
 };
 
+// By a divisor of numbers up to `most`.
+class Quotient {
+ public:
+  Quotient(std::int64_t divisor, std::int64_t most)
+      : by_(divisor), narrow_(most <= INT32_MAX && divisor <= INT32_MAX) {}
+  UNITY_DEVICE int of(int n) const { return by_.narrow_quotient(n); }
+  UNITY_DEVICE std::int64_t of(std::int64_t n) const {
+    return narrow_ ? by_.narrow_quotient(static_cast<int>(n)) : n / by_.divisor;
+  }
+
+ private:
+  Divider by_;
+  bool narrow_;
+};
+
 template <std::size_t N>
 struct Positions {
   std::int64_t at[N];

@@ -79,13 +79,16 @@ inline Evaluator held_evaluator(Held held) {
 }
 
 // The largest difference from the reference in f64, relative to what the type of the result allows: at most 1 is right.
-// Operands are numbers that bf16 holds.
-inline double error_as_held(Held held, std::string_view name, Attributes given, const std::vector<Dims>& reals) {
+// Operands are numbers that bf16 holds; those of the first are what `first` makes of others.
+inline double error_as_held(Held held, std::string_view name, Attributes given, const std::vector<Dims>& reals,
+                            double (*first)(double) = nullptr) {
   const Operator& op = get_operator(name);
   Example example{complete_attributes(op.name(), op.attributes(), std::move(given)).value(), {}, 0};
   for (const Dims& dims : reals) example.inputs.push_back({dims, DType::f32});
   AxisTable table = op.axes(example.attributes, example.inputs).value();
   auto operands = random_operands(example, DType::f32, RandomKey(20220711));
+  for (std::int64_t i = 0; first && i < operands[0].box.elements(); ++i)
+    operands[0].set_real(i, first(operands[0].real(i)));
   std::vector<Block> exact;
   for (Block& b : operands) {
     for (std::int64_t i = 0; i < b.box.elements(); ++i)
