@@ -24,9 +24,28 @@ struct Divider {
     auto un = static_cast<std::uint64_t>(n);
     return static_cast<std::int64_t>((((un * factor) >> 32) + un) >> shift);
   }
-  UNITY_DEVICE std::uint32_t quotient_of_32_bits(std::uint32_t n) const {  // below 2^31; so nothing overflows
+  // The same in 32 bits throughout, of numbers and by divisors below 2^31, so that nothing overflows.
+  UNITY_DEVICE std::uint32_t narrow_quotient(std::uint32_t n) const {
     return (static_cast<std::uint32_t>((std::uint64_t{n} * factor) >> 32) + n) >> shift;
   }
+  UNITY_DEVICE int narrow_quotient(int n) const {
+    return static_cast<int>(narrow_quotient(static_cast<std::uint32_t>(n)));
+  }
+};
+
+// By a divisor of numbers up to `most`.
+class Quotient {
+ public:
+  Quotient(std::int64_t divisor, std::int64_t most)
+      : by_(divisor), narrow_(most <= INT32_MAX && divisor <= INT32_MAX) {}
+  UNITY_DEVICE int of(int n) const { return by_.narrow_quotient(n); }
+  UNITY_DEVICE std::int64_t of(std::int64_t n) const {
+    return narrow_ ? by_.narrow_quotient(static_cast<int>(n)) : n / by_.divisor;
+  }
+
+ private:
+  Divider by_;
+  bool narrow_;
 };
 
 template <std::size_t N>
@@ -82,7 +101,7 @@ class Walk {
       const auto divisor = static_cast<std::uint32_t>(length_[d].divisor);
       UNITY_UNROLL
       for (int k = 0; k < K; ++k) {
-        std::uint32_t q = length_[d].quotient_of_32_bits(i[k]), index = i[k] - q * divisor;
+        std::uint32_t q = length_[d].narrow_quotient(i[k]), index = i[k] - q * divisor;
         for (std::size_t n = 0; n < N; ++n) p[k].at[n] += std::int64_t{index} * stride_[d][n];
         i[k] = q;
       }

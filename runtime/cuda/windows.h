@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/ops/spatial.h"
-#include "runtime/cuda/launch.h"
+#include "runtime/cuda/walk.h"
 
 namespace unity::cuda {
 
@@ -52,5 +52,52 @@ UNITY_DEVICE Pixel pixel_at(std::int64_t i, int rows, int columns) {
   std::int64_t line = i / columns;
   return {line / rows, static_cast<int>(line % rows), static_cast<int>(i % columns)};
 }
+
+// Four neighbours of a row of a block of images, the first of them at a multiple of four; fewer at the end of a row.
+struct Quad {
+  std::int64_t plane;
+  int row, column;
+};
+class Quads {
+ public:
+  Quads(int rows, int columns) : rows_(rows), in_row_((columns + 3) / 4), by_row_(in_row_), by_plane_(rows) {}
+  std::int64_t in_plane() const { return static_cast<std::int64_t>(rows_) * in_row_; }
+  UNITY_DEVICE Quad at(std::int64_t first_plane, int i) const {
+    int line = by_row_.narrow_quotient(i), plane = by_plane_.narrow_quotient(line);
+    return {first_plane + plane, line - plane * rows_, (i - line * in_row_) * 4};
+  }
+
+ private:
+  int rows_, in_row_;
+  Divider by_row_, by_plane_;
+};
+
+// f(quad) for every one of these planes; a launch takes as many planes as 31 bits count the quads of.
+template <class F>
+void for_each_quad(Stream stream, std::int64_t planes, const Quads& quads, F f) {
+  std::int64_t in_plane = quads.in_plane();
+  UNITY_CHECK(in_plane <= INT32_MAX / 4, "cuda: an image of over 2^31 elements");
+  std::int64_t most = in_plane > 0 ? INT32_MAX / in_plane : planes;
+  for (std::int64_t first = 0; first < planes; first += most)
+    for_each(
+        stream, std::min(most, planes - first) * in_plane,
+        UNITY_LAMBDA(std::int64_t i) { f(quads.at(first, static_cast<int>(i))); });
+}
+
+// Which windows may cover a position: first(i) .. last(i).
+struct Covering {
+  WindowLoop loop;
+  Divider stride;
+  explicit Covering(const WindowLoop& l) : loop(l), stride(l.stride) {}
+  UNITY_DEVICE int first(int i) const {
+    int beyond = i + loop.pad - (loop.kernel - 1) * loop.dilation;
+    return beyond > 0 ? stride.narrow_quotient(beyond + loop.stride - 1) : 0;
+  }
+  UNITY_DEVICE int last(int i) const {
+    if (i + loop.pad < 0) return -1;
+    int window = stride.narrow_quotient(i + loop.pad);
+    return window < loop.windows ? window : loop.windows - 1;
+  }
+};
 
 }  // namespace unity::cuda

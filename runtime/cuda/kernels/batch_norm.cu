@@ -1,79 +1,13 @@
-// Batch norm and its moments. Sums over a channel go in two steps: groups of threads sum parts of it, shares of the
-// outer dimension, and these are added up, always in the same order.
+// Batch norm and its moments, on channels.h: at the speed of memory, which is what they are bound by.
 #include "core/ops/batch_norm.h"
-#include "runtime/cuda/call.h"
+#include "runtime/cuda/channels.h"
 #include "runtime/cuda/norm_math.h"
-#include "runtime/cuda/rows.h"
 
 namespace unity::cuda {
 namespace {
 
-template <class V>
-struct Two {
-  V first, second;
-};
-
-template <class V>
-struct Line {
-  V mean, slope, shift;
-};
-
 double elements_per_channel(const Operand& x) {
   return static_cast<double>(element_count(x.global)) / static_cast<double>(x.global[1]);
-}
-
-// For every channel: finish(channel, sums over its elements i of use(prepare(channel), i, load(i))).
-template <class V, class Prepare, class Load, class Use, class Finish>
-void sum_channels(const Call& c, const ChannelLoops& l, Prepare prepare, Load load, Use use, Finish finish) {
-  // Enough groups to fill a large GPU; where planes are too short for a warp, 64 of them to a thread.
-  bool long_planes = l.inner >= 32;
-  std::int64_t groups = row_workers(l.outer * l.channels, l.inner);
-  std::int64_t wanted = long_planes ? (groups + l.channels - 1) / l.channels : std::min(l.outer / 64, groups);
-  std::int64_t parts = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(l.outer, 1));
-  std::int64_t share = (l.outer + parts - 1) / parts;
-  auto* partial = static_cast<Two<V>*>(c.scratch(parts * l.channels * static_cast<std::int64_t>(sizeof(Two<V>))));
-  if (long_planes)
-    for_each_group(
-        c.stream, parts * l.channels, l.inner, UNITY_LAMBDA(std::int64_t g, const Group& group) {
-          std::int64_t channel = g % l.channels, begin = g / l.channels * share, end = begin + share;
-          Two<V> sum{0, 0};
-          auto state = prepare(channel);
-          for (std::int64_t o = begin; o < end && o < l.outer; ++o) {
-            std::int64_t first = (o * l.channels + channel) * l.inner;
-            each_item(
-                group, l.inner, [&](std::int64_t k) { return load(first + k); },
-                [&](std::int64_t k, auto item) {
-                  Two<V> x = use(state, first + k, item);
-                  sum.first += x.first, sum.second += x.second;
-                });
-          }
-          sum = {group.sum(sum.first), group.sum(sum.second)};
-          if (group.rank() == 0) partial[g] = sum;
-        });
-  else  // one thread to a channel's part, neighbouring channels side by side
-    for_each(
-        c.stream, parts * l.channels, UNITY_LAMBDA(std::int64_t g) {
-          std::int64_t channel = g % l.channels, begin = g / l.channels * share, end = begin + share;
-          Two<V> sum{0, 0};
-          auto state = prepare(channel);
-          for (std::int64_t o = begin; o < end && o < l.outer; ++o)
-            for (std::int64_t k = 0; k < l.inner; ++k) {
-              std::int64_t i = (o * l.channels + channel) * l.inner + k;
-              Two<V> x = use(state, i, load(i));
-              sum.first += x.first, sum.second += x.second;
-            }
-          partial[g] = sum;
-        });
-  for_each_group(
-      c.stream, l.channels, parts, UNITY_LAMBDA(std::int64_t channel, const Group& group) {
-        Two<V> sum{0, 0};
-        for (std::int64_t p = group.rank(); p < parts; p += group.size()) {
-          Two<V> x = partial[p * l.channels + channel];
-          sum.first += x.first, sum.second += x.second;
-        }
-        sum = {group.sum(sum.first), group.sum(sum.second)};
-        if (group.rank() == 0) finish(channel, sum);
-      });
 }
 
 // Rounding can leave a variance a little below zero; it counts as zero.
@@ -82,60 +16,187 @@ UNITY_DEVICE V inverse_deviation(V variance, V epsilon) {
   return inverse_root((variance > 0 ? variance : 0) + epsilon);
 }
 
+// In what follows A is how x and blocks like it are read and written (vectors.h), S how those of a number for each
+// channel are.
+
+template <class A, class S>
+struct MomentSums {
+  using Value = typename A::Value;
+  using Item = typename A::Held;
+  static constexpr int kWidth = A::kWidth, kInFlight = 4;
+  A x;
+  S mean, square;
+  Value over_count;
+
+  UNITY_DEVICE int prepare(std::int64_t) const { return 0; }
+  UNITY_DEVICE Item load(std::int64_t at) const { return x.read(at); }
+  template <class Counts>
+  UNITY_DEVICE Two<Value> use(int, std::int64_t, const Item& item, Counts counts) const {
+    Two<Value> sum{0, 0};
+    for (int j = 0; j < kWidth; ++j) {
+      Value v = counts(j) ? A::value(item, j) : Value(0);
+      sum.first += v, sum.second += v * v;
+    }
+    return sum;
+  }
+  UNITY_DEVICE void finish(std::int64_t channel, const Two<Value>& sum) const {
+    mean.store(channel, sum.first * over_count);
+    square.store(channel, sum.second * over_count);
+  }
+};
+
+template <class A, class S, bool kAdd>
+struct MomentsGradient {
+  using Value = typename A::Value;
+  using State = Two<Value>;
+  struct Item {
+    typename A::Held x, addend;
+  };
+  static constexpr int kWidth = A::kWidth;
+  A x, addend, dx;
+  S dmean, dsquare;
+  Value over_count;
+
+  UNITY_DEVICE State prepare(std::int64_t channel) const {
+    return {dmean.load(channel) * over_count, 2 * dsquare.load(channel) * over_count};
+  }
+  UNITY_DEVICE Item load(std::int64_t at) const {
+    Item item;
+    item.x = x.read(at);
+    if (kAdd) item.addend = addend.read(at);
+    return item;
+  }
+  template <class Channels>
+  UNITY_DEVICE void use(std::int64_t at, const Item& item, Channels channels) const {
+    Value v[kWidth];
+    for (int j = 0; j < kWidth; ++j) {
+      const State& d = channels(j);
+      v[j] = d.first + d.second * A::value(item.x, j);
+      if (kAdd) v[j] += A::value(item.addend, j);
+    }
+    dx.write(at, v);
+  }
+};
+
+template <class V>
+struct Line {
+  V mean, slope, shift;
+};
+
+template <class A, class S>
+struct Normalize {
+  using Value = typename A::Value;
+  using State = Line<Value>;
+  using Item = typename A::Held;
+  static constexpr int kWidth = A::kWidth;
+  A x, y;
+  S mean, variance, gamma, beta;
+  Value epsilon;
+  bool relu;
+
+  UNITY_DEVICE State prepare(std::int64_t k) const {
+    return {mean.load(k), gamma.load(k) * inverse_deviation(variance.load(k), epsilon), beta.load(k)};
+  }
+  UNITY_DEVICE Item load(std::int64_t at) const { return x.read(at); }
+  template <class Channels>
+  UNITY_DEVICE void use(std::int64_t at, const Item& item, Channels channels) const {
+    Value v[kWidth];
+    for (int j = 0; j < kWidth; ++j) {
+      const State& line = channels(j);
+      Value value = (A::value(item, j) - line.mean) * line.slope + line.shift;
+      v[j] = relu && !(value > 0) ? 0 : value;
+    }
+    y.write(at, v);
+  }
+};
+
+// With r = 1 / sqrt(variance + epsilon) and h = (x - mean) r:  dx = dy gamma r, dbeta = sum dy, dgamma = sum dy h,
+// dmean = -gamma r sum dy, dvariance = -gamma r^2 / 2 sum dy h. dx is written while the sums are formed.
+template <class A, class S, bool kRelu>
+struct NormalizeGradient {
+  using Value = typename A::Value;
+  struct Item {
+    typename A::Held x, dy, y;
+  };
+  static constexpr int kWidth = A::kWidth, kInFlight = kWidth == 1 ? 4 : 2;
+  A x, dy, y, dx;
+  S mean, variance, gamma, dmean, dvariance, dgamma, dbeta;
+  Value epsilon;
+
+  UNITY_DEVICE Two<Value> prepare(std::int64_t k) const {
+    return {mean.load(k), gamma.load(k) * inverse_deviation(variance.load(k), epsilon)};
+  }
+  UNITY_DEVICE Item load(std::int64_t at) const {
+    Item item;
+    item.x = x.read(at), item.dy = dy.read(at);
+    if (kRelu) item.y = y.read(at);
+    return item;
+  }
+  template <class Counts>
+  UNITY_DEVICE Two<Value> use(const Two<Value>& of, std::int64_t at, const Item& item, Counts counts) const {
+    Two<Value> sum{0, 0};
+    Value v[kWidth];
+    for (int j = 0; j < kWidth; ++j) {
+      Value d = A::value(item.dy, j);
+      if (kRelu && !(A::value(item.y, j) > 0)) d = 0;
+      v[j] = d * of.second;
+      Value product = d * (A::value(item.x, j) - of.first);
+      sum.first += counts(j) ? d : Value(0), sum.second += counts(j) ? product : Value(0);
+    }
+    if constexpr (Counts::kAll) {
+      dx.write(at, v);
+    } else {
+      for (int j = 0; j < kWidth; ++j)
+        if (counts(j)) dx.store(at + j, v[j]);
+    }
+    return sum;
+  }
+  UNITY_DEVICE void finish(std::int64_t k, const Two<Value>& sum) const {
+    Value inverse = inverse_deviation(variance.load(k), epsilon), slope = gamma.load(k) * inverse;
+    Value product = sum.second * inverse;
+    dmean.store(k, -slope * sum.first);
+    dvariance.store(k, variance.load(k) > 0 ? Value(-0.5) * slope * inverse * product : 0);
+    dgamma.store(k, product);
+    dbeta.store(k, sum.first);
+  }
+};
+
 }  // namespace
 
 template <class R>
 void moments_of(const Call& c) {
-  using V = typename R::Value;
-  auto x = reals<R>(c.inputs[0]), mean = reals<R>(c.outputs[0]), square = reals<R>(c.outputs[1]);
-  auto over_count = static_cast<V>(1 / elements_per_channel(c.inputs[0]));
-  sum_channels<V>(
-      c, channel_loops(c.inputs[0].extent), UNITY_LAMBDA(std::int64_t) { return 0; },
-      UNITY_LAMBDA(std::int64_t i) { return x.load(i); },
-      UNITY_LAMBDA(int, std::int64_t, V v) {
-        return Two<V>{v, v * v};
-      },
-      UNITY_LAMBDA(std::int64_t channel, Two<V> sum) {
-        mean.store(channel, sum.first * over_count);
-        square.store(channel, sum.second * over_count);
-      });
+  const Operand& x = c.inputs[0];
+  ChannelLoops l = channel_loops(x.extent);
+  with_access<R>(in_vectors(l), {&x}, c.outputs, [&]<class A, class T>(A, T) {
+    auto over_count = static_cast<typename A::Value>(1 / elements_per_channel(x));
+    MomentSums<A, typename T::Array> op{A::of(x), reals<T>(c.outputs[0]), reals<T>(c.outputs[1]), over_count};
+    sum_channels(c, l, op);
+  });
 }
 UNITY_CUDA_KERNEL(moments)
 
-// `sum`: what is added, which may be where the result is; null: nothing.
-template <class R>
-void moments_gradient(const Call& c, const Operand* sum) {
-  using V = typename R::Value;
-  auto x = reals<R>(c.inputs[0]), dmean = reals<R>(c.inputs[1]), dsquare = reals<R>(c.inputs[2]),
-       dx = reals<R>(c.outputs[0]);
-  const bool add = sum != nullptr;
-  auto addend = reals<R>(add ? *sum : c.outputs[0]);
-  auto over_count = static_cast<V>(1 / elements_per_channel(c.inputs[0]));
-  ChannelLoops l = channel_loops(c.inputs[0].extent);
-  for_each_in_rows(
-      c.stream, l.outer * l.channels, l.inner,
-      UNITY_LAMBDA(std::int64_t r) {
-        std::int64_t channel = r % l.channels;
-        return Two<V>{dmean.load(channel) * over_count, 2 * dsquare.load(channel) * over_count};
-      },
-      UNITY_LAMBDA(const Two<V>&, std::int64_t r, std::int64_t j) {
-        std::int64_t at = r * l.inner + j;
-        return Two<V>{x.load(at), add ? addend.load(at) : V(0)};
-      },
-      UNITY_LAMBDA(const Two<V>& d, std::int64_t r, std::int64_t j, Two<V> v) {
-        dx.store(r * l.inner + j, v.second + (d.first + d.second * v.first));
-      });
+template <class R, bool kAdd>
+void moments_gradient(const Call& c, const Operand& addend) {
+  const Operand &x = c.inputs[0], &dx = c.outputs[0];
+  ChannelLoops l = channel_loops(x.extent);
+  with_access<R>(in_vectors(l), {&x, &addend, &dx}, c.inputs.subspan(1, 2), [&]<class A, class T>(A, T) {
+    auto over_count = static_cast<typename A::Value>(1 / elements_per_channel(x));
+    MomentsGradient<A, typename T::Array, kAdd> op{
+        A::of(x), A::of(addend), A::of(dx), reals<T>(c.inputs[1]), reals<T>(c.inputs[2]), over_count};
+    for_each_of_channels(c.stream, l, op);
+  });
 }
 
 template <class R>
 void moments_gradient_of(const Call& c) {
-  moments_gradient<R>(c, nullptr);
+  moments_gradient<R, false>(c, c.outputs[0]);
 }
 UNITY_CUDA_KERNEL(moments_gradient)
 
+// What is added may be where the result is.
 template <class R>
 void moments_gradient_accumulate_of(const Call& c) {
-  moments_gradient<R>(c, &c.inputs[3]);
+  moments_gradient<R, true>(c, c.inputs[3]);
 }
 UNITY_CUDA_KERNEL(moments_gradient_accumulate)
 
@@ -164,59 +225,51 @@ UNITY_CUDA_KERNEL(combine_moments)
 
 template <class R>
 void batch_norm_of(const Call& c) {
-  using V = typename R::Value;
-  auto x = reals<R>(c.inputs[0]), mean = reals<R>(c.inputs[1]), variance = reals<R>(c.inputs[2]),
-       gamma = reals<R>(c.inputs[3]), beta = reals<R>(c.inputs[4]), y = reals<R>(c.outputs[0]);
-  auto epsilon = static_cast<V>(real_attribute(c.attributes, 0));
-  bool relu = text_attribute(c.attributes, 1) == "relu";
-  ChannelLoops l = channel_loops(c.inputs[0].extent);
-  for_each_in_rows(
-      c.stream, l.outer * l.channels, l.inner,
-      UNITY_LAMBDA(std::int64_t r) {
-        std::int64_t k = r % l.channels;
-        return Line<V>{mean.load(k), gamma.load(k) * inverse_deviation(variance.load(k), epsilon), beta.load(k)};
-      },
-      UNITY_LAMBDA(const Line<V>&, std::int64_t r, std::int64_t j) { return x.load(r * l.inner + j); },
-      UNITY_LAMBDA(const Line<V>& line, std::int64_t r, std::int64_t j, V v) {
-        V value = (v - line.mean) * line.slope + line.shift;
-        y.store(r * l.inner + j, relu && !(value > 0) ? 0 : value);
-      });
+  const Operand &x = c.inputs[0], &y = c.outputs[0];
+  ChannelLoops l = channel_loops(x.extent);
+  with_access<R>(in_vectors(l), {&x, &y}, c.inputs.subspan(1), [&]<class A, class T>(A, T) {
+    Normalize<A, typename T::Array> op{A::of(x),
+                                       A::of(y),
+                                       reals<T>(c.inputs[1]),
+                                       reals<T>(c.inputs[2]),
+                                       reals<T>(c.inputs[3]),
+                                       reals<T>(c.inputs[4]),
+                                       static_cast<typename A::Value>(real_attribute(c.attributes, 0)),
+                                       text_attribute(c.attributes, 1) == "relu"};
+    for_each_of_channels(c.stream, l, op);
+  });
 }
 UNITY_CUDA_KERNEL(batch_norm)
 
-// With r = 1 / sqrt(variance + epsilon) and h = (x - mean) r:  dx = dy gamma r, dbeta = sum dy, dgamma = sum dy h,
-// dmean = -gamma r sum dy, dvariance = -gamma r^2 / 2 sum dy h. dx is written while the sums are formed.
+template <class R, bool kRelu>
+void batch_norm_gradient(const Call& c, const Operand& y) {
+  const Operand &x = c.inputs[0], &dy = c.inputs[4], &dx = c.outputs[0];
+  std::vector<Operand> numbers(c.inputs.begin() + 1, c.inputs.begin() + 4);
+  numbers.insert(numbers.end(), c.outputs.begin() + 1, c.outputs.end());
+  ChannelLoops l = channel_loops(x.extent);
+  with_access<R>(in_vectors(l), {&x, &dy, &y, &dx}, numbers, [&]<class A, class T>(A, T) {
+    NormalizeGradient<A, typename T::Array, kRelu> op{A::of(x),
+                                                      A::of(dy),
+                                                      A::of(y),
+                                                      A::of(dx),
+                                                      reals<T>(c.inputs[1]),
+                                                      reals<T>(c.inputs[2]),
+                                                      reals<T>(c.inputs[3]),
+                                                      reals<T>(c.outputs[1]),
+                                                      reals<T>(c.outputs[2]),
+                                                      reals<T>(c.outputs[3]),
+                                                      reals<T>(c.outputs[4]),
+                                                      static_cast<typename A::Value>(real_attribute(c.attributes, 0))};
+    sum_channels(c, l, op);
+  });
+}
+
 template <class R>
 void batch_norm_gradient_of(const Call& c) {
-  using V = typename R::Value;
-  auto x = reals<R>(c.inputs[0]), mean = reals<R>(c.inputs[1]), variance = reals<R>(c.inputs[2]),
-       gamma = reals<R>(c.inputs[3]), dy = reals<R>(c.inputs[4]);
-  bool relu = c.inputs.size() > 5;
-  auto y = reals<R>(c.inputs[relu ? 5 : 4]), dx = reals<R>(c.outputs[0]), dmean = reals<R>(c.outputs[1]),
-       dvariance = reals<R>(c.outputs[2]), dgamma = reals<R>(c.outputs[3]), dbeta = reals<R>(c.outputs[4]);
-  auto epsilon = static_cast<V>(real_attribute(c.attributes, 0));
-  sum_channels<V>(
-      c, channel_loops(c.inputs[0].extent),
-      UNITY_LAMBDA(std::int64_t k) {
-        return Two<V>{mean.load(k), gamma.load(k) * inverse_deviation(variance.load(k), epsilon)};
-      },
-      UNITY_LAMBDA(std::int64_t i) {
-        V d = dy.load(i);
-        if (relu && !(y.load(i) > 0)) d = 0;
-        return NormItem<V>{x.load(i), d};
-      },
-      UNITY_LAMBDA(const Two<V>& of, std::int64_t i, const NormItem<V>& item) {
-        dx.store(i, item.dy * of.second);
-        return Two<V>{item.dy, item.dy * (item.x - of.first)};
-      },
-      UNITY_LAMBDA(std::int64_t k, const Two<V>& sum) {
-        V inverse = inverse_deviation(variance.load(k), epsilon), slope = gamma.load(k) * inverse;
-        V product = sum.second * inverse;
-        dmean.store(k, -slope * sum.first);
-        dvariance.store(k, variance.load(k) > 0 ? V(-0.5) * slope * inverse * product : 0);
-        dgamma.store(k, product);
-        dbeta.store(k, sum.first);
-      });
+  if (c.inputs.size() > 5)
+    batch_norm_gradient<R, true>(c, c.inputs[5]);
+  else
+    batch_norm_gradient<R, false>(c, c.inputs[4]);
 }
 UNITY_CUDA_KERNEL(batch_norm_gradient)
 

@@ -68,7 +68,7 @@ struct Pieces {
   Divider columns;
 
   UNITY_DEVICE void operator()(std::int64_t i) const {
-    auto row = columns.quotient_of_32_bits(static_cast<std::uint32_t>(i));
+    auto row = columns.narrow_quotient(static_cast<std::uint32_t>(i));
     auto column = static_cast<std::uint32_t>(i) - row * static_cast<std::uint32_t>(columns.divisor);
     int low = 0, high = count - 1;
     while (low < high) {  // for the last piece that begins at the column or before

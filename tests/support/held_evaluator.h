@@ -1,0 +1,112 @@
+// Kernels of the CUDA backend, compiled for the host, on blocks as bf16 mode and others hold them, against the
+// reference.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "core/ops/reference.h"
+#include "tests/support/cuda_evaluator.h"
+
+namespace unity::testing {
+
+// How the blocks of two or more dimensions are held; all others in f32.
+struct Held {
+  DType type = DType::bf16;
+  std::size_t shift = 0;  // elements that they begin behind a multiple of 16 bytes
+};
+
+// Blocks of one type, one behind the other, with elements around each that nobody may write.
+template <class T>
+class HeldBlocks {
+ public:
+  T* add(std::size_t n, std::size_t shift) {
+    auto& block = blocks_.emplace_back(n + shift + 2 * kAround, T{});
+    auto* begin = reinterpret_cast<std::byte*>(block.data() + kAround);
+    std::size_t past = reinterpret_cast<std::uintptr_t>(begin) % 16;
+    return reinterpret_cast<T*>(begin - past) + shift;
+  }
+
+ private:
+  static constexpr std::size_t kAround = 32;
+  std::vector<std::vector<T>> blocks_;
+};
+
+inline Evaluator held_evaluator(Held held) {
+  return [held](const Operator& op, const OpCall& call) {
+    HeldBlocks<cuda::BFloat16> halves;
+    HeldBlocks<float> floats;
+    constexpr float kUntouched = 12345;
+    std::vector<Operand> operands(call.inputs.begin(), call.inputs.end());
+    operands.insert(operands.end(), call.outputs.begin(), call.outputs.end());
+    for (Operand& o : operands) {
+      if (o.dtype != DType::f32 || !o.data || o.extent.size() < 2) continue;
+      auto n = static_cast<std::size_t>(o.elements());
+      const float* from = o.as<float>();
+      if (held.type == DType::bf16) {
+        auto* to = halves.add(n, held.shift);
+        for (std::size_t k = 0; k < n; ++k) to[k] = cuda::to_bfloat16(from[k]);
+        to[-1] = to[n] = cuda::to_bfloat16(kUntouched);
+        o.data = to, o.dtype = DType::bf16;
+      } else {
+        auto* to = floats.add(n, held.shift);
+        std::copy_n(from, n, to);
+        to[-1] = to[n] = kUntouched;
+        o.data = to;
+      }
+    }
+    std::span<const Operand> all(operands);
+    kernel_evaluator()(op,
+                       {call.attributes, all.first(call.inputs.size()), all.subspan(call.inputs.size()), call.random});
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      const Operand& o = all[call.inputs.size() + i];
+      auto* to = call.outputs[i].as<float>();
+      if (o.data == to) continue;
+      auto n = static_cast<std::ptrdiff_t>(o.elements());
+      auto value = [&](std::ptrdiff_t k) {
+        return o.dtype == DType::bf16 ? cuda::to_float(o.as<cuda::BFloat16>()[k]) : o.as<float>()[k];
+      };
+      for (std::ptrdiff_t k = 0; k < n; ++k) to[k] = value(k);
+      bool touched = o.dtype == DType::bf16 ? cuda::to_bfloat16(kUntouched).bits != o.as<cuda::BFloat16>()[-1].bits ||
+                                                  cuda::to_bfloat16(kUntouched).bits != o.as<cuda::BFloat16>()[n].bits
+                                            : value(-1) != kUntouched || value(n) != kUntouched;
+      if (touched) FAIL("a kernel writes beside result " << i);
+    }
+  };
+}
+
+// The largest difference from the reference in f64, relative to what the type of the result allows: at most 1 is right.
+// Operands are numbers that bf16 holds; those of the first are what `first` makes of others.
+inline double error_as_held(Held held, std::string_view name, Attributes given, const std::vector<Dims>& reals,
+                            double (*first)(double) = nullptr) {
+  const Operator& op = get_operator(name);
+  Example example{complete_attributes(op.name(), op.attributes(), std::move(given)).value(), {}, 0};
+  for (const Dims& dims : reals) example.inputs.push_back({dims, DType::f32});
+  AxisTable table = op.axes(example.attributes, example.inputs).value();
+  auto operands = random_operands(example, DType::f32, RandomKey(20220711));
+  for (std::int64_t i = 0; first && i < operands[0].box.elements(); ++i)
+    operands[0].set_real(i, first(operands[0].real(i)));
+  std::vector<Block> exact;
+  for (Block& b : operands) {
+    for (std::int64_t i = 0; i < b.box.elements(); ++i)
+      b.set_real(i, static_cast<double>(cuda::to_float(cuda::to_bfloat16(static_cast<float>(b.real(i))))));
+    exact.push_back(converted(b, DType::f64));
+  }
+  auto boxes = output_boxes(table, full_ranges(table));
+  auto expected = call_operator(reference_evaluator(), op, example.attributes, table, exact, boxes, DType::f64);
+  auto found = call_operator(held_evaluator(held), op, example.attributes, table, operands, boxes, DType::f32);
+  double worst = 0;
+  for (std::size_t o = 0; o < expected.size(); ++o) {
+    double largest = 1;
+    for (std::int64_t i = 0; i < expected[o].box.elements(); ++i)
+      largest = std::max(largest, std::abs(expected[o].real(i)));
+    double allowed = held.type == DType::bf16 && expected[o].global.size() > 1 ? 0.005 : 2e-5;
+    worst = std::max(worst, difference(converted(found[o], DType::f64), expected[o]) / (allowed * largest));
+  }
+  return worst;
+}
+
+}  // namespace unity::testing
