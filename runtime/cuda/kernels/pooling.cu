@@ -88,6 +88,46 @@ UNITY_DEVICE void visit_windows(const Image& g, const Array& x, const Quad& at, 
   }
 }
 
+// The same for windows of 3 x 3, by two columns, that begin one to the left of multiples of eight, as are the columns:
+// the four of a quad have, of each row, sixteen bytes and the element before.
+constexpr int kEights = 8;
+template <class Visit>
+UNITY_DEVICE void visit_eights(const Image& g, const Halves& x, const Quad& at, Visit visit) {
+  const WindowLoop &rows = g.rows, &columns = g.columns;
+  if (rows.size == 0) return;
+  int eight = at.column * 2, before = eight > 0 ? eight - 1 : 0;
+  Halves plane = after(x, at.plane * rows.size * columns.size);
+  Vectors<BFloat16>::Held eights[3];
+  float first[3];
+  for (int a = 0; a < 3; ++a) {
+    int row = rows.position(at.row, a), line = (row < 0 ? 0 : row < rows.size ? row : rows.size - 1) * columns.size;
+    eights[a] = Vectors<BFloat16>{plane.data}.read(line + eight);
+    first[a] = plane.load(line + before);
+  }
+  for (int a = 0; a < 3; ++a) {
+    if (!rows.inside(rows.position(at.row, a))) continue;
+    for (int b = 0; b < 3; ++b)
+      for (int u = 0; u < 4; ++u) {
+        int k = 2 * u + b;
+        float value = k == 0 ? first[a] : Vectors<BFloat16>::value(eights[a], k - 1);
+        visit(u, a, k == 0 ? before - eight + 1 : b, value);
+      }
+  }
+}
+inline bool in_eights(const Image& g, const Halves& x) {
+  const WindowLoop& c = g.columns;
+  return g.rows.kernel == 3 && c.kernel == 3 && c.dilation == 1 && c.stride == 2 && c.pad == 1 && c.size % 8 == 0 &&
+         2 * c.windows <= c.size && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+}
+
+template <int kStride, class Array, class Visit>
+UNITY_DEVICE void visit_for_maxima(const Image& g, const Array& x, const Quad& at, Visit visit) {
+  if constexpr (kStride == kEights)
+    visit_eights(g, x, at, visit);
+  else
+    visit_windows<kStride>(g, x, at, kMinusInfinity<typename Array::Value>, visit);
+}
+
 // The first element of the window at (row, column) that lies in x; false: none does.
 struct Element {
   bool any;
@@ -165,14 +205,14 @@ void find_maxima(Stream stream, const Image& g, Array x, Code* where) {
         V best[4];
         Code code[4];
         for (int u = 0; u < 4; ++u) best[u] = kMinusInfinity<V>, code[u] = D::kNone;
-        visit_windows<kStride>(g, x, at, kMinusInfinity<V>, [&](int u, int a, int right, V value) {
+        visit_for_maxima<kStride>(g, x, at, [&](int u, int a, int right, V value) {
           bool better = exceeds(value, best[u]);
           best[u] = better ? value : best[u];
           code[u] = better ? static_cast<Code>(D::of(a * g.rows.dilation, right)) : code[u];
         });
         for (int u = 0; u < 4; ++u) {
           int column = g.columns.position(at.column + u, 0);
-          if (kStride > 0 && (column + 2 < 0 || column >= g.columns.size)) code[u] = D::kNone;
+          if (kStride > 0 && kStride != kEights && (column + 2 < 0 || column >= g.columns.size)) code[u] = D::kNone;
           if (code[u] != D::kNone) continue;  // else all of it is minus infinity, or padding
           Element first = first_inside(g, at.row, at.column + u);
           if (first.any) code[u] = static_cast<Code>(D::of(first.a * g.rows.dilation, first.b * g.columns.dilation));
@@ -246,21 +286,22 @@ void return_of_threes(Stream stream, const Image& g, const std::uint8_t* where, 
 
 template <class Code, class Array>
 void max_gradient(const Call& c, const Image& g, Array x, Array dy, Array dx) {
+  constexpr bool kHalves = std::is_same_v<Array, Halves>, kSpecial = kHalves || std::is_same_v<Array, Dense<float>>;
   auto* where = static_cast<Code*>(c.scratch(c.inputs[1].elements() * static_cast<std::int64_t>(sizeof(Code))));
-  if constexpr (sizeof(Code) == 1 && !std::is_same_v<Array, FloatOrBFloat16> && !std::is_same_v<Array, Dense<double>>) {
+  if constexpr (kSpecial && sizeof(Code) == 1) {
     const WindowLoop &rows = g.rows, &columns = g.columns;
-    bool three = columns.kernel == 3 && columns.dilation == 1;
-    if (three && columns.stride == 1)
-      find_maxima<Code, 1>(c.stream, g, x, where);
-    else if (three && columns.stride == 2)
-      find_maxima<Code, 2>(c.stream, g, x, where);
-    else
+    int by = columns.kernel == 3 && columns.dilation == 1 ? columns.stride : 0;
+    auto find = [&] {
+      if constexpr (kHalves)
+        if (in_eights(g, x)) return find_maxima<Code, kEights>(c.stream, g, x, where);
+      if (by == 1) return find_maxima<Code, 1>(c.stream, g, x, where);
+      if (by == 2) return find_maxima<Code, 2>(c.stream, g, x, where);
       find_maxima<Code, 0>(c.stream, g, x, where);
-    bool odd_row = rows.pad % 2 != 0, odd_column = columns.pad % 2 != 0;
-    if (three && columns.stride == 2 && rows.kernel == 3 && rows.dilation == 1 && rows.stride == 2 &&
-        odd_row == odd_column)
-      return odd_row ? return_of_threes<1>(c.stream, g, where, dy, dx)
-                     : return_of_threes<2>(c.stream, g, where, dy, dx);
+    };
+    find();
+    bool odd = rows.pad % 2 != 0;
+    if (by == 2 && rows.kernel == 3 && rows.dilation == 1 && rows.stride == 2 && odd == (columns.pad % 2 != 0))
+      return odd ? return_of_threes<1>(c.stream, g, where, dy, dx) : return_of_threes<2>(c.stream, g, where, dy, dx);
   } else {
     find_maxima<Code, 0>(c.stream, g, x, where);
   }
