@@ -131,20 +131,6 @@ struct SortedRows {
   }
 };
 
-// One element of a row in v[0], or four neighbours, of which each begins at a multiple of their size.
-template <int kCount, class Array>
-UNITY_DEVICE Four<typename Array::Value> load_some(const Array& from, std::int64_t i) {
-  if constexpr (kCount == 4) return load_vector(from, i);
-  return {{from.load(i)}};
-}
-template <int kCount, class Array>
-UNITY_DEVICE void store_some(const Array& to, std::int64_t i, const Four<typename Array::Value>& x) {
-  if constexpr (kCount == 4)
-    store_vector(to, i, x);
-  else
-    to.store(i, x.v[0]);
-}
-
 // sum += load(begin) + .. + load(end - 1), one after the other, with several reads under way.
 template <int kCount, class V, class Load>
 UNITY_OF_GROUP void add_in_order(Four<V>& sum, std::int32_t begin, std::int32_t end, Load load) {

@@ -48,20 +48,20 @@ inline std::int64_t row_work(std::int64_t n) { return 2 * n; }
 
 // This thread's share of a row of n items, load(0) .. load(n - 1). It is held in registers if it fits; else each pass
 // reads it again (from cache, mostly).
-template <class Load>
+template <class Load, int kItems = kHeld>
 class Row {
  public:
   using Item = decltype(std::declval<Load>()(std::int64_t{0}));
 
   UNITY_OF_GROUP Row(const Group& group, std::int64_t n, Load load)
-      : group_(group), n_(n), load_(load), held_(n <= static_cast<std::int64_t>(kHeld) * group.size()) {
+      : group_(group), n_(n), load_(load), held_(n <= static_cast<std::int64_t>(kItems) * group.size()) {
     if (!held_) return;
     int step = group.size(), length = static_cast<int>(n);
     UNITY_UNROLL
-    for (int first = 0; first < kHeld; first += kBatch) {
+    for (int first = 0; first < kItems; first += kBatch) {
       if (first * step >= length) continue;
       UNITY_UNROLL
-      for (int b = first; b < first + kBatch; ++b) {
+      for (int b = first; b < first + kBatch && b < kItems; ++b) {
         int j = group.rank() + b * step;
         items_[b] = load(j < length ? j : length - 1);
       }
@@ -74,7 +74,7 @@ class Row {
   UNITY_OF_GROUP void each(Use use) const {
     if (held_) {
       UNITY_UNROLL
-      for (int i = 0; i < kHeld; ++i) {
+      for (int i = 0; i < kItems; ++i) {
         int j = group_.rank() + i * group_.size();
         if (j < static_cast<int>(n_)) use(j, items_[i], i);
       }
@@ -95,8 +95,14 @@ class Row {
   std::int64_t n_;
   Load load_;
   bool held_;
-  Item items_[kHeld];
+  Item items_[kItems];
 };
+
+// With as many items in registers as one thread may hold.
+template <int kItems, class Load>
+UNITY_OF_GROUP Row<Load, kItems> row_of(const Group& group, std::int64_t n, Load load) {
+  return Row<Load, kItems>(group, n, load);
+}
 
 // Fills a block with zeros.
 inline void set_zero(Stream stream, const Operand& x) {

@@ -72,4 +72,20 @@ UNITY_DEVICE void store_vector(const FloatOrBFloat16& to, std::int64_t i, const 
   store_vector(static_cast<BFloat16*>(to.data) + i, half);
 }
 
+// kCount elements: four, or a single one in v[0].
+template <int kCount, class Array>
+UNITY_DEVICE Four<typename Array::Value> load_some(const Array& from, std::int64_t i) {
+  if constexpr (kCount == 4)
+    return load_vector(from, i);
+  else
+    return {{from.load(i)}};
+}
+template <int kCount, class Array>
+UNITY_DEVICE void store_some(const Array& to, std::int64_t i, const Four<typename Array::Value>& x) {
+  if constexpr (kCount == 4)
+    store_vector(to, i, x);
+  else
+    to.store(i, x.v[0]);
+}
+
 }  // namespace unity::cuda

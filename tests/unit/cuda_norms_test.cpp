@@ -48,6 +48,25 @@ TEST_CASE("norms that cuDNN cannot take are declined with a reason") {
   CHECK(declined(far, far) == "an operand of 2147483648 elements is over 32 bits");
 }
 
+TEST_CASE("mean and deviation of rows of any length, and of such that begin anywhere") {
+  // Ones and threes: mean 2 and variance 1, of an even number.
+  for (std::int64_t columns : {6, 8, 100, 102, 6000})
+    for (std::size_t shift : {0, 1}) {
+      INFO(columns << " columns, from element " << shift);
+      std::vector<float> x(shift + static_cast<std::size_t>(3 * columns));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = (i + shift) % 2 == 0 ? 1.0F : 3.0F;
+      std::vector<BFloat16> halves;
+      for (float v : x) halves.push_back(to_bfloat16(v));
+      for (DType type : {DType::f32, DType::bf16}) {
+        const void* data = type == DType::f32 ? static_cast<const void*>(x.data() + shift) : halves.data() + shift;
+        std::vector<float> mean(3), inverse(3);
+        row_statistics(nullptr, data, type, 3, columns, 3, mean.data(), inverse.data());
+        CHECK(mean == std::vector<float>{2, 2, 2});
+        CHECK(inverse == std::vector<float>{0.5F, 0.5F, 0.5F});
+      }
+    }
+}
+
 TEST_CASE("mean and deviation of each row, of elements in f32 and bf16") {
   // Means 2 and -1; squares of distances 1, 1, 1, 1 and 9, 9, 9, 9; with epsilon 3 the roots of 4 and 12.
   const std::vector<float> x = {1, 3, 1, 3, 2, -4, 2, -4};

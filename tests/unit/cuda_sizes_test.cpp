@@ -73,6 +73,19 @@ TEST_CASE("groups that take several rows sum the gradients of all of them") {
   CHECK(error_of("rms_norm_gradient", kEpsilon, {{5000, 20}, {20}, {5000, 20}}) < kAllowed);
 }
 
+TEST_CASE("norms take four elements of a row at once where it allows that") {
+  for (As as : {As::f32, As::bf16})
+    for (const Dims& x : {Dims{5, 8}, Dims{3, 100}, Dims{1200, 12}, Dims{900, 6}, Dims{3, 5000}, Dims{2, 18000}}) {
+      INFO(x[0] << " rows of " << x[1] << (as == As::bf16 ? " in bf16" : " in f32"));
+      Dims n{x[1]};
+      const double allowed = as == As::bf16 ? 0.01 : 2e-5;
+      CHECK(error_of(as, "layer_norm", kEpsilon, {x, n, n}) < allowed);
+      CHECK(error_of(as, "layer_norm_gradient", kEpsilon, {x, n, x}) < allowed);
+      CHECK(error_of(as, "rms_norm", kEpsilon, {x, n}) < allowed);
+      CHECK(error_of(as, "rms_norm_gradient", kEpsilon, {x, n, x}) < allowed);
+    }
+}
+
 TEST_CASE("channels are summed in parts of the batch, of long planes and of short ones") {
   for (const Dims& x : {Dims{7, 3, 6, 7}, Dims{300, 3}, Dims{300, 3, 2, 5}, Dims{5000, 1, 32}}) {
     Dims c{x[1]};
