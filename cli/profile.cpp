@@ -291,7 +291,12 @@ class Profiling {
     for (const auto& [threads, tasks] : missing_) {
       options_.executor.threads = threads;
       options_.task_overhead = profile_.sections[threads].task_overhead;
-      for (const auto& [key, task] : tasks) {
+      if (!tasks.empty()) options_.step_base = step_base(options_);
+      // Plan by plan: where the time does not suffice, the first ones are complete.
+      std::vector<std::pair<std::string, Missing>> in_order(tasks.begin(), tasks.end());
+      std::stable_sort(in_order.begin(), in_order.end(),
+                       [](const auto& a, const auto& b) { return a.second.program < b.second.program; });
+      for (const auto& [key, task] : in_order) {
         if (late()) {
           ++left_;
           continue;

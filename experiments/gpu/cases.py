@@ -11,6 +11,8 @@ MODELS = {
     "xdl": ([], None),
 }
 
+PROFILED = sorted(MODELS, key=["dlrm", "mlp", "xdl", "candle-uno", "bert-large", "resnext-50", "inception-v3"].index)
+
 # The same models on four logical devices that share the GPU.
 SHARED = {"bert-large": ["--batch-per-gpu", "2", "--seq-len", "512"], "resnext-50": ["--batch-per-gpu", "16"]}
 

@@ -144,16 +144,30 @@ class Curves {
   const std::function<void(double, const std::string&)>& progress_;
 };
 
+// Copies of little in a row.
+Program chain_of_copies(int tasks) {
+  Program source = movement_program(TaskKind::copy, {16});
+  return single_task_program(source, TaskId(0), {.sets = 1, .repeats = tasks, .flush = {}}).program;
+}
+
+constexpr int kSteps = 20, kTasks = 200;
+
+// Of a step that is not traced.
+double untraced_seconds(Executor& executor) {
+  std::vector<double> all;
+  for (int step = 0; step < kSteps + 3; ++step) {
+    double took = executor.step().seconds;
+    if (step >= 3) all.push_back(took);
+  }
+  return median(all);
+}
+
 // Seconds between the end of a task and the start of the next on its stream, in the median of many. Where spans hold
 // more than the task, as events on GPUs do, it is less than nothing: what a task of many in a row takes, less its span.
 double between_tasks(const ProfileOptions& options) {
-  constexpr int kSteps = 20, kTasks = 200;
-  Program source = movement_program(TaskKind::copy, {16});
-  auto chain = [&](int tasks) {
-    return single_task_program(source, TaskId(0), {.sets = 1, .repeats = tasks, .flush = {}}).program;
-  };
-  Program program = chain(kTasks);
+  Program program = chain_of_copies(kTasks);
   Executor executor(program, options.executor);
+  executor.step();
   std::vector<double> gaps, tasks;
   for (int step = 0; step < kSteps; ++step) {
     Trace trace = *executor.step(true).trace;
@@ -165,20 +179,20 @@ double between_tasks(const ProfileOptions& options) {
   if (!executor.tracing_costs()) return median(gaps);
   // What passes between traced tasks is not what passes between others: by how much longer a chain of twice as many
   // takes, less the tasks.
-  auto seconds = [&](Executor& one) {
-    std::vector<double> all;
-    for (int step = 0; step < kSteps + 3; ++step) {
-      double took = one.step().seconds;
-      if (step >= 3) all.push_back(took);
-    }
-    return median(all);
-  };
-  Program longer = chain(2 * kTasks);
+  Program longer = chain_of_copies(2 * kTasks);
   Executor twice(longer, options.executor);
-  return (seconds(twice) - seconds(executor)) / kTasks - median(tasks);
+  return (untraced_seconds(twice) - untraced_seconds(executor)) / kTasks - median(tasks);
 }
 
 }  // namespace
+
+double step_base(const ProfileOptions& options) {
+  Program once = chain_of_copies(kTasks), twice = chain_of_copies(2 * kTasks);
+  Executor shorter(once, options.executor);
+  if (!shorter.tracing_costs()) return 0;
+  Executor longer(twice, options.executor);
+  return std::max(0.0, 2 * untraced_seconds(shorter) - untraced_seconds(longer));
+}
 
 void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
   section.task_overhead = between_tasks(options);

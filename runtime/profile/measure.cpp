@@ -202,36 +202,45 @@ DeviceDescription describe_cpu() { return {processor(), largest_cache()}; }
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;  // that the sets of buffers of a task take together
+constexpr double kShort = 30e-6;                            // seconds of a task to which tracing adds much
 
-ProfileEntry measure_update(const Program& source, TaskId task, const ProfileOptions& options,
-                            const std::vector<DType>* held) {
-  constexpr int kMostSets = 32, kLeastSteps = 5;
-  std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
-  auto seconds = [&](int sets) {
-    SingleTaskProgram single =
-        single_task_program(source, task, {.sets = sets, .repeats = 1, .flush = {}, .held = held});
-    ExecutorOptions how = options.executor;
-    how.share_memory = false;
-    Executor executor(single.program, how);
-    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, drawn(leaf, std::nullopt, false));
-    executor.step();
-    executor.step();
-    std::vector<double> all;
-    double sum = 0;
-    while (static_cast<int>(all.size()) < kLeastSteps || (sum < options.task_seconds / 2 && !steady(all)))
-      sum += all.emplace_back(executor.step().seconds);
-    return all;
-  };
-  int sets = static_cast<int>(std::clamp<std::int64_t>(kMostBytes / touched, 2, kMostSets)) / 2;
-  std::vector<double> few = seconds(sets), many = seconds(2 * sets);
-  auto added = [&](double q) {
-    double time = (quantile(many, q) - quantile(few, 0.5)) / sets - options.task_overhead;
-    return std::max(1e-9, time);
-  };
-  ProfileEntry entry;
-  entry.warm = entry.cold = added(0.5), entry.low = added(0.25), entry.high = added(0.75);
-  entry.samples = static_cast<std::int64_t>(many.size());
-  return entry;
+void draw_inputs(Executor& executor, const SingleTaskProgram& single) {
+  for (const ProgramLeaf& leaf : executor.inputs()) {
+    auto bound = single.index_bounds.find(leaf.name);
+    executor.set_input(leaf.name,
+                       drawn(leaf, bound == single.index_bounds.end() ? std::nullopt : std::optional(bound->second),
+                             wants_positive(single.program)));
+  }
+}
+
+// Seconds of a task among others in steps that are not traced, several of them, each the mean of a step's runs. Updates
+// have buffers of their own each, as they have in a step.
+std::vector<double> times_in_row(const Program& source, TaskId task, const ProfileOptions& options,
+                                 const std::vector<DType>* held) {
+  constexpr int kRuns = 64, kMostSets = 4, kLeastSteps = 5;
+  const bool update = source.tasks[task.index()].kind == TaskKind::update;
+  const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  SingleTaskOptions shape;
+  shape.held = held;
+  shape.sets =
+      static_cast<int>(std::clamp<std::int64_t>(kMostBytes / touched, update ? 2 : 1, update ? kRuns : kMostSets));
+  shape.repeats = update ? 1 : kRuns / shape.sets;
+  SingleTaskProgram single = single_task_program(source, task, shape);
+  ExecutorOptions how = options.executor;
+  how.share_memory = false;
+  Executor executor(single.program, how);
+  draw_inputs(executor, single);
+  executor.step();
+  executor.step();
+  const int runs = shape.sets * shape.repeats;
+  std::vector<double> all;
+  double sum = 0;
+  while (static_cast<int>(all.size()) < kLeastSteps || (sum < options.task_seconds && !steady(all))) {
+    const double seconds = executor.step().seconds;
+    sum += seconds;
+    all.push_back(std::max(1e-9, (seconds - options.step_base) / runs));
+  }
+  return all;
 }
 
 }  // namespace
@@ -249,19 +258,21 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   ExecutorOptions how = options.executor;
   how.share_memory = false;
   Executor executor(single.program, how);
-  if (executor.tracing_costs() && source.tasks[task.index()].kind == TaskKind::update &&
-      !is_row_update(source.tasks[task.index()]))
-    return measure_update(source, task, options, held);
-  for (const ProgramLeaf& leaf : executor.inputs()) {
-    auto bound = single.index_bounds.find(leaf.name);
-    executor.set_input(leaf.name,
-                       drawn(leaf, bound == single.index_bounds.end() ? std::nullopt : std::optional(bound->second),
-                             wants_positive(single.program)));
+  const bool update = source.tasks[task.index()].kind == TaskKind::update;
+  if (update && executor.tracing_costs()) {
+    ProfileEntry entry = entry_of(times_in_row(source, task, options, held), {});
+    for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold}) *time -= options.task_overhead;
+    return entry;
   }
+  draw_inputs(executor, single);
   executor.step();
   RunTimes times(single);
   take_times(executor, options.task_seconds, times);
-  return entry_of(times.warm, times.cold);
+  ProfileEntry entry = entry_of(times.warm, times.cold);
+  if (!executor.tracing_costs() || entry.warm > kShort) return entry;
+  const double other = typical(times_in_row(source, task, options, held)) - options.task_overhead - entry.warm;
+  for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold}) *time = std::max(1e-9, *time + other);
+  return entry;
 }
 
 ProfileEntry measure_collective(const Program& source, TaskId task, const ProfileOptions& options,

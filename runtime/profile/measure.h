@@ -13,11 +13,13 @@ struct ProfileOptions {
   double task_seconds = 0.1;  // at most so long on a task, but for its least number of runs
   Bytes cache;                // of the device (describe_device)
   double task_overhead = 0;   // of the section (ProfileSection)
+  double step_base = 0;       // step_base()
 };
 
 // The median over many runs of one task of the program, alone in a Program of its own. `held`: as of SingleTaskOptions.
-// Updates, on a backend that makes those that follow one another one launch unless they are traced: what each adds to
-// such a launch, less options.task_overhead, which the simulator adds to all tasks.
+// Where tracing takes time, short tasks, and updates, which such a backend joins unless they are traced, are measured
+// in steps that are not: many in a row, by their number; less options.task_overhead, which the simulator adds to all
+// tasks.
 ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held = nullptr);
 
@@ -30,6 +32,10 @@ ProfileEntry measure_collective(const Program& program, TaskId task, const Profi
 
 // What rank 0 decided, in all processes.
 std::int64_t agreed(Processes& processes, std::int64_t value);
+
+// What a step takes beyond its tasks when it is not traced, in seconds, as StepResult has it; 0 where tracing takes no
+// time.
+double step_base(const ProfileOptions& options);
 
 // What passes between two tasks of a stream, and from one stream to another.
 void measure_overheads(ProfileSection& section, const ProfileOptions& options);

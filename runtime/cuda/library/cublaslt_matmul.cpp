@@ -68,7 +68,7 @@ struct MatmulPlan {
     const float one = 1, beta = shape.add ? 1 : 0;
     const double one64 = 1, beta64 = beta;
     UNITY_LIBRARY_CHECK(cublasLtMatmul(
-        libraries.handles().cublas, matmul.get(), doubles ? static_cast<const void*>(&one64) : &one, pa, a.get(), pb,
+        libraries.handles().cublas(), matmul.get(), doubles ? static_cast<const void*>(&one64) : &one, pa, a.get(), pb,
         b.get(), doubles ? static_cast<const void*>(&beta64) : &beta, pc, d.get(), pd, d.get(), &algorithm,
         libraries.workspace(), static_cast<std::size_t>(libraries.options().workspace), stream));
   }
@@ -110,7 +110,7 @@ Result<std::shared_ptr<MatmulPlan>> make_plan(Libraries& libraries, const GemmSh
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(libraries.handles().cublas, plan->matmul.get(), plan->a.get(), plan->b.get(),
+      cublasLtMatmulAlgoGetHeuristic(libraries.handles().cublas(), plan->matmul.get(), plan->a.get(), plan->b.get(),
                                      plan->d.get(), plan->d.get(), preference.get(), 1, &found, &count);
   bool none = count == 0 || found.state != CUBLAS_STATUS_SUCCESS;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && none))

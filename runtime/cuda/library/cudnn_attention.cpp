@@ -53,7 +53,7 @@ class Arguments {
 Result<GraphPlan> choose(Libraries& libraries, const std::vector<Descriptor>& graph) {
   const LibraryOptions& options = libraries.options();
   return GraphPlan::choose(
-      {libraries.handles().cudnn, nullptr}, graph,
+      {libraries.handles().cudnn(), nullptr}, graph,
       {.workspace = std::max(options.workspace, options.scratch), .deterministic = options.deterministic});
 }
 

@@ -25,7 +25,7 @@ std::vector<NormId> operand_ids(const NormShape& s) {
 
 Result<LibraryPlan> make_plan(Libraries& libraries, const NormShape& s, double epsilon, Staging staging) {
   const LibraryOptions& options = libraries.options();
-  GraphPlan plan = UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, norm_graph(s),
+  GraphPlan plan = UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn(), nullptr}, norm_graph(s),
                                                {.workspace = std::max(options.workspace, options.scratch),
                                                 .deterministic = options.deterministic,
                                                 .exact = s.type == DType::f32}));

@@ -20,7 +20,7 @@ Result<LibraryPlan> cudnn_pool(Libraries& libraries, const LibraryCall& call) {
   return libraries.once(key, [&]() -> Result<LibraryPlan> {
     const LibraryOptions& options = libraries.options();
     GraphPlan plan =
-        UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn, nullptr}, pool_graph(shape, pooling, backward, type),
+        UNITY_TRY(GraphPlan::choose({libraries.handles().cudnn(), nullptr}, pool_graph(shape, pooling, backward, type),
                                     {.workspace = options.workspace, .deterministic = options.deterministic}));
     auto run = [&libraries, plan, backward](const Call& c) {
       void *from = c.inputs[0].data, *to = c.outputs[0].data;

@@ -47,25 +47,25 @@ std::string shapes(const LibraryCall& call) {
 
 std::string library_versions() { return fmt::format("cuBLASLt {}, cuDNN {}", cublasLtGetVersion(), cudnnGetVersion()); }
 
-Libraries::Handles::Handles() {
-  UNITY_LIBRARY_CHECK(cublasLtCreate(&cublas));
-  try {
-    UNITY_LIBRARY_CHECK(cudnnCreate(&cudnn));
-  } catch (...) {
-    cublasLtDestroy(cublas);
-    throw;
-  }
+Libraries::Handles::~Handles() {
+  if (cudnn_) cudnnDestroy(cudnn_);
+  if (cublas_) cublasLtDestroy(cublas_);
 }
 
-Libraries::Handles::~Handles() {
-  cudnnDestroy(cudnn);
-  cublasLtDestroy(cublas);
+cublasLtHandle_t Libraries::Handles::cublas() {
+  if (!cublas_) UNITY_LIBRARY_CHECK(cublasLtCreate(&cublas_));
+  return cublas_;
+}
+
+cudnnHandle_t Libraries::Handles::cudnn() {
+  if (!cudnn_) UNITY_LIBRARY_CHECK(cudnnCreate(&cudnn_));
+  return cudnn_;
 }
 
 cudnnHandle_t Libraries::Handles::cudnn_on(Stream stream) {
-  if (stream != current_) UNITY_LIBRARY_CHECK(cudnnSetStream(cudnn, stream));
+  if (stream != current_) UNITY_LIBRARY_CHECK(cudnnSetStream(cudnn(), stream));
   current_ = stream;
-  return cudnn;
+  return cudnn();
 }
 
 Libraries::Libraries(const LibraryOptions& options, void* workspace)

@@ -74,11 +74,12 @@ std::size_t fastest(const std::string& key, std::span<const std::function<void(S
 Result<GraphPlan> fastest_plan(Libraries& libraries, const std::string& key, const std::vector<Descriptor>& graph,
                                const PlanLimits& limits, std::span<const std::int64_t> ids,
                                std::span<const std::int64_t> bytes) {
-  const PlanTarget target{libraries.handles().cudnn, nullptr};
+  const PlanTarget target{libraries.handles().cudnn(), nullptr};
   if (!libraries.options().tune) return GraphPlan::choose(target, graph, limits);
+  if (std::optional<std::size_t> before = known(on_this_gpu(key)))
+    return UNITY_TRY(GraphPlan::candidates(target, graph, limits, *before + 1)).at(*before);
   std::vector<GraphPlan> plans = UNITY_TRY(GraphPlan::candidates(target, graph, limits, kMostCandidates));
   if (plans.size() == 1) return plans[0];
-  if (std::optional<std::size_t> before = known(on_this_gpu(key))) return plans.at(*before);
   try {
     std::vector<Memory> memory;
     std::vector<void*> data;
