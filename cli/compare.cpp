@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/interruption.h"
 #include "cli/plan_summary.h"
 #include "cli/scale_options.h"
 #include "cli/search_options.h"
@@ -59,10 +60,16 @@ void compare(const Options& o) {
   std::vector<std::string> failures;
   const std::map<std::string, std::vector<std::string>> left_out = left_out_of(names, o);
   std::optional<Plan> best;
+  // Ctrl-C ends the search under way with its best so far; those after it are not begun.
+  Interruption interruption;
+  const std::string why = "not searched: interrupted";
   for (const std::string& name : names) {
     SearchOptions options = o.settings.options(name, o.model.model);
     leave_out(options, left_out.at(name));
-    auto plan = search_plan(o.model, o.machine.topology, cost, options);
+    options.stop = &interruption.requested();
+    const bool late = interruption.requested();
+    auto plan = late ? Result<Plan>(fail("strategy {}: {}", name, why))
+                     : search_plan(o.model, o.machine.topology, cost, options);
     if (!plan.ok()) {
       list.push_back({{"model", o.model.model},
                       {"topology", o.machine.topology},
@@ -75,6 +82,8 @@ void compare(const Options& o) {
     }
     list.push_back(plan_summary(*plan));
     table.add(plan_row(*plan));
+    if (plan->search.log.interrupted && interruption.requested())
+      failures.push_back(fmt::format("strategy {}: stopped: interrupted, with the best so far", name));
     if (!best || plan->prediction.iteration < best->prediction.iteration) best = std::move(*plan);
   }
   if (best && !o.output.empty()) {
@@ -97,6 +106,7 @@ void compare(const Options& o) {
   for (const auto& [name, options] : left_out)
     if (!options.empty()) fmt::print("{} does not take --{}\n", name, fmt::join(options, ", --"));
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
+  if (!best && interruption.requested()) throw std::runtime_error("compare: interrupted before any strategy had a plan");
   if (!best) return;
   fmt::print("\nfastest: {}{}\n{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output,
              certificate_text(*best));

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 
 #include <unistd.h>
 
@@ -201,15 +203,25 @@ DeviceDescription describe_cpu() { return {processor(), largest_cache()}; }
 
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;  // that the sets of buffers of a task take together
-constexpr double kShort = 30e-6;                            // seconds of a task to which tracing adds much
+constexpr double kShort = 30e-6;  // seconds of a task to which tracing adds much
 
+// That the sets of buffers of a task take together: more than twice what the caches hold, so that one set drives out
+// the others; not much more, as values for all of them are made on the host.
+std::int64_t most_bytes(const ProfileOptions& options) {
+  return std::clamp(3 * options.cache.count, std::int64_t{1} << 26, std::int64_t{1} << 28);
+}
+
+// The sets' inputs of one kind have the same values.
 void draw_inputs(Executor& executor, const SingleTaskProgram& single) {
+  std::map<std::tuple<Dims, std::string, std::int64_t>, HostTensor> values;
   for (const ProgramLeaf& leaf : executor.inputs()) {
-    auto bound = single.index_bounds.find(leaf.name);
-    executor.set_input(leaf.name,
-                       drawn(leaf, bound == single.index_bounds.end() ? std::nullopt : std::optional(bound->second),
-                             wants_positive(single.program)));
+    auto found = single.index_bounds.find(leaf.name);
+    std::optional<std::int64_t> bound;
+    if (found != single.index_bounds.end()) bound = found->second;
+    auto [at, fresh] = values.try_emplace(
+        {ints_attribute(leaf.attributes, 0), text_attribute(leaf.attributes, 1), bound.value_or(-1)});
+    if (fresh) at->second = drawn(leaf, bound, wants_positive(single.program));
+    executor.set_input(leaf.name, at->second);
   }
 }
 
@@ -222,8 +234,8 @@ std::vector<double> times_in_row(const Program& source, TaskId task, const Profi
   const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
   SingleTaskOptions shape;
   shape.held = held;
-  shape.sets =
-      static_cast<int>(std::clamp<std::int64_t>(kMostBytes / touched, update ? 2 : 1, update ? kRuns : kMostSets));
+  shape.sets = static_cast<int>(
+      std::clamp<std::int64_t>(most_bytes(options) / touched, update ? 2 : 1, update ? kRuns : kMostSets));
   shape.repeats = update ? 1 : kRuns / shape.sets;
   SingleTaskProgram single = single_task_program(source, task, shape);
   ExecutorOptions how = options.executor;
@@ -251,7 +263,7 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
   SingleTaskOptions shape;
   shape.held = held;
-  shape.sets = static_cast<int>(std::clamp<std::int64_t>(kMostBytes / touched, 2, touched < kSmall ? 8 : 4));
+  shape.sets = static_cast<int>(std::clamp<std::int64_t>(most_bytes(options) / touched, 2, touched < kSmall ? 8 : 4));
   shape.repeats = touched < kSmall ? 4 : 3;
   if (shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;
   SingleTaskProgram single = single_task_program(source, task, shape);

@@ -72,6 +72,26 @@ TEST_CASE("Ctrl-C ends a search with the best so far, marked as such") {
   CHECK(unity("explain " + f.file("plan.json")).code == 0);
 }
 
+TEST_CASE("Ctrl-C ends a comparison with what it has, and begins no further search") {
+  Folder f;
+  std::vector<std::string> words = long_search(f);
+  words[0] = "compare";
+  words.insert(words.end(), {"--strategies", "data-parallel,unity,exhaustive"});
+  Child child(f, words);
+  REQUIRE(child.listens());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  child.press();
+  int status = child.wait();
+  INFO(read(f.file("err")));
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  std::string out = read(f.file("out"));
+  CHECK(out.find("strategy unity: stopped: interrupted, with the best so far") != std::string::npos);
+  CHECK(out.find("strategy exhaustive: not searched: interrupted") != std::string::npos);
+  CHECK(out.find("fastest: ") != std::string::npos);
+  CHECK(unity("explain " + f.file("plan.json")).code == 0);
+}
+
 TEST_CASE("a second Ctrl-C ends a search at once") {
   Folder f;
   Child child(f, long_search(f));
