@@ -333,7 +333,7 @@ void JointSearch::trade_memory() {
   std::vector<Outcome> plans = front_;
   for (std::size_t i = 0; i < plans.size() && !in_.evaluator.stopping(); ++i) {
     Outcome& plan = plans[i];
-    bool slower = best_.ok() && plan.candidate.score.iteration > best_->candidate.score.iteration;
+    bool slower = best_.ok() && !may_gain(plan, *best_);
     if ((slower && !pareto && i > 0) || !traded_.insert(plan_hash(plan)).second) continue;
     bool enough = fits(plan.candidate.score) && !pareto;
     if (enough && !in_.options.stored_parts) continue;

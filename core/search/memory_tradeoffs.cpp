@@ -10,10 +10,33 @@
 namespace unity {
 namespace {
 
+// Of such plans each variant takes long to lower and to simulate: those that cannot fit are not, nor those that save
+// more than one that fits.
+constexpr std::int64_t kManyTasks = 100'000, kManyNodes = 5000;
+constexpr double kGainOfLarge = 1.02;  // that such a plan has to promise
+
+bool is_large(const Candidate& c) {
+  return c.tasks > kManyTasks || static_cast<std::int64_t>(c.pcg.size()) > kManyNodes;
+}
+
 struct Variant {
   bool stored_parts = false;
   int micro_batches = 1;
   Schedule schedule;
+
+  friend bool operator==(const Variant&, const Variant&) = default;
+  // Whether a plan of `other` is this one but for what it has moved to the host or computes again, all of it and more.
+  bool saved_further_by(const Variant& other) const {
+    return micro_batches == other.micro_batches && needs_as_much_as(other);
+  }
+  // Or the batch in more parts.
+  bool needs_as_much_as(const Variant& other) const {
+    auto depth = [](const Schedule& s) { return s.remat.empty() ? 0 : s.remat[0] == "all" ? 2 : 1; };
+    Schedule alike = other.schedule;
+    alike.remat = schedule.remat, alike.offload = schedule.offload;
+    return stored_parts == other.stored_parts && micro_batches <= other.micro_batches && alike == schedule &&
+           depth(schedule) <= depth(other.schedule) && schedule.offload <= other.schedule.offload;
+  }
 };
 
 // Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts.
@@ -65,6 +88,46 @@ std::int64_t dimension_for(const ParallelShape& shape, std::int64_t degree) {
   for (std::size_t d = 0; d < shape.dims.size(); ++d)
     if (shape.dims[d].degree == 1 && shape.dims[d].size >= degree) return static_cast<std::int64_t>(d);
   return -1;
+}
+
+// What weights take on all devices together, with all replicas and without.
+struct WeightBytes {
+  std::int64_t replicas = 0, once = 0;
+};
+WeightBytes weight_bytes(const Pcg& pcg) {
+  std::vector<std::vector<Pcg::Use>> uses = pcg.uses();
+  WeightBytes bytes;
+  for (const Node& n : pcg.nodes()) {
+    if (n.op->name() == "weight")
+      bytes.once += n.outputs[0].shape().bytes(), bytes.replicas += n.outputs[0].shape().bytes();
+    if (n.op->name() != "replicate") continue;
+    if (auto weight = stored_weight(pcg, uses, n.inputs[0]))
+      bytes.replicas += pcg[*weight].outputs[0].shape().bytes() * (int_attribute(n.attributes, 0) - 1);
+  }
+  return bytes;
+}
+
+// Whether all devices together could hold the weights and the optimizer's states, as the variant stores them; weights
+// are whole for a part of the step unless in stage 3 of ZeRO. Activations and gradients come on top.
+bool may_fit(const WeightBytes& weights, const Variant& v, const StrategyInput& input) {
+  const std::int64_t stored = v.stored_parts ? weights.once : weights.replicas;
+  const bool states_wait =
+      v.schedule.offload == Offload::optimizer || v.schedule.offload == Offload::activations_and_optimizer;
+  std::int64_t bytes = stored + (states_wait ? 0 : stored * input.options.optimizer.states());
+  if (v.stored_parts && v.schedule.zero_stage < 3) bytes += weights.replicas - weights.once;
+  std::int64_t room = 0;
+  for (int d = 0; d < input.devices; ++d) room += input.evaluator.memory_of(DeviceId(d)).count;
+  return bytes <= room;
+}
+
+// Those of which `behind` holds for no other.
+template <class F>
+std::vector<Variant> without_those(std::vector<Variant> variants, F behind) {
+  const std::vector<Variant> all = variants;
+  std::erase_if(variants, [&](const Variant& v) {
+    return std::any_of(all.begin(), all.end(), [&](const Variant& other) { return !(other == v) && behind(v, other); });
+  });
+  return variants;
 }
 
 Result<Outcome> apply(const Outcome& plan, const Variant& v, const StrategyInput& input) {
@@ -120,16 +183,48 @@ Result<Pcg> with_stored_parts(const Pcg& pcg) {
   return result;
 }
 
+bool may_gain(const Outcome& plan, const Outcome& best) {
+  const double promised = plan.candidate.score.iteration.seconds(), known = best.candidate.score.iteration.seconds();
+  return promised * (is_large(plan.candidate) ? kGainOfLarge : 1) <= known;
+}
+
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which) {
   std::vector<Outcome> plans = {plan};
+  const bool large = is_large(plan.candidate) && !input.options.pareto;
+  const WeightBytes weights = large ? weight_bytes(plan.candidate.pcg) : WeightBytes{};
   auto try_stages = [&](const std::vector<int>& stages) {
-    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, input.options);
-    std::vector<std::optional<Outcome>> scored(tried.size());
-    parallel_for(tried.size(), input.evaluator.threads(), [&](std::size_t i) {
-      if (auto variant = apply(plan, tried[i], input); variant.ok()) scored[i] = std::move(*variant);
-    });
-    for (std::optional<Outcome>& s : scored)
-      if (s) plans.push_back(std::move(*s));
+    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, input.options), fitting;
+    if (large) std::erase_if(tried, [&](const Variant& v) { return !may_fit(weights, v, input); });
+    auto score = [&](std::vector<Variant> now) {  // a copy, as `tried` changes
+      std::vector<std::optional<Outcome>> scored(now.size());
+      parallel_for(now.size(), input.evaluator.threads(), [&](std::size_t i) {
+        if (auto variant = apply(plan, now[i], input); variant.ok()) scored[i] = std::move(*variant);
+      });
+      std::vector<Variant> large_ones;
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        std::erase(tried, now[i]);
+        if (!scored[i]) continue;
+        (input.evaluator.fits(scored[i]->candidate.score) ? fitting : large_ones).push_back(now[i]);
+        plans.push_back(std::move(*scored[i]));
+      }
+      return large_ones;
+    };
+    if (!large) {
+      score(tried);
+      return;
+    }
+    // Of those of each kind first the one that saves most: where it does not fit, no other does. Then from the one that
+    // saves least, until one fits.
+    std::vector<Variant> first =
+        without_those(tried, [&](const Variant& v, const Variant& other) { return v.needs_as_much_as(other); });
+    for (const Variant& deepest : score(first))
+      std::erase_if(tried, [&](const Variant& v) { return v.needs_as_much_as(deepest); });
+    while (!tried.empty() && !input.evaluator.stopping()) {
+      score(without_those(tried, [](const Variant& v, const Variant& other) { return other.saved_further_by(v); }));
+      std::erase_if(tried, [&](const Variant& v) {
+        return std::any_of(fitting.begin(), fitting.end(), [&](const Variant& f) { return f.saved_further_by(v); });
+      });
+    }
   };
   try_stages({0, 1});
   // What communicates more is of use where nothing else fits.

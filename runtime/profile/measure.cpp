@@ -273,7 +273,8 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   const bool update = source.tasks[task.index()].kind == TaskKind::update;
   if (update && executor.tracing_costs()) {
     ProfileEntry entry = entry_of(times_in_row(source, task, options, held), {});
-    for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold}) *time -= options.task_overhead;
+    for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold})
+      *time = std::max(1e-9, *time - options.task_overhead);
     return entry;
   }
   draw_inputs(executor, single);

@@ -5,6 +5,8 @@
 
 #include "core/graph/text.h"
 #include "core/models/models.h"
+#include "core/rewrite/normalize.h"
+#include "core/search/data_parallel.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
@@ -102,6 +104,43 @@ TEST_CASE("a model that fits under no fast plan gets a slower one that fits") {
   CHECK(plan.prediction.peak_memory <= options.memory_limit);
   CHECK(plan.prediction.iteration > plans[0].prediction.iteration);
   CHECK((!plan.schedule.remat.empty() || plan.schedule.offload != Offload::none));
+}
+
+TEST_CASE("of a plan of very many tasks few variants are scored, and about the fastest that fits is among them") {
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  const Pcg model = normalize(build_model(kBert));
+  SearchOptions options;
+  options.optimizer = {.name = "adam"};
+  struct Found {
+    Picoseconds fastest{std::numeric_limits<std::int64_t>::max()};  // that fits
+    Bytes smallest{std::numeric_limits<std::int64_t>::max()};
+    std::int64_t scored = 0;
+  };
+  auto vary = [&](Bytes limit, bool large) {
+    Evaluator evaluator(cost, {true, options.optimizer, options.schedule}, limit);
+    State whole = shard_batch({model, {}, {}}, 2).value();
+    Outcome plan{evaluator.evaluate(whole.pcg, options.schedule).value(), {}, {}, {}};
+    if (large) plan.candidate.tasks = 1'000'000;
+    Found found;
+    for (const Outcome& o : memory_tradeoffs(plan, {model, evaluator, options, 2}, Tradeoffs::all)) {
+      found.smallest = std::min(found.smallest, o.candidate.score.peak());
+      if (evaluator.fits(o.candidate.score)) found.fastest = std::min(found.fastest, o.candidate.score.iteration);
+    }
+    found.scored = evaluator.scored();
+    return found;
+  };
+  const Bytes all = vary({}, false).smallest;
+  for (double room : {1.0, 1.3, 2.0}) {
+    CAPTURE(room);
+    const Bytes limit{static_cast<std::int64_t>(room * static_cast<double>(all.count))};
+    Found slow = vary(limit, false), quick = vary(limit, true);
+    CHECK(quick.scored < slow.scored);
+    CHECK(static_cast<double>(quick.fastest.count) <= 1.05 * static_cast<double>(slow.fastest.count));
+  }
+  // What cannot fit is not tried, but for the one of each kind that saves most.
+  Found none = vary({all.count / 2}, true);
+  CHECK(none.fastest.count == std::numeric_limits<std::int64_t>::max());
+  CHECK(none.scored < 30);
 }
 
 TEST_CASE("where nothing fits, the smallest memory that would do is said") {
