@@ -138,6 +138,7 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   o.buckets = o.buckets && schedule.bucket.empty();
   o.overlap = o.overlap && schedule.overlap.empty();
   o.offload = o.offload && schedule.offload.empty();
+  o.remat = o.remat && schedule.remat.empty();
   return o;
 }
 

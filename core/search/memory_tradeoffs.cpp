@@ -44,7 +44,7 @@ std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const s
                               const SearchOptions& options) {
   if (which == Tradeoffs::stored_parts) return {{true, 1, schedule}};
   std::vector<std::vector<std::string>> remats = {schedule.remat};
-  if (remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
+  if (options.remat && remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
   std::vector<Offload> offloads = {schedule.offload};
   if (options.offload && offloads[0] == Offload::none)
     offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});

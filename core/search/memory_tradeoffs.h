@@ -25,7 +25,7 @@ enum class Tradeoffs : std::uint8_t { stored_parts, all };
 
 // The plan itself and its variants, as far as they can be lowered, on the front of (time, peak memory), fastest first.
 // What the plan's schedule has already (rematerialisation, offload) stays as it is; without SearchOptions::offload
-// nothing is offloaded that is not already. Of plans of very many tasks, unless a front is asked for, variants are left
+// nothing is offloaded that is not already, without SearchOptions::remat nothing is computed again. Of plans of very many tasks, unless a front is asked for, variants are left
 // out whose weights alone do not fit, and those that save more than one that fits.
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which);
 

@@ -58,6 +58,7 @@ struct SearchOptions {
   bool buckets = true;  // strategy unity: which gradients are joined, where the schedule does not say
   bool overlap = true;  // strategies unity, pipeline: what communications hide, where the schedule does not say
   bool offload = true;  // what waits on the host where nothing else fits (memory_tradeoffs.h), where it does not say
+  bool remat = true;    // what is computed again (memory_tradeoffs.h, stage_moves.h), where it does not say
   bool stored_parts = true;  // strategies unity, pipeline, alpa-like: weights in parts, where that is faster
   bool seeds = true;         // strategy unity: a look at data parallelism, the expert, even pipelines
   bool templates = true;     // strategy unity: parts and stages begin with columns, then rows, too (column_then_row.h)

@@ -58,7 +58,7 @@ std::vector<StagedPlan> neighbours(IntraPlans& intra, const StagedPlan& plan, co
     }
     StagedPlan again = plan;
     again.remat = !plan.remat;
-    if (intra.has_blocks()) add(std::move(again));
+    if (free.remat && intra.has_blocks()) add(std::move(again));
   }
   if (free.parts) {
     const int parts = static_cast<int>(plan.ends.size() / groups);

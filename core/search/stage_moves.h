@@ -17,11 +17,11 @@ int copies_of(const IntraPlan& plan);
 
 // Where cuts may lie (one past the last operator of each layer), which numbers of micro-batches there are, in order,
 // and what of the schedule the options leave open: `parts`: whether stages may have several each; `stored`: whether
-// weights may be stored in parts.
+// weights may be stored in parts; `remat`: whether blocks may be computed again.
 struct StageMoves {
   const std::vector<std::size_t>& layer_ends;
   const std::vector<int>& micro_batches;
-  bool order = false, overlap = false, parts = false, stored = false;
+  bool order = false, overlap = false, parts = false, stored = false, remat = false;
 };
 
 // What is one step from a plan.

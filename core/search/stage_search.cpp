@@ -96,8 +96,8 @@ class StageSearch {
   std::vector<StagedPlan> with_parts(std::vector<StagedPlan> plans) const;
   void keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const;
   StageMoves freedom() const {
-    return {layer_ends_,       micro_batches_,   order_is_free(),
-            overlap_is_free(), parts_are_free(), in_.options.stored_parts};
+    return {layer_ends_,      micro_batches_,           order_is_free(),  overlap_is_free(),
+            parts_are_free(), in_.options.stored_parts, in_.options.remat};
   }
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
@@ -153,6 +153,7 @@ bool StageSearch::order_is_free() const {
 std::vector<StagedPlan> StageSearch::best_proposals() {
   std::vector<Saving> savings = {{}, {false}};
   if (order_is_free()) savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
+  if (!in_.options.remat) std::erase_if(savings, [](const Saving& saving) { return saving.remat; });
   std::vector<Proposal> proposals;
   for (std::size_t i = saving_; i < savings.size(); ++i) {
     const Saving& saving = savings[i];

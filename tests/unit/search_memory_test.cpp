@@ -187,6 +187,27 @@ TEST_CASE("a schedule that the options fix stays") {
   }
 }
 
+TEST_CASE("nothing is computed again where the options say so, in pipelines neither") {
+  auto again = [](const Plan& plan) { return !plan.schedule.remat.empty(); };
+  std::vector<Plan> usual = front({.offload = false}), without = front({.offload = false, .remat = false});
+  CHECK(std::any_of(usual.begin(), usual.end(), again));
+  CHECK(std::none_of(without.begin(), without.end(), again));
+  // A pipeline that fits with the least memory only by computing again.
+  const ModelSpec spec{"bert-tiny", {{"layers", 4}, {"batch", 32}}};
+  SimulatedCostModel cost(load_topology("laptop", {1, 4}));
+  SearchOptions options;
+  options.strategy = "pipeline";
+  options.memory_limit = Bytes{1000};
+  auto smallest = [&](bool remat) {
+    options.remat = remat;
+    const std::string said = find_plan(spec, build_model(spec), cost, options).error().message;
+    const std::size_t at = said.find(" needs ");
+    REQUIRE(at != std::string::npos);
+    return parse_bytes(said.substr(at + 7, said.find(" on ", at) - at - 7))->count;
+  };
+  CHECK(smallest(true) <= smallest(false));
+}
+
 TEST_CASE("nothing is offloaded where the options say so, though less memory would do") {
   auto offloads = [](const Plan& plan) { return plan.schedule.offload != Offload::none; };
   std::vector<Plan> usual = front({}), without = front({.offload = false});
