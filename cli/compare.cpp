@@ -106,7 +106,8 @@ void compare(const Options& o) {
   for (const auto& [name, options] : left_out)
     if (!options.empty()) fmt::print("{} does not take --{}\n", name, fmt::join(options, ", --"));
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
-  if (!best && interruption.requested()) throw std::runtime_error("compare: interrupted before any strategy had a plan");
+  if (!best && interruption.requested())
+    throw std::runtime_error("compare: interrupted before any strategy had a plan");
   if (!best) return;
   fmt::print("\nfastest: {}{}\n{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output,
              certificate_text(*best));
