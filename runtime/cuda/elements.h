@@ -48,7 +48,8 @@ UNITY_DEVICE T to_real(T x) {
 }
 UNITY_DEVICE float to_real(BFloat16 x) { return to_float(x); }
 
-// Two numbers as neighbours in bf16, the first in the lower half.
+// Two numbers as neighbours in bf16, the first in the lower half; rounded as to_bfloat16 does, but for the bits of a
+// NaN.
 UNITY_DEVICE std::uint32_t to_bfloat16_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
   std::uint32_t bits;

@@ -55,16 +55,11 @@ struct Vectors<BFloat16> {
 #endif
   }
   UNITY_DEVICE static float value(const Held& held, int j) {
-    union {
-      std::uint32_t bits;
-      float value;
-    } u;
-    u.bits = j % 2 == 0 ? held.pair[j / 2] << 16 : held.pair[j / 2] & 0xffff0000u;
-    return u.value;
+    return float_of_bits(j % 2 == 0 ? held.pair[j / 2] << 16 : held.pair[j / 2] & 0xffff0000u);
   }
   UNITY_DEVICE void write(std::int64_t i, const float (&v)[kWidth]) const {
     Held held;
-    for (int j = 0; j < kWidth / 2; ++j) held.pair[j] = to_pair(v[2 * j], v[2 * j + 1]);
+    for (int j = 0; j < kWidth / 2; ++j) held.pair[j] = to_bfloat16_pair(v[2 * j], v[2 * j + 1]);
 #ifdef __CUDA_ARCH__
     *reinterpret_cast<Held*>(data + i) = held;
 #else
@@ -72,17 +67,6 @@ struct Vectors<BFloat16> {
 #endif
   }
   UNITY_DEVICE void store(std::int64_t i, float x) const { data[i] = to_bfloat16(x); }
-
-  // Both rounded as to_bfloat16 does, but for the bits of a NaN.
-  UNITY_DEVICE static std::uint32_t to_pair(float first, float second) {
-#ifdef __CUDA_ARCH__
-    std::uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-    return pair;
-#else
-    return to_bfloat16(first).bits | static_cast<std::uint32_t>(to_bfloat16(second).bits) << 16;
-#endif
-  }
 };
 
 // Elements one by one, and four at once, like Dense of elements.h.
@@ -92,7 +76,7 @@ struct Halves {
   UNITY_DEVICE float load(std::int64_t i) const { return to_float(data[i]); }
   UNITY_DEVICE void store(std::int64_t i, float x) const { data[i] = to_bfloat16(x); }
   UNITY_DEVICE void store_four(std::int64_t i, Four<float> x) const {
-    std::uint32_t low = Vectors<BFloat16>::to_pair(x.v[0], x.v[1]), high = Vectors<BFloat16>::to_pair(x.v[2], x.v[3]);
+    std::uint32_t low = to_bfloat16_pair(x.v[0], x.v[1]), high = to_bfloat16_pair(x.v[2], x.v[3]);
     auto lower = [](std::uint32_t pair) { return BFloat16{static_cast<std::uint16_t>(pair & 0xffffu)}; };
     auto upper = [](std::uint32_t pair) { return BFloat16{static_cast<std::uint16_t>(pair >> 16)}; };
     Dense<BFloat16>{data}.store_four(i, {{lower(low), upper(low), lower(high), upper(high)}});

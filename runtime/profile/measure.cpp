@@ -269,20 +269,22 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   SingleTaskProgram single = single_task_program(source, task, shape);
   ExecutorOptions how = options.executor;
   how.share_memory = false;
-  Executor executor(single.program, how);
-  const bool update = source.tasks[task.index()].kind == TaskKind::update;
-  if (update && executor.tracing_costs()) {
+  std::optional<Executor> executor(std::in_place, single.program, how);
+  const bool tracing_costs = executor->tracing_costs();
+  if (tracing_costs && source.tasks[task.index()].kind == TaskKind::update) {
+    executor.reset();  // its buffers, which may be as large as the device
     ProfileEntry entry = entry_of(times_in_row(source, task, options, held), {});
     for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold})
       *time = std::max(1e-9, *time - options.task_overhead);
     return entry;
   }
-  draw_inputs(executor, single);
-  executor.step();
+  draw_inputs(*executor, single);
+  executor->step();
   RunTimes times(single);
-  take_times(executor, options.task_seconds, times);
+  take_times(*executor, options.task_seconds, times);
   ProfileEntry entry = entry_of(times.warm, times.cold);
-  if (!executor.tracing_costs() || entry.warm > kShort) return entry;
+  if (!tracing_costs || entry.warm > kShort) return entry;
+  executor.reset();
   const double other = typical(times_in_row(source, task, options, held)) - options.task_overhead - entry.warm;
   for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold}) *time = std::max(1e-9, *time + other);
   return entry;

@@ -79,7 +79,6 @@ Result<LibraryPlan> gradient(Libraries& libraries, const AttentionShape& a, doub
   GraphPlan plan = UNITY_TRY(choose(libraries, attention_gradient_graph(a)));
   std::int64_t workspace_bytes = std::max(again.workspace(), plan.workspace());
   bool reserves = workspace_bytes > libraries.options().workspace;
-  auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   std::int64_t rows = a.batch * a.heads * a.s;
   std::int64_t log_sums = aligned(rows * a.f * size_of(DType::bf16)), inner = log_sums + aligned(rows * 4);
   std::int64_t end = inner + aligned(rows * 4);

@@ -10,8 +10,6 @@ namespace unity::cuda {
 
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // From the first element to behind the last.
 std::int64_t bytes_of(const std::array<std::int64_t, 4>& sizes, const std::array<std::int64_t, 4>& strides,
                       DType type) {

@@ -10,8 +10,6 @@
 namespace unity::cuda {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // The tensors of the call's operands: its inputs, then its results.
 std::vector<NormId> operand_ids(const NormShape& s) {
   if (!s.backward) {

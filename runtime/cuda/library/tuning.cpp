@@ -76,7 +76,10 @@ Result<GraphPlan> fastest_plan(Libraries& libraries, const std::string& key, con
                                std::span<const std::int64_t> bytes) {
   const PlanTarget target{libraries.handles().cudnn(), nullptr};
   if (!libraries.options().tune) return GraphPlan::choose(target, graph, limits);
-  if (std::optional<std::size_t> before = known(on_this_gpu(key)))
+  // Other limits leave other candidates.
+  const std::string name = fmt::format("{} in {}{}{}", key, limits.workspace, limits.deterministic ? " fixed" : "",
+                                       limits.exact ? " exact" : "");
+  if (std::optional<std::size_t> before = known(on_this_gpu(name)))
     return UNITY_TRY(GraphPlan::candidates(target, graph, limits, *before + 1)).at(*before);
   std::vector<GraphPlan> plans = UNITY_TRY(GraphPlan::candidates(target, graph, limits, kMostCandidates));
   if (plans.size() == 1) return plans[0];
@@ -91,7 +94,7 @@ Result<GraphPlan> fastest_plan(Libraries& libraries, const std::string& key, con
     for (const GraphPlan& plan : plans)
       kernels.emplace_back(
           [&](Stream stream) { plan.run(libraries.handles().cudnn_on(stream), ids, data, workspace.data()); });
-    return plans[fastest(key, kernels)];
+    return plans[fastest(name, kernels)];
   } catch (const OutOfDeviceMemory&) {
     cudaGetLastError();  // or the next call would report it
     return plans[0];
