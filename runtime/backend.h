@@ -37,6 +37,9 @@ class Backend {
   // Between steps: the values of a buffer of one of this process's devices, dense, in held_type().
   virtual void read(BufferId buffer, void* to) = 0;
   virtual void write(BufferId buffer, const void* from) = 0;
+  // write() of the first `count` values over and over, `count` below what the buffer holds. False, and nothing is done,
+  // where there is no faster way than write().
+  virtual bool write_repeated(BufferId /*buffer*/, const void* /*from*/, std::int64_t /*count*/) { return false; }
   // Whether a traced step takes longer than others.
   virtual bool tracing_costs() const { return false; }
   // Where the values lie, if host code can reach them; else null.

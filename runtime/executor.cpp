@@ -306,6 +306,28 @@ struct Executor::Implementation {
     }
   }
 
+  void repeat(const std::vector<BufferId>& buffers, const HostTensor& values) const {
+    for (BufferId id : buffers) {
+      if (!here(id)) continue;
+      const std::int64_t n = program.buffer(id).box.elements(), count = std::min(values.elements(), n);
+      auto over_and_over = [&]<class T>(const auto& source, std::vector<T> held) {
+        held.resize(static_cast<std::size_t>(count));
+        std::transform(source.begin(), source.begin() + count, held.begin(), [](auto x) { return static_cast<T>(x); });
+        if (count < n && backend->write_repeated(id, held.data(), count)) return;
+        overwrite(id, [&](void* data) {
+          for (std::int64_t i = 0; i < n; i += count)
+            std::copy_n(held.begin(), std::min(count, n - i), static_cast<T*>(data) + i);
+        });
+      };
+      if (type_of(id) == DType::i32)
+        over_and_over(values.indices, std::vector<std::int32_t>());
+      else if (type_of(id) == DType::f64)
+        over_and_over(values.reals, std::vector<double>());
+      else
+        over_and_over(values.reals, std::vector<float>());
+    }
+  }
+
   void assign(const std::vector<BufferId>& buffers, const char* what, const HostTensor& value) const {
     const ProgramTensor& tensor = program.tensor_of(buffers[0]);
     if (value.dims != tensor.dims)
@@ -383,6 +405,15 @@ void Executor::set_input(const std::string& name, const HostTensor& value, int i
     throw_input_error("input '{}': found {}[{}], expected {}", name, to_string(value.dtype),
                       fmt::join(value.dims, ", "), to_string(Shape{tensor.dims, tensor.dtype}));
   implementation_->fill(buffers, value);
+}
+
+void Executor::repeat_input(const std::string& name, const HostTensor& values) {
+  const auto& buffers = implementation_->find(implementation_->input_buffers, name, "input");
+  bool indices = implementation_->program.tensor_of(buffers[0]).dtype == DType::i32;
+  if (values.elements() == 0 || indices != (values.dtype == DType::i32))
+    throw_input_error("input '{}': found {} values of {}, expected some of {}", name, values.elements(),
+                      to_string(values.dtype), indices ? "i32" : "f32");
+  implementation_->repeat(buffers, values);
 }
 
 std::vector<ProgramLeaf> Executor::inputs() const {

@@ -56,6 +56,9 @@ class Executor {
   // The next batch: a whole logical tensor by the name of the input. InputError on an unknown name or another shape. A
   // Program of several iterations takes one for each.
   void set_input(const std::string& name, const HostTensor& value, int iteration = 0);
+  // The same, where only their kind matters: each block of the input holds `values` (of one dimension, at least one)
+  // over and over, in row-major order. InputError on an unknown name or another element type.
+  void repeat_input(const std::string& name, const HostTensor& values);
   std::vector<ProgramLeaf> inputs() const;
 
   // What the next steps multiply the optimizer's learning rate with.

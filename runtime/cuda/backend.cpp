@@ -266,7 +266,10 @@ void CudaBackend::read(BufferId buffer, void* to) {
 }
 
 void CudaBackend::write(BufferId buffer, const void* from) {
-  std::int64_t n = program_.buffer(buffer).box.elements();
+  write_first(buffer, from, program_.buffer(buffer).box.elements());
+}
+
+void CudaBackend::write_first(BufferId buffer, const void* from, std::int64_t n) {
   DType type = held(buffer);
   BFloat16* half = shadow(buffer);
   if (type != DType::bf16)
@@ -275,6 +278,21 @@ void CudaBackend::write(BufferId buffer, const void* from) {
   std::vector<BFloat16> values(static_cast<std::size_t>(n));
   std::transform(static_cast<const float*>(from), static_cast<const float*>(from) + n, values.begin(), to_bfloat16);
   copy(buffer, half ? half : data(buffer), values.data(), values.size() * sizeof(BFloat16), cudaMemcpyHostToDevice);
+}
+
+// What is there is copied behind itself, twice as much each time.
+bool CudaBackend::write_repeated(BufferId buffer, const void* from, std::int64_t count) {
+  write_first(buffer, from, count);
+  const std::int64_t n = program_.buffer(buffer).box.elements();
+  auto repeat = [&](void* values, std::int64_t size) {
+    auto* bytes = static_cast<std::byte*>(values);
+    for (std::int64_t done = count; done < n; done *= 2)
+      copy(buffer, bytes + done * size, bytes, static_cast<std::size_t>(std::min(done, n - done) * size),
+           cudaMemcpyDeviceToDevice);
+  };
+  repeat(data(buffer), size_of(held(buffer)));
+  if (BFloat16* half = shadow(buffer)) repeat(half, sizeof(BFloat16));
+  return true;
 }
 
 }  // namespace unity::cuda

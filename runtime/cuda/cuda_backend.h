@@ -82,6 +82,7 @@ class CudaBackend final : public Backend {
   std::vector<Span> step(const StepInfo& info) override;
   void read(BufferId buffer, void* to) override;
   void write(BufferId buffer, const void* from) override;
+  bool write_repeated(BufferId buffer, const void* from, std::int64_t count) override;
   bool tracing_costs() const override { return true; }  // no graph, no joined updates
   std::vector<Bytes> memory() const override {
     std::vector<Bytes> bytes = plan_.arenas;
@@ -107,6 +108,7 @@ class CudaBackend final : public Backend {
   void place();
   void open_channel();
   void allocate(const BackendOptions& options);
+  void write_first(BufferId buffer, const void* from, std::int64_t n);
   // InputError with what would fit, where there is too little.
   Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what,
                  Memory::Contents contents = Memory::Contents::zeros) const;

@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <utility>
 
 #include <unistd.h>
 
@@ -55,27 +55,15 @@ bool wants_positive(const Program& p) {
                      [](const ChainStep& step) { return wants_positive(*step.op, step.attributes); });
 }
 
-// Random numbers, over and over: to draw those of large tensors one by one takes longer than to measure what reads
-// them.
-const std::vector<Hash>& random_numbers() {
-  static const std::vector<Hash> numbers = [] {
-    std::vector<Hash> n(std::size_t{1} << 16);
-    for (std::size_t i = 0; i < n.size(); ++i) n[i] = mix(i);
-    return n;
-  }();
-  return numbers;
-}
-
-// Numbers around 0, from -1 to 1, or from 0.05 to 1.05; or whole ones below the bound.
-HostTensor drawn(const ProgramLeaf& leaf, std::optional<std::int64_t> bound, bool positive) {
-  const Dims& dims = ints_attribute(leaf.attributes, 0);
-  bool indices = text_attribute(leaf.attributes, 1) == "i32";
-  HostTensor t = indices ? index_tensor(dims) : real_tensor(dims);
+// Numbers from -1 to 1, or from 0.05 to 1.05; or whole ones below the bound. So many, over and over: to draw all those
+// of a large tensor takes longer than to measure what reads them.
+HostTensor drawn(DType type, std::optional<std::int64_t> bound, bool positive) {
+  const std::int64_t n = std::int64_t{1} << (bound ? 20 : 16);
+  HostTensor t = type == DType::i32 ? index_tensor({n}) : real_tensor({n});
   auto below = static_cast<std::uint64_t>(bound.value_or(2));
-  const std::vector<Hash>& numbers = random_numbers();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(t.elements()); ++i) {
-    Hash random = bound ? mix(i) : numbers[i % numbers.size()];
-    if (indices)
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    Hash random = mix(i);
+    if (type == DType::i32)
       t.indices[i] = static_cast<std::int32_t>(random % below);
     else
       t.reals[i] = bound      ? static_cast<double>(random % below)
@@ -211,17 +199,17 @@ std::int64_t most_bytes(const ProfileOptions& options) {
   return std::clamp(3 * options.cache.count, std::int64_t{1} << 26, std::int64_t{1} << 28);
 }
 
-// The sets' inputs of one kind have the same values.
+// Inputs of one kind have the same values.
 void draw_inputs(Executor& executor, const SingleTaskProgram& single) {
-  std::map<std::tuple<Dims, std::string, std::int64_t>, HostTensor> values;
+  std::map<std::pair<DType, std::int64_t>, HostTensor> values;
   for (const ProgramLeaf& leaf : executor.inputs()) {
+    const DType type = text_attribute(leaf.attributes, 1) == "i32" ? DType::i32 : DType::f32;
     auto found = single.index_bounds.find(leaf.name);
     std::optional<std::int64_t> bound;
     if (found != single.index_bounds.end()) bound = found->second;
-    auto [at, fresh] = values.try_emplace(
-        {ints_attribute(leaf.attributes, 0), text_attribute(leaf.attributes, 1), bound.value_or(-1)});
-    if (fresh) at->second = drawn(leaf, bound, wants_positive(single.program));
-    executor.set_input(leaf.name, at->second);
+    auto [at, fresh] = values.try_emplace({type, bound.value_or(-1)});
+    if (fresh) at->second = drawn(type, bound, wants_positive(single.program));
+    executor.repeat_input(leaf.name, at->second);
   }
 }
 
@@ -255,6 +243,11 @@ std::vector<double> times_in_row(const Program& source, TaskId task, const Profi
   return all;
 }
 
+bool tracing_costs(const ProfileOptions& options) {
+  Program smallest = movement_program(TaskKind::zero, {1});
+  return Executor(smallest, options.executor).tracing_costs();
+}
+
 }  // namespace
 
 ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options,
@@ -269,22 +262,20 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   SingleTaskProgram single = single_task_program(source, task, shape);
   ExecutorOptions how = options.executor;
   how.share_memory = false;
-  std::optional<Executor> executor(std::in_place, single.program, how);
-  const bool tracing_costs = executor->tracing_costs();
-  if (tracing_costs && source.tasks[task.index()].kind == TaskKind::update) {
-    executor.reset();  // its buffers, which may be as large as the device
+  if (source.tasks[task.index()].kind == TaskKind::update && tracing_costs(options)) {
     ProfileEntry entry = entry_of(times_in_row(source, task, options, held), {});
     for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold})
       *time = std::max(1e-9, *time - options.task_overhead);
     return entry;
   }
+  std::optional<Executor> executor(std::in_place, single.program, how);
   draw_inputs(*executor, single);
   executor->step();
   RunTimes times(single);
   take_times(*executor, options.task_seconds, times);
   ProfileEntry entry = entry_of(times.warm, times.cold);
-  if (!tracing_costs || entry.warm > kShort) return entry;
-  executor.reset();
+  if (entry.warm > kShort || !executor->tracing_costs()) return entry;
+  executor.reset();  // its buffers, which may be as large as the device
   const double other = typical(times_in_row(source, task, options, held)) - options.task_overhead - entry.warm;
   for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold}) *time = std::max(1e-9, *time + other);
   return entry;

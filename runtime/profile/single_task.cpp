@@ -9,7 +9,7 @@
 namespace unity {
 namespace {
 
-// Larger tensors are not worth drawing: their buffers hold zeros.
+// Larger weights are not worth drawing: their buffers hold zeros.
 constexpr std::int64_t kMostDrawn = std::int64_t{1} << 26;
 
 class Builder {
@@ -174,7 +174,7 @@ class Copier {
       const ProgramTensor& t = source_.tensor_of(id);
       if (held_ && b.category == BufferCategory::weight && t.leaf >= 0)
         make_weight(own, t);
-      else if (input >= 0 && (t.dtype == DType::i32 || element_count(t.dims) <= kMostDrawn)) {
+      else if (input >= 0) {
         build_.make_input(own);
         if (auto bound = bound_of(input)) out_.index_bounds[fmt::format("tensor {}", tensors_.size())] = *bound;
       }

@@ -107,6 +107,39 @@ TEST_CASE("data parallelism on several GPUs by NCCL trains as one CPU device, tr
   }
 }
 
+TEST_CASE("inputs of values over and over are as those written out, in every precision") {
+  fake();
+  Pcg pcg = build_model({"bert-tiny", {{"batch", 3}}});
+  Program program = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
+  auto value = [](std::size_t i) { return mix(i) % 1000; };
+  for (const ExecutorOptions& options : std::vector<ExecutorOptions>{{"cpu", Precision::f64},
+                                                                     {"cpu", Precision::f32},
+                                                                     {"cuda", Precision::f64},
+                                                                     {"cuda", Precision::f32},
+                                                                     {"cuda", Precision::bf16}}) {
+    Executor once(program, options), repeated(program, options);
+    // Some divide the number of elements, some do not; the last are more than there are.
+    for (std::int64_t count : {1, 5, 64, 100000}) {
+      CAPTURE(options.backend, to_string(options.precision), count);
+      auto n = static_cast<std::size_t>(count);
+      HostTensor reals = real_tensor({count}), ids = index_tensor({count});
+      for (std::size_t i = 0; i < n; ++i) reals.reals[i] = static_cast<double>(value(i)) / 1000;
+      for (std::size_t i = 0; i < n; ++i) ids.indices[i] = static_cast<std::int32_t>(value(i) % 2);
+      for (const ProgramLeaf& leaf : once.inputs()) {
+        const Dims& dims = ints_attribute(leaf.attributes, 0);
+        const bool indices = text_attribute(leaf.attributes, 1) == "i32";
+        HostTensor all = indices ? index_tensor(dims) : real_tensor(dims);
+        for (std::size_t i = 0; i < all.indices.size(); ++i) all.indices[i] = ids.indices[i % n];
+        for (std::size_t i = 0; i < all.reals.size(); ++i) all.reals[i] = reals.reals[i % n];
+        once.set_input(leaf.name, all);
+        repeated.repeat_input(leaf.name, indices ? ids : reals);
+        CHECK_THROWS_WITH(repeated.repeat_input(leaf.name, indices ? reals : ids), Catch::Contains("expected some of"));
+      }
+      CHECK(once.step().loss == repeated.step().loss);
+    }
+  }
+}
+
 TEST_CASE("devices take memory on their own GPUs, and give all back") {
   std::int64_t before = fake().bytes(0);
   Program program = data_parallel(4, "adam 0.001");
