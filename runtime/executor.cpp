@@ -40,7 +40,7 @@ struct Executor::Implementation {
     std::vector<BufferId> weights;
     for (auto& [name, buffers] : weight_buffers)
       std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(weights), [&](BufferId id) { return here(id); });
-    parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
+    if (o.initialize) parallel_for(weights.size(), 0, [&](std::size_t i) { initialize(weights[i]); });
     for (const Task& t : p.tasks) {
       if (t.iteration + 1 < p.iterations) continue;
       if (is_row_update(t))
@@ -407,11 +407,14 @@ void Executor::set_input(const std::string& name, const HostTensor& value, int i
   implementation_->fill(buffers, value);
 }
 
-void Executor::repeat_input(const std::string& name, const HostTensor& values) {
-  const auto& buffers = implementation_->find(implementation_->input_buffers, name, "input");
+void Executor::repeat_values(const std::string& name, const HostTensor& values) {
+  auto weight = implementation_->weight_buffers.find(name);
+  const auto& buffers = weight != implementation_->weight_buffers.end()
+                            ? weight->second
+                            : implementation_->find(implementation_->input_buffers, name, "input");
   bool indices = implementation_->program.tensor_of(buffers[0]).dtype == DType::i32;
   if (values.elements() == 0 || indices != (values.dtype == DType::i32))
-    throw_input_error("input '{}': found {} values of {}, expected some of {}", name, values.elements(),
+    throw_input_error("'{}': found {} values of {}, expected some of {}", name, values.elements(),
                       to_string(values.dtype), indices ? "i32" : "f32");
   implementation_->repeat(buffers, values);
 }

@@ -22,6 +22,7 @@ struct ExecutorOptions {
   int threads = 0;                 // per logical device; 0: a fair share of the cores
   bool share_memory = true;        // of buffers that are never in use at the same time
   Processes* processes = nullptr;  // none: this one alone
+  bool initialize = true;          // else weights hold nothing in particular until they are set
 };
 
 struct StepResult {
@@ -56,9 +57,9 @@ class Executor {
   // The next batch: a whole logical tensor by the name of the input. InputError on an unknown name or another shape. A
   // Program of several iterations takes one for each.
   void set_input(const std::string& name, const HostTensor& value, int iteration = 0);
-  // The same, where only their kind matters: each block of the input holds `values` (of one dimension, at least one)
-  // over and over, in row-major order. InputError on an unknown name or another element type.
-  void repeat_input(const std::string& name, const HostTensor& values);
+  // The same of an input or a weight, where only the kind of its values matters: each block holds `values` (of one
+  // dimension, at least one) over and over, in row-major order. InputError on an unknown name or another element type.
+  void repeat_values(const std::string& name, const HostTensor& values);
   std::vector<ProgramLeaf> inputs() const;
 
   // What the next steps multiply the optimizer's learning rate with.

@@ -84,6 +84,17 @@ void combine(Stream stream, void* to, const void* from, std::int64_t elements, D
     combine_arrays(stream, elements, dense<std::int32_t>(to), dense<std::int32_t>(source), monoid);
 }
 
+void copy_all(Stream stream, const FlatCopy* list, std::int64_t count) {
+  constexpr std::int64_t kWords = 256;  // of most copies, which are of a number for each channel
+  for_each_group(
+      stream, count, kWords, UNITY_LAMBDA(std::int64_t i, const Group& group) {
+        const FlatCopy copy = list[i];
+        const auto* from = static_cast<const std::uint32_t*>(copy.from);
+        auto* to = static_cast<std::uint32_t*>(copy.to);
+        for (std::int64_t w = group.rank(); w < copy.bytes / FlatCopy::kWord; w += group.size()) to[w] = from[w];
+      });
+}
+
 void zero_block(Stream stream, void* target, std::int64_t elements, DType dtype) {
   if (elements == 0) return;
   auto bytes = static_cast<std::size_t>(elements * size_of(dtype));

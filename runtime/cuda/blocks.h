@@ -24,6 +24,16 @@ void accumulate_block(Stream stream, const DeviceBlock& target, const DeviceBloc
 // to[i] = to[i] + from[i], or the larger of the two.
 void combine(Stream stream, void* to, const void* from, std::int64_t elements, DType dtype, Monoid monoid);
 
+// `bytes` from one place to another, both at multiples of a word, as `bytes` is one.
+struct FlatCopy {
+  static constexpr std::int64_t kWord = 4;
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::int64_t bytes = 0;
+};
+// All copies of a list in device memory, in one launch. No two may meet in what one of them writes.
+void copy_all(Stream stream, const FlatCopy* list, std::int64_t count);
+
 // Sets `elements` elements to zero.
 void zero_block(Stream stream, void* target, std::int64_t elements, DType dtype);
 

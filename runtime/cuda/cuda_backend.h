@@ -3,8 +3,8 @@
 // in the Program's order, and events make a stream wait for what another one does. The first iteration is enqueued task
 // by task; the second is captured as a CUDA graph, which later ones launch.
 //
-// prepare.cpp: where devices are, their memory, and what each task enqueues; backend.cpp: iterations, values read and
-// written.
+// prepare.cpp: where devices are, their memory, and what each task enqueues; join.cpp: small tasks in one launch;
+// backend.cpp: iterations, values read and written.
 #pragma once
 
 #include <array>
@@ -21,6 +21,7 @@
 
 #include "core/plan/memory_plan.h"
 #include "runtime/backend.h"
+#include "runtime/cuda/blocks.h"
 #include "runtime/cuda/collective.h"
 #include "runtime/cuda/devices.h"
 #include "runtime/cuda/library/library.h"
@@ -101,6 +102,7 @@ class CudaBackend final : public Backend {
     std::function<void()> enqueue;
     std::optional<ParameterShard> shard;  // of an update
     std::optional<RowsStep> rows;         // of an update by rows
+    std::optional<FlatCopy> copy;         // of a copy of little memory
     std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
   };
 
@@ -125,8 +127,10 @@ class CudaBackend final : public Backend {
   std::function<void()> update_of(std::vector<ParameterShard> shards, DType type, Stream stream,
                                   const StepValues* values);
   std::function<void()> update_rows_of(const std::vector<RowsStep>& steps, Lane& lane, const StepValues* values);
-  void join_updates(const std::vector<std::size_t>& run);
-  void join_updates();
+  std::optional<FlatCopy> flat_copy(const Task& task);
+  bool independent(const Work& first, const Work& second) const;
+  void join(const std::vector<std::size_t>& run);
+  void join_works();
   void prepare_communication(std::size_t index, TaskId id);
   std::function<void()> renewal(BufferId weight, Stream stream);
   void enqueue(bool timed);

@@ -330,55 +330,6 @@ std::function<void()> CudaBackend::update_rows_of(const std::vector<RowsStep>& s
   };
 }
 
-// Of these works what updates dense weights becomes one launch, in place of the last of them, and so do updates by
-// rows.
-void CudaBackend::join_updates(const std::vector<std::size_t>& run) {
-  std::vector<std::size_t> dense, by_rows;
-  std::vector<ParameterShard> shards;
-  std::vector<RowsStep> steps;
-  for (std::size_t w : run)
-    if (works_[w].shard)
-      dense.push_back(w), shards.push_back(*works_[w].shard);
-    else
-      by_rows.push_back(w), steps.push_back(*works_[w].rows);
-  for (const auto& kind : {dense, by_rows}) {
-    if (kind.size() < 2) continue;
-    for (std::size_t w : kind) works_[w].joined = [] {};
-    Work& last = works_[kind.back()];
-    OnGpu on(devices_.at(last.device).gpu);
-    BufferId weight = program_.operands_of(program_.tasks[last.task.index()])[0];
-    last.joined = last.shard ? update_of(shards, held(weight), lane_of(last).stream.get(), step_values(last))
-                             : update_rows_of(steps, lane_of(last), step_values(last));
-  }
-}
-
-// Updates that follow one another on a stream are joined, where the others' ends are not waited for and no weight is
-// updated twice. Traced steps keep them apart.
-void CudaBackend::join_updates() {
-  auto weight_of = [&](std::size_t w) { return program_.operands_of(program_.tasks[works_[w].task.index()])[0]; };
-  std::map<std::int64_t, std::vector<std::size_t>> runs;  // by device: works since the last of another kind
-  auto close = [&](std::int64_t device) {
-    join_updates(runs[device]);
-    runs[device].clear();
-  };
-  for (std::size_t w = 0; w < works_.size(); ++w) {
-    const Work& work = works_[w];
-    if (work.lane != unity::Stream::compute) continue;
-    if (!work.shard && !work.rows) {
-      close(work.device);
-      continue;
-    }
-    if (std::vector<std::size_t>& run = runs[work.device];
-        !run.empty() &&
-        (step_values(works_[run.back()]) != step_values(work) ||
-         std::any_of(run.begin(), run.end(), [&](std::size_t other) { return weight_of(other) == weight_of(w); })))
-      close(work.device);
-    runs[work.device].push_back(w);
-    if (work.awaited) close(work.device);
-  }
-  for (auto& [device, run] : runs) close(device);
-}
-
 // A work for each participant of this process; what is enqueued is the last one's.
 void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
   const Communication& c = program_.communications[index];
@@ -398,7 +349,7 @@ void CudaBackend::prepare_communication(std::size_t index, TaskId id) {
       mine[k].push_back(local);
     }
     works_.push_back(
-        {id, device.value, unity::Stream::communication, {}, collectives_->on_one_gpu(index), {}, {}, {}, {}});
+        {id, device.value, unity::Stream::communication, {}, collectives_->on_one_gpu(index), {}, {}, {}, {}, {}});
     lane.scratch_bytes = std::max(lane.scratch_bytes, collectives_->scratch_bytes(index, type));
   }
   if (mine[0].empty()) return;
@@ -442,7 +393,7 @@ void CudaBackend::prepare() {
     }
     if (!here(task.device)) continue;
     OnGpu on(devices_.at(task.device.value).gpu);
-    Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}, {}};
+    Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}, {}, {}};
     auto ids = program_.operands_of(task);
     Stream stream = lane_of(work).stream.get();
     auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
@@ -455,6 +406,7 @@ void CudaBackend::prepare() {
           prepare_host_copy(work, task);
           break;
         }
+        work.copy = flat_copy(task);
         work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
                         to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
           copy_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
@@ -477,6 +429,7 @@ void CudaBackend::prepare() {
       case TaskKind::communicate:
         break;
     }
+    if (!rounded_.renewed[t].empty()) work.copy.reset();
     for (BufferId b : rounded_.renewed[t])
       work.enqueue = [enqueue = std::move(work.enqueue), renew = renewal(b, stream)] { enqueue(), renew(); };
     works_of[t].push_back(works_.size());
@@ -490,7 +443,7 @@ void CudaBackend::prepare() {
         work.after.push_back(before);
         other.awaited = true;
       }
-  join_updates();
+  join_works();
   events_.resize(works_.size());
   for (auto& [d, device] : devices_) {
     OnGpu on(device.gpu);

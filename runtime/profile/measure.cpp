@@ -199,37 +199,57 @@ std::int64_t most_bytes(const ProfileOptions& options) {
   return std::clamp(3 * options.cache.count, std::int64_t{1} << 26, std::int64_t{1} << 28);
 }
 
-// Inputs of one kind have the same values.
-void draw_inputs(Executor& executor, const SingleTaskProgram& single) {
+// What to run a program of one task with: its weights and inputs are drawn.
+ExecutorOptions of_single_task(const ProfileOptions& options) {
+  ExecutorOptions how = options.executor;
+  how.share_memory = how.initialize = false;
+  return how;
+}
+
+// Leaves of one kind have the same values.
+void draw_values(Executor& executor, const SingleTaskProgram& single) {
   std::map<std::pair<DType, std::int64_t>, HostTensor> values;
-  for (const ProgramLeaf& leaf : executor.inputs()) {
-    const DType type = text_attribute(leaf.attributes, 1) == "i32" ? DType::i32 : DType::f32;
-    auto found = single.index_bounds.find(leaf.name);
+  auto draw = [&](const std::string& name, DType type) {
+    auto found = single.index_bounds.find(name);
     std::optional<std::int64_t> bound;
     if (found != single.index_bounds.end()) bound = found->second;
     auto [at, fresh] = values.try_emplace({type, bound.value_or(-1)});
     if (fresh) at->second = drawn(type, bound, wants_positive(single.program));
-    executor.repeat_input(leaf.name, at->second);
-  }
+    executor.repeat_values(name, at->second);
+  };
+  for (const ProgramLeaf& leaf : single.program.leaves)
+    draw(leaf.name, text_attribute(leaf.attributes, 1) == "i32" ? DType::i32 : DType::f32);
 }
 
-// Seconds of a task among others in steps that are not traced, several of them, each the mean of a step's runs. Updates
-// have buffers of their own each, as they have in a step.
+// How many sets of buffers a step has in which a task's runs are timed together. Updates have buffers of their own each,
+// as they have in a step; those by rows, which share what a launch costs, are as many as in the source's step, as far as
+// there is room for that many of the largest table.
+int sets_in_row(const Program& source, TaskId task, const ProfileOptions& options, int runs) {
+  constexpr int kMostSets = 4;
+  constexpr std::int64_t kMostOfTables = std::int64_t{1} << 32;
+  const Task& t = source.tasks[task.index()];
+  const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  if (!is_row_update(t))
+    return static_cast<int>(std::clamp<std::int64_t>(most_bytes(options) / touched, t.kind == TaskKind::update ? 2 : 1,
+                                                     t.kind == TaskKind::update ? runs : kMostSets));
+  const std::int64_t in_step =
+      std::count_if(source.tasks.begin(), source.tasks.end(), [&](const Task& other) {
+        return is_row_update(other) && other.device == t.device && other.iteration == t.iteration;
+      });
+  return static_cast<int>(std::max<std::int64_t>(std::min(in_step, kMostOfTables / touched), 1));
+}
+
+// Seconds of a task among others in steps that are not traced, several of them, each the mean of a step's runs.
 std::vector<double> times_in_row(const Program& source, TaskId task, const ProfileOptions& options,
                                  const std::vector<DType>* held) {
-  constexpr int kRuns = 64, kMostSets = 4, kLeastSteps = 5;
-  const bool update = source.tasks[task.index()].kind == TaskKind::update;
-  const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  constexpr int kRuns = 64, kLeastSteps = 5;
   SingleTaskOptions shape;
   shape.held = held;
-  shape.sets = static_cast<int>(
-      std::clamp<std::int64_t>(most_bytes(options) / touched, update ? 2 : 1, update ? kRuns : kMostSets));
-  shape.repeats = update ? 1 : kRuns / shape.sets;
+  shape.sets = sets_in_row(source, task, options, kRuns);
+  shape.repeats = source.tasks[task.index()].kind == TaskKind::update ? 1 : kRuns / shape.sets;
   SingleTaskProgram single = single_task_program(source, task, shape);
-  ExecutorOptions how = options.executor;
-  how.share_memory = false;
-  Executor executor(single.program, how);
-  draw_inputs(executor, single);
+  Executor executor(single.program, of_single_task(options));
+  draw_values(executor, single);
   executor.step();
   executor.step();
   const int runs = shape.sets * shape.repeats;
@@ -260,16 +280,14 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   shape.repeats = touched < kSmall ? 4 : 3;
   if (shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;
   SingleTaskProgram single = single_task_program(source, task, shape);
-  ExecutorOptions how = options.executor;
-  how.share_memory = false;
   if (source.tasks[task.index()].kind == TaskKind::update && tracing_costs(options)) {
     ProfileEntry entry = entry_of(times_in_row(source, task, options, held), {});
     for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold})
       *time = std::max(1e-9, *time - options.task_overhead);
     return entry;
   }
-  std::optional<Executor> executor(std::in_place, single.program, how);
-  draw_inputs(*executor, single);
+  std::optional<Executor> executor(std::in_place, single.program, of_single_task(options));
+  draw_values(*executor, single);
   executor->step();
   RunTimes times(single);
   take_times(*executor, options.task_seconds, times);

@@ -9,9 +9,6 @@
 namespace unity {
 namespace {
 
-// Larger weights are not worth drawing: their buffers hold zeros.
-constexpr std::int64_t kMostDrawn = std::int64_t{1} << 26;
-
 class Builder {
  public:
   explicit Builder(Program& program) : p_(program) {}
@@ -185,9 +182,7 @@ class Copier {
   // Products read a rounded copy of what is a weight.
   void make_weight(std::int32_t tensor, const ProgramTensor& t) {
     const ProgramLeaf& leaf = source_.leaves[static_cast<std::size_t>(t.leaf)];
-    Attributes attributes = leaf.attributes;
-    if (element_count(t.dims) > kMostDrawn) attributes[1] = std::string("zeros");
-    build_.make_leaf(tensor, *leaf.op, std::move(attributes));
+    build_.make_leaf(tensor, *leaf.op, leaf.attributes);
   }
 
   std::optional<std::int64_t> bound_of(int input) const {

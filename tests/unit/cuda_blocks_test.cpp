@@ -87,6 +87,20 @@ TEST_CASE("CUDA blocks go from f32 to bf16 and back, and add up across the two")
   }
 }
 
+TEST_CASE("copies of a list are made together, each from its place to its own") {
+  std::vector<float> from = numbers<float>(1000, 3), to(1000, 0.0F);
+  // None, one word, more words than a group has threads; gaps in between stay as they are.
+  const std::vector<std::pair<std::int64_t, std::int64_t>> parts = {{0, 0}, {1, 1}, {4, 70}, {80, 900}};
+  std::vector<cuda::FlatCopy> list;
+  std::vector<float> expected = to;
+  for (auto [begin, n] : parts) {
+    list.push_back({to.data() + begin, from.data() + 999 - begin - n, n * 4});
+    std::copy_n(from.begin() + 999 - begin - n, n, expected.begin() + begin);
+  }
+  cuda::copy_all(nullptr, list.data(), static_cast<std::int64_t>(list.size()));
+  CHECK(to == expected);
+}
+
 TEST_CASE("a NaN in either operand is what a combined maximum gives, on GPU and CPU") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (bool on_cpu : {false, true}) {

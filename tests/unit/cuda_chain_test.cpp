@@ -82,7 +82,8 @@ bool same(const Operand& a, const Operand& b) {
 TEST_CASE("a chain as one kernel computes what its operators' kernels do, in f32, f64 and beside bf16") {
   std::mt19937_64 random(seed_of_run());
   INFO("UNITY_TEST_SEED=" << seed_of_run());
-  const std::vector<Dims> extents = {{}, {5}, {64}, {4, 6}, {6, 8}, {3, 7, 4}, {2, 3, 4, 8}, {0, 4}};
+  const std::vector<Dims> extents = {{},      {5},       {21},      {64},         {4, 6}, {6, 8},
+                                     {3, 24}, {3, 7, 4}, {5, 4, 8}, {2, 3, 4, 8}, {0, 4}};
   for (int tried = 0; tried < 400; ++tried) {
     const Dims& extent = extents[random() % extents.size()];
     const int type = static_cast<int>(random() % 3);

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/models/image_layers.h"
 #include "core/plan/row_updates.h"
 #include "runtime/executor.h"
 #include "tests/support/fake_plugin.h"
@@ -98,6 +99,26 @@ TEST_CASE("tables that are updated by rows share their launches, in traced steps
   Counted executor(program, random_inputs(pcg, 3));
   // Two of each table: the ids are sorted, the rows updated.
   CHECK(executor.step(true).launches == executor.step().launches + 2);
+}
+
+TEST_CASE("small copies at the end of a step share a launch, in traced steps each has its own") {
+  fake();
+  Builder b("norms");
+  ValueRef x = b.input("x", {4, 6, 3, 3}), target = b.input("target", {4, 6, 3, 3});
+  ValueRef y = batch_norm(b, "first", x, 1e-5, true);
+  y = batch_norm(b, "second", y, 1e-5, false);
+  Pcg pcg = std::move(b).finish({b.apply("mean_squared_error", {}, {y, target})});
+  Program program =
+      lower(pcg, test::natural_mappings(pcg), uniform_topology(1), {.optimizer = parse_optimizer("sgd 0.1")}).value();
+  // Running means and variances of two norms.
+  auto copies = std::count_if(program.tasks.begin(), program.tasks.end(),
+                              [](const Task& t) { return t.kind == TaskKind::copy; });
+  auto updates = std::count_if(program.tasks.begin(), program.tasks.end(),
+                               [](const Task& t) { return t.kind == TaskKind::update; });
+  REQUIRE(copies == 4);
+  REQUIRE(updates == 4);
+  Counted executor(program, random_inputs(pcg, 3));
+  CHECK(executor.step(true).launches == executor.step().launches + (copies - 1) + (updates - 1));
 }
 
 TEST_CASE("NCCL has one communicator for each device of each group of devices, made once") {

@@ -132,8 +132,8 @@ TEST_CASE("inputs of values over and over are as those written out, in every pre
         for (std::size_t i = 0; i < all.indices.size(); ++i) all.indices[i] = ids.indices[i % n];
         for (std::size_t i = 0; i < all.reals.size(); ++i) all.reals[i] = reals.reals[i % n];
         once.set_input(leaf.name, all);
-        repeated.repeat_input(leaf.name, indices ? ids : reals);
-        CHECK_THROWS_WITH(repeated.repeat_input(leaf.name, indices ? reals : ids), Catch::Contains("expected some of"));
+        repeated.repeat_values(leaf.name, indices ? ids : reals);
+        CHECK_THROWS_WITH(repeated.repeat_values(leaf.name, indices ? reals : ids), Catch::Contains("expected some of"));
       }
       CHECK(once.step().loss == repeated.step().loss);
     }

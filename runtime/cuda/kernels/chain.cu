@@ -2,8 +2,8 @@
 #include <string_view>
 
 #include "runtime/cuda/chain.h"
-#include "runtime/cuda/elements.h"
 #include "runtime/cuda/functions.h"
+#include "runtime/cuda/vectors.h"
 #include "runtime/cuda/walk.h"
 
 namespace unity::cuda {
@@ -28,10 +28,11 @@ Code code_of(const Operator& op) {
   return static_cast<Code>(found - std::begin(kNames));
 }
 
+// Of the neighbours that a thread takes, as many as a vector has: four, or eight where there are bf16 blocks.
 enum class Access : std::uint8_t {
   dense,     // element i of the result is element i
-  rows,      // four neighbours are neighbours, at a multiple of four
-  repeated,  // four neighbours are one
+  rows,      // they are neighbours, at a multiple of their number
+  repeated,  // they are one
   any,
 };
 
@@ -60,21 +61,48 @@ struct ChainCode {
   std::int64_t elements = 0;
   int steps = 0;
   int before = kBefore;  // the block that the first step reads as what was written before it
-  bool four = false;
   Step step[Chain::kMostSteps];
   Block block[kMostBlocks];
 };
 static_assert(sizeof(ChainCode) < 4000);
 
-// One element of the result, or four neighbours.
+// Neighbouring elements, sixteen bytes at a time where they are held in this type.
+template <class T, int kWide>
+struct Neighbours;
 template <class T>
+struct Neighbours<T, 4> {
+  UNITY_DEVICE static void read(const T* from, T (&v)[4]) {
+    Four<T> four = *reinterpret_cast<const Four<T>*>(from);
+    for (int k = 0; k < 4; ++k) v[k] = four.v[k];
+  }
+  UNITY_DEVICE static void write(T* to, const T (&v)[4]) {
+    Four<T> four;
+    for (int k = 0; k < 4; ++k) four.v[k] = v[k];
+    *reinterpret_cast<Four<T>*>(to) = four;
+  }
+};
+template <class T>
+struct Neighbours<T, 8> {
+  UNITY_DEVICE static void read(const T* from, T (&v)[8]) {
+    Four<T> four[] = {reinterpret_cast<const Four<T>*>(from)[0], reinterpret_cast<const Four<T>*>(from)[1]};
+    for (int k = 0; k < 8; ++k) v[k] = four[k / 4].v[k % 4];
+  }
+  UNITY_DEVICE static void write(T* to, const T (&v)[8]) {
+    Four<T> four[2];
+    for (int k = 0; k < 8; ++k) four[k / 4].v[k % 4] = v[k];
+    for (int k = 0; k < 2; ++k) reinterpret_cast<Four<T>*>(to)[k] = four[k];
+  }
+};
+
+// One element of the result, or kMost neighbours.
+template <class T, int kMost>
 struct RunChain {
   ChainCode code;
 
   UNITY_DEVICE void operator()(std::int64_t i) const {
-    if (!code.four) return run<1>(i);
-    i *= 4;
-    if (i + 4 <= code.elements) return run<4>(i);
+    if constexpr (kMost == 1) return run<1>(i);
+    i *= kMost;
+    if (i + kMost <= code.elements) return run<kMost>(i);
     for (; i < code.elements; ++i) run<1>(i);
   }
 
@@ -94,24 +122,26 @@ struct RunChain {
   template <int kWide>
   UNITY_DEVICE static Values<kWide> read(const Block& b, std::int64_t i) {
     Values<kWide> x;
-    if constexpr (kWide == 4) {
+    if constexpr (kWide > 1) {
       if (b.access == Access::any) {
-        for (int k = 0; k < 4; ++k) x.v[k] = load(b, b.walk.locate(i + k)[0]);
+        for (int k = 0; k < kWide; ++k) x.v[k] = load(b, b.walk.locate(i + k)[0]);
         return x;
       }
       std::int64_t at = b.access == Access::dense ? i : b.walk.locate(i)[0];
       if (b.access == Access::repeated) {
         T one = load(b, at);
-        for (int k = 0; k < 4; ++k) x.v[k] = one;
+        for (int k = 0; k < kWide; ++k) x.v[k] = one;
       } else if (b.held == DType::i32) {
-        Four<std::int32_t> four = Dense<std::int32_t>{static_cast<std::int32_t*>(b.data)}.load_four(at);
-        for (int k = 0; k < 4; ++k) x.v[k] = static_cast<T>(four.v[k]);
+        std::int32_t v[kWide];
+        Neighbours<std::int32_t, kWide>::read(static_cast<const std::int32_t*>(b.data) + at, v);
+        for (int k = 0; k < kWide; ++k) x.v[k] = static_cast<T>(v[k]);
       } else if (sizeof(T) == sizeof(float) && b.held == DType::bf16) {
-        Four<float> four = FloatOrBFloat16{b.data, true}.load_four(at);
-        for (int k = 0; k < 4; ++k) x.v[k] = four.v[k];
+        // Eight always (launcher()).
+        using Halves = Vectors<BFloat16>;
+        Halves::Held held = Halves{static_cast<BFloat16*>(b.data)}.read(at);
+        for (int k = 0; k < kWide; ++k) x.v[k] = static_cast<T>(Halves::value(held, k));
       } else {
-        Four<T> four = Dense<T>{static_cast<T*>(b.data)}.load_four(at);
-        for (int k = 0; k < 4; ++k) x.v[k] = four.v[k];
+        Neighbours<T, kWide>::read(static_cast<const T*>(b.data) + at, x.v);
       }
     } else {
       x.v[0] = load(b, b.access == Access::dense ? i : b.walk.locate(i)[0]);
@@ -122,19 +152,19 @@ struct RunChain {
   // A result, so dense.
   template <int kWide>
   UNITY_DEVICE static void write(const Block& b, std::int64_t i, const Values<kWide>& x) {
-    if constexpr (kWide == 4) {
+    if constexpr (kWide > 1) {
       if (b.held == DType::i32) {
-        Four<std::int32_t> four;
-        for (int k = 0; k < 4; ++k) four.v[k] = static_cast<std::int32_t>(x.v[k]);
-        Dense<std::int32_t>{static_cast<std::int32_t*>(b.data)}.store_four(i, four);
+        std::int32_t v[kWide];
+        for (int k = 0; k < kWide; ++k) v[k] = static_cast<std::int32_t>(x.v[k]);
+        Neighbours<std::int32_t, kWide>::write(static_cast<std::int32_t*>(b.data) + i, v);
       } else if (sizeof(T) == sizeof(float) && b.held == DType::bf16) {
-        Four<float> four;
-        for (int k = 0; k < 4; ++k) four.v[k] = static_cast<float>(x.v[k]);
-        FloatOrBFloat16{b.data, true}.store_four(i, four);
+        if constexpr (kWide == Vectors<BFloat16>::kWidth) {
+          float v[kWide];
+          for (int k = 0; k < kWide; ++k) v[k] = static_cast<float>(x.v[k]);
+          Vectors<BFloat16>{static_cast<BFloat16*>(b.data)}.write(i, v);
+        }
       } else {
-        Four<T> four;
-        for (int k = 0; k < 4; ++k) four.v[k] = x.v[k];
-        Dense<T>{static_cast<T*>(b.data)}.store_four(i, four);
+        Neighbours<T, kWide>::write(static_cast<T*>(b.data) + i, x.v);
       }
     } else if (b.held == DType::i32) {
       static_cast<std::int32_t*>(b.data)[i] = static_cast<std::int32_t>(x.v[0]);
@@ -190,20 +220,11 @@ struct RunChain {
 #undef UNITY_PARALLELIZATION
 #undef UNITY_OPERATOR
 
-bool aligned(const Operand& o) {
-  switch (o.dtype) {
-    case DType::i32:
-      return aligned_for_four<std::int32_t>(o.data);
-    case DType::bf16:
-      return aligned_for_four<BFloat16>(o.data);
-    case DType::f64:
-      return aligned_for_four<double>(o.data);
-    default:
-      return aligned_for_four<float>(o.data);
-  }
-}
+// Vectors are read sixteen bytes at a time.
+bool aligned(const Operand& o) { return reinterpret_cast<std::uintptr_t>(o.data) % 16 == 0; }
 
-Block block_of(const Operand& o, const Dims& result) {
+// `width`: elements of a vector.
+Block block_of(const Operand& o, const Dims& result, int width) {
   std::vector<Loop<1>> loops;
   const Dims own = broadcast_strides(o, result);
   for (std::size_t d = 0; d < result.size(); ++d) loops.push_back({result[d], {own[d]}});
@@ -213,18 +234,19 @@ Block block_of(const Operand& o, const Dims& result) {
     block.access = Access::dense;
     return block;
   }
-  const bool fours = walk.rank() == 1 || walk.length(walk.rank() - 1) % 4 == 0;
-  bool rows = fours && walk.inner_stride(0) == 1 && aligned(o);
-  for (int d = 0; d + 1 < walk.rank(); ++d) rows = rows && walk.stride(d, 0) % 4 == 0;
+  const bool whole = walk.rank() == 1 || walk.length(walk.rank() - 1) % width == 0;
+  bool rows = whole && walk.inner_stride(0) == 1 && aligned(o);
+  for (int d = 0; d + 1 < walk.rank(); ++d) rows = rows && walk.stride(d, 0) % width == 0;
   if (rows) block.access = Access::rows;
-  if (fours && walk.inner_stride(0) == 0) block.access = Access::repeated;
+  if (whole && walk.inner_stride(0) == 0) block.access = Access::repeated;
   return block;
 }
 
-template <class T>
+template <class T, int kWide>
 std::function<void(Stream)> launcher(const ChainCode& code) {
-  const std::int64_t threads = code.four ? (code.elements + 3) / 4 : code.elements;
-  return [code, threads](Stream stream) { for_each(stream, threads, RunChain<T>{code}); };
+  return [code, threads = (code.elements + kWide - 1) / kWide](Stream stream) {
+    for_each(stream, threads, RunChain<T, kWide>{code});
+  };
 }
 
 }  // namespace
@@ -234,14 +256,21 @@ std::function<void(Stream)> chain_kernel(const Chain& chain, std::span<const Ope
   ChainCode code;
   const Dims& result = operands.back().extent;
   code.elements = operands.back().elements();
-  code.four = true;
-  bool doubles = false;
-  auto add = [&](std::size_t at, const Operand& o) {
-    code.block[at] = block_of(o, result);
-    doubles = doubles || o.dtype == DType::f64;
-    code.four = code.four && (code.block[at].access != Access::dense || aligned(o));
+  std::vector<Operand> blocks(operands.begin(), operands.end());
+  if (entry.step > 0) {
+    code.before = static_cast<int>(blocks.size());
+    blocks.push_back(entry.before);
+  }
+  auto some = [&](DType type) {
+    return std::any_of(blocks.begin(), blocks.end(), [&](const Operand& o) { return o.dtype == type; });
   };
-  for (std::size_t i = 0; i < operands.size(); ++i) add(i, operands[i]);
+  const bool doubles = some(DType::f64), halves = some(DType::bf16);
+  UNITY_CHECK(!doubles || !halves, "cuda: a chain of f64 beside bf16");
+  bool wide = true;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    code.block[i] = block_of(blocks[i], result, halves ? 8 : 4);
+    wide = wide && (code.block[i].access != Access::dense || aligned(blocks[i]));
+  }
   for (std::size_t s = entry.step; s < chain.steps().size(); ++s) {
     const ChainStep& of = chain.steps()[s];
     Step& step = code.step[code.steps++];
@@ -253,8 +282,9 @@ std::function<void(Stream)> chain_kernel(const Chain& chain, std::span<const Ope
             parameter_of(of.attributes)};
     for (std::size_t i = 0; i < of.operands.size(); ++i) step.operands[i] = static_cast<std::int8_t>(of.operands[i]);
   }
-  if (entry.step > 0) add(static_cast<std::size_t>(code.before = static_cast<int>(operands.size())), entry.before);
-  return doubles ? launcher<double>(code) : launcher<float>(code);
+  if (doubles) return wide ? launcher<double, 4>(code) : launcher<double, 1>(code);
+  if (!wide) return launcher<float, 1>(code);
+  return halves ? launcher<float, 8>(code) : launcher<float, 4>(code);
 }
 
 }  // namespace unity::cuda
