@@ -60,6 +60,12 @@ struct SharedGpu {
   EventHandle origin;        // from which the events of a traced step count
 };
 
+// Of the environment's UNITY_CUDA_TUNE, null where it is not set.
+inline Choice choice_of(const char* tune) {
+  const std::string_view text = tune ? tune : "";
+  return text == "0" ? Choice::first : text == "last" ? Choice::last : Choice::fastest;
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
@@ -70,7 +76,7 @@ class CudaBackend final : public Backend {
         rounded_(rounded_weights(program, options.precision, types_)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr),
-        tunes_(std::getenv("UNITY_CUDA_TUNE") == nullptr || std::string_view(std::getenv("UNITY_CUDA_TUNE")) != "0") {
+        choice_(choice_of(std::getenv("UNITY_CUDA_TUNE"))) {
     place();
     allocate(options);
     collectives_.emplace(program, placements_, processes);
@@ -178,7 +184,8 @@ class CudaBackend final : public Backend {
   Precision precision_;
   std::vector<DType> types_;  // by tensor
   RoundedWeights rounded_;
-  bool eager_, careful_, tunes_;
+  bool eager_, careful_;
+  Choice choice_;
   std::vector<Placement> placements_;              // by device of the program
   std::map<std::int64_t, LogicalDevice> devices_;  // of this process
   MemoryPlan plan_;

@@ -86,8 +86,8 @@ void CudaBackend::join_works() {
     const bool updates = work.shard || work.rows;
     if (!run.empty()) {
       const bool same = work.copy ? works_[run.back()].copy.has_value() : updates && !works_[run.back()].copy;
-      if (!same || !std::all_of(run.begin(), run.end(),
-                                [&](std::size_t other) { return independent(works_[other], work); }))
+      if (!same ||
+          !std::all_of(run.begin(), run.end(), [&](std::size_t other) { return independent(works_[other], work); }))
         close(work.device);
     }
     if (!updates && !work.copy) continue;

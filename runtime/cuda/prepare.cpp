@@ -112,7 +112,7 @@ void CudaBackend::allocate(const BackendOptions& options) {
     OnGpu on(device.gpu);
     device.arena = reserve(d, plan_.arenas[static_cast<std::size_t>(d)].count, "the plan's buffers");
     for (Lane& lane : device.lanes) lane.stream = make_stream();
-    LibraryOptions of_libraries{.math = math_of(precision_), .tune = tunes_};
+    LibraryOptions of_libraries{.math = math_of(precision_), .choice = choice_};
     device.workspace = reserve(d, of_libraries.workspace, "the workspace of CUDA's libraries", Memory::Contents::any);
     device.beyond_arena += of_libraries.workspace;
     device.libraries = std::make_unique<Libraries>(of_libraries, device.workspace.data());

@@ -221,9 +221,9 @@ void draw_values(Executor& executor, const SingleTaskProgram& single) {
     draw(leaf.name, text_attribute(leaf.attributes, 1) == "i32" ? DType::i32 : DType::f32);
 }
 
-// How many sets of buffers a step has in which a task's runs are timed together. Updates have buffers of their own each,
-// as they have in a step; those by rows, which share what a launch costs, are as many as in the source's step, as far as
-// there is room for that many of the largest table.
+// How many sets of buffers a step has in which a task's runs are timed together. Updates have buffers of their own
+// each, as they have in a step; those by rows, which share what a launch costs, are as many as in the source's step, as
+// far as there is room for that many of the largest table.
 int sets_in_row(const Program& source, TaskId task, const ProfileOptions& options, int runs) {
   constexpr int kMostSets = 4;
   constexpr std::int64_t kMostOfTables = std::int64_t{1} << 32;
@@ -232,10 +232,9 @@ int sets_in_row(const Program& source, TaskId task, const ProfileOptions& option
   if (!is_row_update(t))
     return static_cast<int>(std::clamp<std::int64_t>(most_bytes(options) / touched, t.kind == TaskKind::update ? 2 : 1,
                                                      t.kind == TaskKind::update ? runs : kMostSets));
-  const std::int64_t in_step =
-      std::count_if(source.tasks.begin(), source.tasks.end(), [&](const Task& other) {
-        return is_row_update(other) && other.device == t.device && other.iteration == t.iteration;
-      });
+  const std::int64_t in_step = std::count_if(source.tasks.begin(), source.tasks.end(), [&](const Task& other) {
+    return is_row_update(other) && other.device == t.device && other.iteration == t.iteration;
+  });
   return static_cast<int>(std::max<std::int64_t>(std::min(in_step, kMostOfTables / touched), 1));
 }
 

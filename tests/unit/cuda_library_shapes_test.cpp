@@ -158,6 +158,22 @@ TEST_CASE("cuDNN computes the convolution of every block as the reference does")
     check_shardings(name, convolution);
 }
 
+TEST_CASE("convolutions whose windows are one element are products, each block of them as the reference") {
+  for (const char* name : {"conv2d", "conv2d_input_gradient", "conv2d_input_gradient_accumulate"}) {
+    int taken = 0;
+    check_shardings(name, [&](const Operator& op, const OpCall& call) {
+      auto g = conv_gemm_shape(op.name(), call.attributes, call.inputs, call.outputs);
+      if (!g) return convolution(op, call);
+      ++taken;
+      const Operand& result = call.outputs[0];
+      if (g->add) std::copy_n(call.inputs.back().as<double>(), result.elements(), result.as<double>());
+      column_major_product(*g, call.inputs[g->a].as<double>(), call.inputs[g->b].as<double>(), result.as<double>());
+    });
+    CHECK(taken > 0);
+  }
+  CHECK(!conv_gemm_shape("conv2d_weight_gradient", {}, {}, {}));
+}
+
 TEST_CASE("cuDNN computes pooling of every block it takes as the reference does") {
   for (const char* name : {"max_pool2d", "avg_pool2d", "avg_pool2d_gradient"}) {
     int taken = 0;

@@ -111,8 +111,8 @@ TEST_CASE("small copies at the end of a step share a launch, in traced steps eac
   Program program =
       lower(pcg, test::natural_mappings(pcg), uniform_topology(1), {.optimizer = parse_optimizer("sgd 0.1")}).value();
   // Running means and variances of two norms.
-  auto copies = std::count_if(program.tasks.begin(), program.tasks.end(),
-                              [](const Task& t) { return t.kind == TaskKind::copy; });
+  auto copies =
+      std::count_if(program.tasks.begin(), program.tasks.end(), [](const Task& t) { return t.kind == TaskKind::copy; });
   auto updates = std::count_if(program.tasks.begin(), program.tasks.end(),
                                [](const Task& t) { return t.kind == TaskKind::update; });
   REQUIRE(copies == 4);

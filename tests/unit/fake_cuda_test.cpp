@@ -62,10 +62,9 @@ void check_equal(const Trained& found, const Trained& expected, double tolerance
     CHECK(norm(off) <= tolerance * std::max(norm(value), 1e-3));
   }
 }
-// What the libraries do while a model trains on a GPU, which must end as on a CPU device. `tune`: whether kernels are
-// tried first.
-FakeLibraryCalls library_calls(const ModelSpec& spec, Precision precision, double tolerance, bool tune = false) {
-  ::setenv("UNITY_CUDA_TUNE", tune ? "1" : "0", 1);
+// What the libraries do while a model trains on a GPU, which must end as on a CPU device. `tune`: of UNITY_CUDA_TUNE.
+FakeLibraryCalls library_calls(const ModelSpec& spec, Precision precision, double tolerance, const char* tune = "0") {
+  ::setenv("UNITY_CUDA_TUNE", tune, 1);
   Pcg pcg = build_model(spec);
   auto values = random_inputs(pcg, 3);
   Program program = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
@@ -133,7 +132,8 @@ TEST_CASE("inputs of values over and over are as those written out, in every pre
         for (std::size_t i = 0; i < all.reals.size(); ++i) all.reals[i] = reals.reals[i % n];
         once.set_input(leaf.name, all);
         repeated.repeat_values(leaf.name, indices ? ids : reals);
-        CHECK_THROWS_WITH(repeated.repeat_values(leaf.name, indices ? reals : ids), Catch::Contains("expected some of"));
+        CHECK_THROWS_WITH(repeated.repeat_values(leaf.name, indices ? reals : ids),
+                          Catch::Contains("expected some of"));
       }
       CHECK(once.step().loss == repeated.step().loss);
     }
@@ -465,12 +465,23 @@ TEST_CASE("RMS norms, convolutions and pooling run by the libraries") {
   CHECK(vision.pools > 0);
 }
 
+TEST_CASE("convolutions that are products, and those added behind, train as one CPU device, whichever way is taken") {
+  const ModelSpec spec{"resnext-50",
+                       {{"batch", 2}, {"image", 48}, {"classes", 5}, {"blocks", 2}, {"divisor", 32}, {"groups", 2}}};
+  const FakeLibraryCalls first = library_calls(spec, Precision::f64, 1e-6);
+  const FakeLibraryCalls last = library_calls(spec, Precision::f64, 1e-6, "last");
+  CHECK(first.convolutions > 0);
+  CHECK(last.products > first.products);
+  CHECK(last.convolutions < first.convolutions);
+  CHECK(last.products - first.products == first.convolutions - last.convolutions);
+}
+
 TEST_CASE("engines for convolutions of equal shapes are tried once, before training") {
   // Sizes of no other test: what was found is kept for the process. cuDNN is played with two engines for each graph.
   const ModelSpec spec{"vgg-16", {{"batch", 2}, {"image", 32}, {"classes", 5}, {"hidden", 8}, {"divisor", 32}}};
   const int plain = library_calls(spec, Precision::f64, 1e-9).convolutions;
-  const int first = library_calls(spec, Precision::f64, 1e-9, true).convolutions;
-  const int second = library_calls(spec, Precision::f64, 1e-9, true).convolutions;
+  const int first = library_calls(spec, Precision::f64, 1e-9, "1").convolutions;
+  const int second = library_calls(spec, Precision::f64, 1e-9, "1").convolutions;
   CHECK(plain > 0);
   CHECK(second == plain);
   CHECK(first > plain);

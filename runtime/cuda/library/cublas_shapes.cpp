@@ -1,6 +1,10 @@
 #include "runtime/cuda/library/cublas_shapes.h"
 
+#include <array>
 #include <limits>
+
+#include "core/ops/conv2d.h"
+#include "runtime/cuda/library/conv_shapes.h"
 
 namespace unity::cuda {
 namespace {
@@ -44,6 +48,26 @@ Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, 
   }
   for (std::int64_t size : {g.m, g.n, g.k, g.batch})
     if (size > std::numeric_limits<std::int32_t>::max()) return fail("{}: a size of {} is over 32 bits", op, size);
+  return g;
+}
+
+Result<GemmShape> conv_gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> in,
+                                  std::span<const Operand> out) {
+  const bool forward = op == "conv2d", adds = op == "conv2d_input_gradient_accumulate";
+  if (!forward && !adds && op != "conv2d_input_gradient") return fail("{}: is no product for each sample", op);
+  ConvOperands at = conv_operands(op);
+  ConvShape s =
+      UNITY_TRY(conv_shape(attributes, operand(in, out, at.x), operand(in, out, at.w), operand(in, out, at.y)));
+  const std::array<std::int64_t, 2> ones = {1, 1}, none = {0, 0};
+  if (s.w[2] != 1 || s.w[3] != 1 || s.stride != ones || s.pre != none || s.post != none || s.crops)
+    return fail("{}: windows of {}x{} in strides of {}, {}", op, s.w[2], s.w[3], s.stride[0], s.stride[1]);
+  if (s.groups() != 1) return fail("{}: {} groups", op, s.groups());
+  const std::int64_t co = s.w[0], ci = s.w[1], positions = s.x[2] * s.x[3];
+  GemmShape g = forward ? row_major(co, positions, ci, false, false) : row_major(ci, positions, co, true, false);
+  g.a = forward ? at.x : at.y, g.b = at.w;
+  g.batch = s.x[0], g.stride_b = 0;
+  g.add = adds;
+  g.relu = forward && conv2d_relu(attributes);
   return g;
 }
 

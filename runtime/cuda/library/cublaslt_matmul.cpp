@@ -1,4 +1,5 @@
-// matmul, batch_matmul and gradients of weights by cublasLtMatmul; cublas_shapes.h has the mapping.
+// matmul, batch_matmul, gradients of weights, and convolutions that are products, by cublasLtMatmul; cublas_shapes.h
+// has the mapping.
 #include "runtime/cuda/library/convert.h"
 #include "runtime/cuda/library/cublas_shapes.h"
 #include "runtime/cuda/library/handles.h"
@@ -120,20 +121,11 @@ Result<std::shared_ptr<MatmulPlan>> make_plan(Libraries& libraries, const GemmSh
   return plan;
 }
 
-}  // namespace
-
-Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& call) {
-  GemmShape g = UNITY_TRY(gemm_shape(call.op.name(), call.attributes, call.inputs, call.outputs));
-  DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
-  // Results of bf16 products may be f32 as well; those of others are of their type.
-  DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
-  std::vector<DType> wanted = {type, type, result};
-  const bool bias = call.epilogue.bias;
-  if (bias && type == DType::f64) return fail("a bias in f64");
-  g.relu = g.relu || call.epilogue.relu;
-  if (g.add || bias) wanted.push_back(result);
-  const std::size_t sum = 2, out = wanted.size() - 1;  // one without what is added, or the bias
+// `wanted`: the operands' types for the library; `sum` is what is added, or the bias.
+Result<LibraryPlan> plan_of(Libraries& libraries, const LibraryCall& call, const GemmShape& g, DType type,
+                            std::span<const DType> wanted, std::size_t sum, bool bias) {
   Staging staging(call, wanted);
+  const DType result = wanted.back();
   return libraries.once(
       fmt::format("cublaslt {}{}{}", to_string(g), bias ? " bias" : "", staging.key()), [&]() -> Result<LibraryPlan> {
         Result<std::shared_ptr<MatmulPlan>> plan = make_plan(libraries, g, type, result, g.relu, bias);
@@ -141,7 +133,7 @@ Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& cal
         if (!plan) return plan.error();
         std::string description = fmt::format("{} {} into {}{}{}", to_string(g), to_string(type), to_string(result),
                                               bias ? ", with bias" : "", (*plan)->relu_after ? ", then relu" : "");
-        auto run = [&libraries, plan = *plan, staging, result, out](const Call& c) {
+        auto run = [&libraries, plan = *plan, staging, result, sum, out = wanted.size() - 1](const Call& c) {
           Pointers at = staging.begin(c);
           plan->run(libraries, at[plan->shape.a], at[plan->shape.b], at[sum], at[out], at[sum], c.stream);
           if (plan->relu_after) relu_in_place(c.stream, at[out], result, c.outputs[0].elements());
@@ -149,6 +141,33 @@ Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& cal
         };
         return LibraryPlan{run, description, staging.scratch()};
       });
+}
+
+}  // namespace
+
+Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& call) {
+  GemmShape g = UNITY_TRY(gemm_shape(call.op.name(), call.attributes, call.inputs, call.outputs));
+  DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
+  // Results of bf16 products may be f32 as well; those of others are of their type.
+  DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
+  const bool bias = call.epilogue.bias;
+  if (bias && type == DType::f64) return fail("a bias in f64");
+  g.relu = g.relu || call.epilogue.relu;
+  std::vector<DType> wanted = {type, type, result};
+  if (g.add || bias) wanted.push_back(result);
+  return plan_of(libraries, call, g, type, wanted, 2, bias);  // the third is what is added or the bias, or the result
+}
+
+Result<LibraryPlan> cublaslt_conv(Libraries& libraries, const LibraryCall& call) {
+  GemmShape g = UNITY_TRY(conv_gemm_shape(call.op.name(), call.attributes, call.inputs, call.outputs));
+  DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
+  DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
+  std::vector<DType> wanted;
+  for (const Operand& o : call.inputs) wanted.push_back(o.dtype);
+  wanted[g.a] = wanted[g.b] = type;
+  if (g.add) wanted.back() = result;
+  wanted.push_back(result);
+  return plan_of(libraries, call, g, type, wanted, g.add ? call.inputs.size() - 1 : call.inputs.size(), false);
 }
 
 }  // namespace unity::cuda

@@ -31,11 +31,9 @@ PaddedPlanes planes_of(const ConvShape& s, const ConvShape& padded) {
           .left = s.pre[1]};
 }
 
-}  // namespace
-
-Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
-  // What adds to a sum is said to cuDNN as beta = 1; where the result is of another type than cuDNN's, it is added
-  // behind the convolution, so that the sum is not rounded.
+// What adds to a sum is said to cuDNN as beta = 1 unless `apart`; where the result is of another type than cuDNN's, it
+// is added behind the convolution in any case, so that the sum is not rounded.
+Result<LibraryPlan> plan_of(Libraries& libraries, const LibraryCall& call, bool apart) {
   const bool adds = call.op.accumulates() != nullptr;
   const std::string& op = adds ? call.op.accumulates()->name() : call.op.name();
   ConvOperands at = conv_operands(call.op.name());
@@ -50,9 +48,14 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
   for (std::size_t i = 0; i < call.inputs.size() + call.outputs.size(); ++i)
     wanted.push_back(i == at.x || i == at.w || i == at.y ? type : take(i).dtype);
   Staging staging(call, wanted);
-  const bool in_place = adds && call.outputs[0].dtype == type;
+  const bool in_place = adds && !apart && call.outputs[0].dtype == type;
+  if (apart && call.outputs[0].dtype != type) return fail("has no other way than the first");
   bool relu = op == "conv2d" && conv2d_relu(call.attributes);
-  std::string key = fmt::format("{} {}{}{}", call.op.name(), to_string(shape), relu ? " relu" : "", staging.key());
+  std::string key = fmt::format("{} {}{}{}", call.op.name(), to_string(shape),
+                                relu    ? " relu"
+                                : apart ? " apart"
+                                        : "",
+                                staging.key());
   return libraries.once(key, [&]() -> Result<LibraryPlan> {
     const LibraryOptions& options = libraries.options();
     const std::int64_t bytes[] = {bytes_of(given.x, given.x_strides, type), bytes_of(given.w, given.w_strides, type),
@@ -63,8 +66,10 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
                                              .exact = type == DType::f32 && options.math == Math::f32},
                                             kConvIds, bytes));
     const bool reserves = plan.workspace() > options.workspace;
+    // What is reserved: x with its pads, the result before it is added, what cuDNN works in.
     const std::int64_t padded_bytes = pads ? aligned(bytes[0]) : 0;
-    staging.reserve(padded_bytes + (reserves ? plan.workspace() : 0));
+    const std::int64_t result_bytes = apart ? aligned(call.outputs[0].elements() * size_of(type)) : 0;
+    staging.reserve(padded_bytes + result_bytes + (reserves ? plan.workspace() : 0));
     // Where windows do not read the whole block of x, cuDNN leaves the rest of its gradient alone.
     bool clears = op == "conv2d_input_gradient" && shape.crops && !in_place;
     std::string description = fmt::format("{} in {}, workspace {}{}", plan.name(), to_string(type), plan.workspace(),
@@ -75,8 +80,11 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
     auto run = [=, &libraries](const Call& c) {
       void* reserved = nullptr;
       Pointers data = staging.begin(c, &reserved);
-      void* workspace = reserves ? static_cast<std::byte*>(reserved) + padded_bytes : libraries.workspace();
+      auto* room = static_cast<std::byte*>(reserved);
+      void* workspace = reserves ? room + padded_bytes + result_bytes : libraries.workspace();
       const Operand& result = c.outputs[0];
+      const std::size_t last = c.inputs.size();
+      if (apart) data[last] = room + padded_bytes;
       if (in_place && c.inputs.back().data != result.data)
         UNITY_CUDA_CHECK(cudaMemcpyAsync(result.data, c.inputs.back().data,
                                          static_cast<std::size_t>(result.elements() * size_of(type)),
@@ -88,7 +96,6 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
       if (pads) copy_padded(c.stream, std::exchange(operands[0], reserved), reserved, type, planes_of(shape, given));
       plan.run(libraries.handles().cudnn_on(c.stream), kConvIds, operands, workspace);
       if (relu) relu_in_place(c.stream, data[at.y], type, c.outputs[0].elements());
-      const std::size_t last = c.inputs.size();
       if (adds && !in_place)
         add(c.stream, c.inputs.back().data, data[last], type, result.data, result.dtype, result.elements());
       else
@@ -96,6 +103,17 @@ Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
     };
     return LibraryPlan{run, description, staging.scratch()};
   });
+}
+
+}  // namespace
+
+Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call) {
+  return plan_of(libraries, call, false);
+}
+
+// cuDNN's engines that add are few and slow, for bf16 above all: for an H100 up to three times as slow as others.
+Result<LibraryPlan> cudnn_conv_then_add(Libraries& libraries, const LibraryCall& call) {
+  return plan_of(libraries, call, true);
 }
 
 }  // namespace unity::cuda

@@ -11,7 +11,7 @@ namespace {
 struct Entry {
   std::string_view op, name;
   Implementation implementation;
-  bool or_own = false;  // our own kernel, where that is faster
+  bool or_own = false;  // our own kernel is among those to choose from
 };
 // For each operator in order of preference.
 constexpr std::array kImplementations = {
@@ -21,8 +21,12 @@ constexpr std::array kImplementations = {
     Entry{"avg_pool2d_gradient", "cudnn", cudnn_pool},
     Entry{"batch_matmul", "cublaslt", cublaslt_matmul},
     Entry{"conv2d", "cudnn", cudnn_conv},
+    Entry{"conv2d", "cublaslt", cublaslt_conv},
     Entry{"conv2d_input_gradient", "cudnn", cudnn_conv},
+    Entry{"conv2d_input_gradient", "cublaslt", cublaslt_conv},
     Entry{"conv2d_input_gradient_accumulate", "cudnn", cudnn_conv},
+    Entry{"conv2d_input_gradient_accumulate", "cudnn", cudnn_conv_then_add},
+    Entry{"conv2d_input_gradient_accumulate", "cublaslt", cublaslt_conv},
     Entry{"conv2d_weight_gradient", "cudnn", cudnn_conv},
     Entry{"conv2d_weight_gradient_accumulate", "cudnn", cudnn_conv},
     Entry{"layer_norm", "cudnn", cudnn_norm, true},
@@ -83,6 +87,8 @@ Prepared Libraries::prepare(const Operator& op, const Attributes& attributes, st
                             std::span<const Operand> outputs, const Epilogue& epilogue) {
   LibraryCall call{op, attributes, inputs, outputs, epilogue};
   Prepared prepared;
+  std::vector<LibraryPlan> plans;
+  bool or_own = false;
   for (const Entry& entry : kImplementations) {
     if (entry.op != op.name()) continue;
     try {
@@ -91,25 +97,33 @@ Prepared Libraries::prepare(const Operator& op, const Attributes& attributes, st
         prepared.declined.push_back(fmt::format("{}: {}", entry.name, plan.error().message));
         continue;
       }
-      if (entry.or_own && options_.tune && own_is_faster(shapes(call), call, *plan, find_kernel(op))) {
-        prepared.declined.push_back(fmt::format("{}: our own kernel is faster", entry.name));
-        continue;
-      }
-      prepared.description = fmt::format("{}: {}", entry.name, plan->description);
-      prepared.scratch = plan->scratch;
-      prepared.kernel = [run = plan->kernel, text = shapes(call)](const Call& c) {
-        try {
-          run(c);
-        } catch (const LibraryError& e) {
-          throw LibraryError(fmt::format("{}: {}", text, e.what()), e.unsupported);
-        }
-      };
-      break;
+      plans.push_back(*plan);
+      plans.back().description = fmt::format("{}: {}", entry.name, plan->description);
+      or_own = entry.or_own;
+      if (options_.choice == Choice::first) break;
     } catch (const LibraryError& e) {
       if (!e.unsupported) throw LibraryError(fmt::format("{}: {}", shapes(call), e.what()), false);
       prepared.declined.push_back(fmt::format("{}: {}", entry.name, e.what()));
     }
   }
+  if (plans.empty()) return prepared;
+  std::vector<LibraryKernel> kernels;
+  for (const LibraryPlan& plan : plans) kernels.push_back(plan.kernel);
+  if (or_own && options_.choice != Choice::first) kernels.emplace_back(find_kernel(op));
+  const std::size_t chosen = choose_kernel(*this, call, shapes(call), kernels);
+  if (chosen == plans.size()) {
+    prepared.declined.push_back("our own kernel is taken");
+    return prepared;
+  }
+  prepared.description = plans[chosen].description;
+  prepared.scratch = plans[chosen].scratch;
+  prepared.kernel = [run = plans[chosen].kernel, text = shapes(call)](const Call& c) {
+    try {
+      run(c);
+    } catch (const LibraryError& e) {
+      throw LibraryError(fmt::format("{}: {}", text, e.what()), e.unsupported);
+    }
+  };
   return prepared;
 }
 

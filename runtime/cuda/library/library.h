@@ -1,6 +1,7 @@
 // Kernels from NVIDIA's libraries: cuBLASLt for products of matrices, cuDNN for convolution, pooling, norms and
 // attention. Each operator has an ordered list of implementations. One either prepares a kernel for given shapes,
-// offsets and element types, or declines with a reason; where all decline, our own kernel runs (find_kernel in call.h).
+// offsets and element types, or declines with a reason; of those that do not, options().choice takes one; where all
+// decline, our own kernel runs (find_kernel in call.h).
 //
 //   Libraries libraries({.math = Math::tf32}, workspace);        // on the current device
 //   Prepared prepared = libraries.prepare(op, attributes, inputs, outputs);
@@ -28,12 +29,15 @@ namespace unity::cuda {
 // Operands of one product that are all bf16, or all f64, are multiplied as they are.
 enum class Math : std::uint8_t { f32, tf32, bf16 };
 
+// Which of several kernels for one call: the first; the fastest, by running them (tuning.h); the last, for tests.
+enum class Choice : std::uint8_t { first, fastest, last };
+
 struct LibraryOptions {
   Math math = Math::f32;
   std::int64_t workspace = std::int64_t{64} << 20;  // bytes of device memory that it is given
   std::int64_t scratch = std::int64_t{1} << 30;     // bytes that a plan of cuDNN may ask of Call::scratch to work in
   bool deterministic = true;                        // only algorithms whose sums have a fixed order
-  bool tune = true;                                 // runs several kernels and takes the fastest (tuning.h)
+  Choice choice = Choice::fastest;
 };
 
 // Operands must have the element types, extents, offsets and global sizes that were prepared, and data aligned to 16
@@ -103,7 +107,9 @@ std::string library_versions();  // "cuBLASLt 130101, cuDNN 91900"
 using Implementation = Result<LibraryPlan> (*)(Libraries&, const LibraryCall&);
 
 Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& call);
+Result<LibraryPlan> cublaslt_conv(Libraries& libraries, const LibraryCall& call);
 Result<LibraryPlan> cudnn_conv(Libraries& libraries, const LibraryCall& call);
+Result<LibraryPlan> cudnn_conv_then_add(Libraries& libraries, const LibraryCall& call);
 Result<LibraryPlan> cudnn_pool(Libraries& libraries, const LibraryCall& call);
 Result<LibraryPlan> cudnn_attention(Libraries& libraries, const LibraryCall& call);
 Result<LibraryPlan> cudnn_norm(Libraries& libraries, const LibraryCall& call);

@@ -75,7 +75,9 @@ Result<GraphPlan> fastest_plan(Libraries& libraries, const std::string& key, con
                                const PlanLimits& limits, std::span<const std::int64_t> ids,
                                std::span<const std::int64_t> bytes) {
   const PlanTarget target{libraries.handles().cudnn(), nullptr};
-  if (!libraries.options().tune) return GraphPlan::choose(target, graph, limits);
+  if (libraries.options().choice == Choice::first) return GraphPlan::choose(target, graph, limits);
+  if (libraries.options().choice == Choice::last)
+    return UNITY_TRY(GraphPlan::candidates(target, graph, limits, kMostCandidates)).back();
   // Other limits leave other candidates.
   const std::string name = fmt::format("{} in {}{}{}", key, limits.workspace, limits.deterministic ? " fixed" : "",
                                        limits.exact ? " exact" : "");
@@ -101,14 +103,23 @@ Result<GraphPlan> fastest_plan(Libraries& libraries, const std::string& key, con
   }
 }
 
-bool own_is_faster(const std::string& key, const LibraryCall& call, const LibraryPlan& library, const Kernel& own) {
-  if (std::optional<std::size_t> before = known(on_this_gpu(key))) return *before == 1;
+std::size_t choose_kernel(Libraries& libraries, const LibraryCall& call, const std::string& shapes,
+                          std::span<const LibraryKernel> kernels) {
+  const LibraryOptions& options = libraries.options();
+  if (options.choice == Choice::first || kernels.size() == 1) return 0;
+  if (options.choice == Choice::last) return kernels.size() - 1;
+  std::string key =
+      fmt::format("{} by {}{}", shapes, static_cast<int>(options.math), options.deterministic ? " fixed" : "");
+  for (const AttributeValue& a : call.attributes) key += " " + to_string(a);
+  if (std::optional<std::size_t> before = known(on_this_gpu(key))) return *before;
   try {
     std::vector<Memory> memory;
     std::vector<Operand> inputs(call.inputs.begin(), call.inputs.end()),
         outputs(call.outputs.begin(), call.outputs.end());
     for (std::vector<Operand>* operands : {&inputs, &outputs})
       for (Operand& o : *operands) o.data = memory.emplace_back(filled(o.elements() * size_of(o.dtype))).data();
+    // What is added may be where the result is: the common case.
+    if (call.op.accumulates()) inputs.back().data = outputs[0].data;
     Memory scratch;
     std::int64_t scratch_bytes = 0;
     Stream current = nullptr;
@@ -120,17 +131,16 @@ bool own_is_faster(const std::string& key, const LibraryCall& call, const Librar
       }
       return scratch.data();
     };
-    auto run = [&](const auto& kernel) {
-      return [&](Stream stream) {
+    std::vector<std::function<void(Stream)>> runs;
+    for (const LibraryKernel& kernel : kernels)
+      runs.emplace_back([&](Stream stream) {
         current = stream;
         kernel({call.attributes, inputs, outputs, RandomKey(0), nullptr, stream, give});
-      };
-    };
-    const std::vector<std::function<void(Stream)>> kernels = {run(library.kernel), run(own)};
-    return fastest(key, kernels) == 1;
+      });
+    return fastest(key, runs);
   } catch (const OutOfDeviceMemory&) {
     cudaGetLastError();  // or the next call would report it
-    return false;
+    return 0;
   }
 }
 

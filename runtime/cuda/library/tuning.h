@@ -3,7 +3,7 @@
 //
 // What was found is kept for the process, so that devices that share a GPU, and programs that follow one another, ask
 // once. Runs may choose differently where times are close, and then differ in rounding; UNITY_CUDA_TUNE=0 takes the
-// heuristics' first each time.
+// first each time (Choice).
 #pragma once
 
 #include <functional>
@@ -22,14 +22,15 @@ constexpr int kMostCandidates = 4;  // plans of one graph that are tried; each t
 // compute. 0 where there is one only.
 std::size_t fastest(const std::string& key, std::span<const std::function<void(Stream)>> kernels);
 
-// A plan for a graph whose tensor of id ids[i] has so many bytes: the fastest of those that cuDNN proposes, on memory
-// of their own; the first where options().tune is off, or the GPU has no room to try them. Declines as
-// GraphPlan::choose.
+// A plan for a graph whose tensor of id ids[i] has so many bytes: of those that cuDNN proposes the one that
+// options().choice says, where the fastest is that on memory of their own, and the first where the GPU has no room to
+// try them. Declines as GraphPlan::choose.
 Result<GraphPlan> fastest_plan(Libraries& libraries, const std::string& key, const std::vector<Descriptor>& graph,
                                const PlanLimits& limits, std::span<const std::int64_t> ids,
                                std::span<const std::int64_t> bytes);
 
-// Whether `own` is faster than what a library prepared for a call, on operands of their own.
-bool own_is_faster(const std::string& key, const LibraryCall& call, const LibraryPlan& library, const Kernel& own);
+// The same of `kernels`, which compute one call: the place of the one to take. `shapes`: of the call's operands.
+std::size_t choose_kernel(Libraries& libraries, const LibraryCall& call, const std::string& shapes,
+                          std::span<const LibraryKernel> kernels);
 
 }  // namespace unity::cuda
