@@ -48,8 +48,9 @@ struct TwoChannels {
   UNITY_DEVICE const State& operator()(int j) const { return j < begin ? first : second; }
 };
 
-// Items 0 .. items - 1 of one channel: vectors of kWidth elements, as many of each plane as one may touch.
-template <int kWidth>
+// Items 0 .. items - 1 of one channel: vectors of kWidth elements, as many of each plane as one may touch. kWhole:
+// planes consist of whole vectors.
+template <int kWidth, bool kWhole>
 struct ChannelVectors {
   using I = Index<kWidth>;
   I channels, inner, elements, in_plane, items;
@@ -59,18 +60,24 @@ struct ChannelVectors {
       : channels(static_cast<I>(l.channels)),
         inner(static_cast<I>(l.inner)),
         elements(static_cast<I>(l.outer * l.channels * l.inner)),
-        in_plane(inner % kWidth == 0 ? inner / kWidth : (inner + 2 * (kWidth - 1)) / kWidth),
+        in_plane(kWhole ? inner / kWidth : (inner + 2 * (kWidth - 1)) / kWidth),
         items(static_cast<I>(l.outer) * in_plane),
         plane(in_plane, items) {}
 
   struct Place {
-    I at;         // where the vector begins
-    Some counts;  // those in this channel
+    I at;                                          // where the vector begins
+    std::conditional_t<kWhole, All, Some> counts;  // those in this channel
+    UNITY_DEVICE bool all() const {
+      if constexpr (kWhole)
+        return true;
+      else
+        return counts.begin == 0 && counts.end == kWidth;
+    }
   };
   UNITY_DEVICE Place place(I channel, I item) const {
     I o = plane.of(item), v = item - o * in_plane, first = (o * channels + channel) * inner;
-    if constexpr (kWidth == 1) {
-      return {first + v, {0, 1}};
+    if constexpr (kWhole) {
+      return {first + v * kWidth, {}};
     } else {
       I skip = first % kWidth, begin = skip - v * kWidth, end = begin + inner, at = first - begin;
       if (end < 0) end = 0;
@@ -91,13 +98,55 @@ struct ChannelGroups {
   }
 };
 
+// partial[p * channels + channel], or op.finish(channel, .) where there is one part: the sums of the parts of each
+// channel, `parts` of them.
+template <bool kWhole, class Op, class V>
+void sum_parts(Stream stream, const ChannelLoops& l, const ChannelGroups& groups, Two<V>* partial, Op op) {
+  constexpr int kInFlight = Op::kInFlight;
+  using Vectors = ChannelVectors<Op::kWidth, kWhole>;
+  Vectors vectors(l);
+  const std::int64_t parts = groups.parts, share = (vectors.items + parts - 1) / parts;
+  for_each_group(
+      stream, parts * l.channels, groups.work, UNITY_LAMBDA(std::int64_t g, const Group& group) {
+        using I = Index<Op::kWidth>;
+        auto channel = static_cast<I>(g % l.channels);
+        auto begin = static_cast<I>(g / l.channels * share), end = static_cast<I>(begin + share);
+        if (end > vectors.items) end = vectors.items;
+        auto state = op.prepare(channel);
+        Two<V> sum{0, 0};
+        I step = group.size();
+        for (I first = begin + group.rank(); first < end; first += kInFlight * step) {
+          typename Vectors::Place places[kInFlight];
+          typename Op::Item items[kInFlight];
+          UNITY_UNROLL
+          for (int b = 0; b < kInFlight; ++b) {
+            I item = first + b * step;
+            places[b] = vectors.place(channel, item < end ? item : end - 1);
+            items[b] = op.load(places[b].at);
+          }
+          UNITY_UNROLL
+          for (int b = 0; b < kInFlight; ++b) {
+            if (first + b * step >= end) break;
+            Two<V> x = places[b].all() ? op.use(state, places[b].at, items[b], All())
+                                       : op.use(state, places[b].at, items[b], places[b].counts);
+            sum.first += x.first, sum.second += x.second;
+          }
+        }
+        sum = {group.sum(sum.first), group.sum(sum.second)};
+        if (group.rank() != 0) return;
+        if (parts == 1)
+          op.finish(channel, sum);
+        else
+          partial[g] = sum;
+      });
+}
+
 // For every channel: op.finish(channel, the sums over its elements of op.use(state, at, item, which count)), with state
 // = op.prepare(channel), and item = op.load(at) of the vector at `at`. In a fixed order; Op has the constants kWidth
 // and kInFlight (items that a thread asks for before it uses the first).
 template <class Op>
 void sum_channels(const Call& c, const ChannelLoops& l, Op op) {
   using V = typename Op::Value;
-  constexpr int kInFlight = Op::kInFlight;
   auto scratch = [&](std::int64_t parts) {
     return static_cast<Two<V>*>(c.scratch(parts * l.channels * static_cast<std::int64_t>(sizeof(Two<V>))));
   };
@@ -124,46 +173,15 @@ void sum_channels(const Call& c, const ChannelLoops& l, Op op) {
             partial[g] = sum;
           });
   } else {
-    ChannelVectors<Op::kWidth> vectors(l);
-    ChannelGroups groups(l.channels, vectors.items);
+    const bool whole = l.inner % Op::kWidth == 0;
+    const std::int64_t vectors = (whole ? l.inner : l.inner + 2 * (Op::kWidth - 1)) / Op::kWidth;
+    ChannelGroups groups(l.channels, l.outer * vectors);
     parts = groups.parts;
     if (parts > 1) partial = scratch(parts);
-    std::int64_t share = (vectors.items + parts - 1) / parts;
-    for_each_group(
-        c.stream, parts * l.channels, groups.work, UNITY_LAMBDA(std::int64_t g, const Group& group) {
-          using I = Index<Op::kWidth>;
-          auto channel = static_cast<I>(g % l.channels);
-          auto begin = static_cast<I>(g / l.channels * share), end = static_cast<I>(begin + share);
-          if (end > vectors.items) end = vectors.items;
-          auto state = op.prepare(channel);
-          Two<V> sum{0, 0};
-          I step = group.size();
-          for (I first = begin + group.rank(); first < end; first += kInFlight * step) {
-            typename ChannelVectors<Op::kWidth>::Place places[kInFlight];
-            typename Op::Item items[kInFlight];
-            UNITY_UNROLL
-            for (int b = 0; b < kInFlight; ++b) {
-              I item = first + b * step;
-              places[b] = vectors.place(channel, item < end ? item : end - 1);
-              items[b] = op.load(places[b].at);
-            }
-            UNITY_UNROLL
-            for (int b = 0; b < kInFlight; ++b) {
-              if (first + b * step >= end) break;
-              Some counts = places[b].counts;
-              Two<V> x = Op::kWidth == 1 || (counts.begin == 0 && counts.end == Op::kWidth)
-                             ? op.use(state, places[b].at, items[b], All())
-                             : op.use(state, places[b].at, items[b], counts);
-              sum.first += x.first, sum.second += x.second;
-            }
-          }
-          sum = {group.sum(sum.first), group.sum(sum.second)};
-          if (group.rank() != 0) return;
-          if (parts == 1)
-            op.finish(channel, sum);
-          else
-            partial[g] = sum;
-        });
+    if (whole)
+      sum_parts<true>(c.stream, l, groups, partial, op);
+    else if constexpr (Op::kWidth > 1)
+      sum_parts<false>(c.stream, l, groups, partial, op);
     if (parts == 1) return;
   }
   for_each_group(

@@ -17,8 +17,8 @@ struct Entry {
 constexpr std::array kImplementations = {
     Entry{"attention", "cudnn", cudnn_attention},
     Entry{"attention_gradient", "cudnn", cudnn_attention},
-    Entry{"avg_pool2d", "cudnn", cudnn_pool},
-    Entry{"avg_pool2d_gradient", "cudnn", cudnn_pool},
+    Entry{"avg_pool2d", "cudnn", cudnn_pool, true},
+    Entry{"avg_pool2d_gradient", "cudnn", cudnn_pool, true},
     Entry{"batch_matmul", "cublaslt", cublaslt_matmul},
     Entry{"conv2d", "cudnn", cudnn_conv},
     Entry{"conv2d", "cublaslt", cublaslt_conv},
@@ -35,7 +35,7 @@ constexpr std::array kImplementations = {
     Entry{"matmul_accumulate", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient", "cublaslt", cublaslt_matmul},
     Entry{"matmul_weight_gradient_accumulate", "cublaslt", cublaslt_matmul},
-    Entry{"max_pool2d", "cudnn", cudnn_pool},
+    Entry{"max_pool2d", "cudnn", cudnn_pool, true},
     Entry{"rms_norm", "cudnn", cudnn_norm, true},
     Entry{"rms_norm_gradient", "cudnn", cudnn_norm, true},
 };
