@@ -22,6 +22,9 @@ struct Call {
   const StepValues* step;  // on the device
   Stream stream;
   const std::function<void*(std::int64_t bytes)>& scratch;  // device memory, aligned to 256, of this call alone; once
+  // Operands of four dimensions [n, c, h, w] lie in memory as [n, h, w, c], their blocks dense in that order; extents,
+  // offsets and attributes are as ever. Of operators that say so in layouts.h.
+  bool channels_last = false;
 };
 
 using Kernel = void (*)(const Call&);

@@ -23,7 +23,7 @@ template <class A, class S>
 struct MomentSums {
   using Value = typename A::Value;
   using Item = typename A::Held;
-  static constexpr int kWidth = A::kWidth, kInFlight = 4;
+  static constexpr int kWidth = A::kWidth, kInFlight = kWidth == 1 ? 4 : 2;
   A x;
   S mean, square;
   Value over_count;
@@ -118,7 +118,7 @@ struct NormalizeGradient {
   struct Item {
     typename A::Held x, dy, y;
   };
-  static constexpr int kWidth = A::kWidth, kInFlight = kWidth == 1 ? 4 : 2;
+  static constexpr int kWidth = A::kWidth, kInFlight = kWidth == 1 ? 4 : 3;
   A x, dy, y, dx;
   S mean, variance, gamma, dmean, dvariance, dgamma, dbeta;
   Value epsilon;
