@@ -258,15 +258,28 @@ void CudaBackend::copy(BufferId buffer, void* to, const void* from, std::size_t 
 void CudaBackend::read(BufferId buffer, void* to) {
   std::int64_t n = program_.buffer(buffer).box.elements();
   DType type = held(buffer);
-  if (type != DType::bf16)
-    return copy(buffer, to, data(buffer), static_cast<std::size_t>(n * size_of(type)), cudaMemcpyDeviceToHost);
-  std::vector<BFloat16> values(static_cast<std::size_t>(n));
-  copy(buffer, values.data(), data(buffer), values.size() * sizeof(BFloat16), cudaMemcpyDeviceToHost);
-  std::transform(values.begin(), values.end(), static_cast<float*>(to), to_float);
+  const DType outside = type == DType::bf16 ? DType::f32 : type;
+  std::vector<std::byte> turned(channels_last(buffer) ? static_cast<std::size_t>(n * size_of(outside)) : 0);
+  void* target = channels_last(buffer) ? turned.data() : to;
+  if (type != DType::bf16) {
+    copy(buffer, target, data(buffer), static_cast<std::size_t>(n * size_of(type)), cudaMemcpyDeviceToHost);
+  } else {
+    std::vector<BFloat16> values(static_cast<std::size_t>(n));
+    copy(buffer, values.data(), data(buffer), values.size() * sizeof(BFloat16), cudaMemcpyDeviceToHost);
+    std::transform(values.begin(), values.end(), static_cast<float*>(target), to_float);
+  }
+  if (channels_last(buffer))
+    from_channels_last(from_channels_last(program_.buffer(buffer).box.extent),
+                       static_cast<std::size_t>(size_of(outside)), turned.data(), to);
 }
 
 void CudaBackend::write(BufferId buffer, const void* from) {
-  write_first(buffer, from, program_.buffer(buffer).box.elements());
+  const Box& box = program_.buffer(buffer).box;
+  if (!channels_last(buffer)) return write_first(buffer, from, box.elements());
+  const auto size = static_cast<std::size_t>(size_of(held(buffer) == DType::bf16 ? DType::f32 : held(buffer)));
+  std::vector<std::byte> turned(static_cast<std::size_t>(box.elements()) * size);
+  to_channels_last(from_channels_last(box.extent), size, from, turned.data());
+  write_first(buffer, turned.data(), box.elements());
 }
 
 void CudaBackend::write_first(BufferId buffer, const void* from, std::int64_t n) {

@@ -1,5 +1,6 @@
 // Blocks [outer, channels, inner] that are gone through channel by channel, sixteen bytes at a time: a plane (the inner
-// elements of one channel) may begin and end within a vector.
+// elements of one channel) may begin and end within a vector. Where planes have one element, vectors are of
+// neighbouring channels, and a thread goes down the rows of one column of vectors.
 #pragma once
 
 #include "core/ops/batch_norm.h"
@@ -12,9 +13,17 @@ namespace unity::cuda {
 
 constexpr std::int64_t kShortPlane = 8;  // shorter ones are gone through element by element
 
+// The channels of a call's block x; those that lie side by side have planes of one element.
+inline ChannelLoops channels_of(const Call& c, const Operand& x) {
+  ChannelLoops l = channel_loops(x.extent);
+  return c.channels_last ? ChannelLoops{l.outer * l.inner, l.channels, 1} : l;
+}
+
 // Whether a block can be gone through in vectors, which are counted in 32 bits, with some room.
 inline bool in_vectors(const ChannelLoops& l) {
-  return l.inner >= kShortPlane && l.outer * l.channels * l.inner <= INT32_MAX - 65536;
+  constexpr std::int64_t kWidest = 8;
+  return (l.inner >= kShortPlane || (l.inner == 1 && l.channels % kWidest == 0)) &&
+         l.outer * l.channels * l.inner <= INT32_MAX - 65536;
 }
 template <int kWidth>
 using Index = std::conditional_t<kWidth == 1, std::int64_t, int>;
@@ -46,6 +55,13 @@ struct TwoChannels {
   const State &first, &second;
   int begin;  // of the second
   UNITY_DEVICE const State& operator()(int j) const { return j < begin ? first : second; }
+};
+
+// Of the elements of a vector each its own channel.
+template <class State>
+struct EachChannel {
+  const State* states;
+  UNITY_DEVICE const State& operator()(int j) const { return states[j]; }
 };
 
 // Items 0 .. items - 1 of one channel: vectors of kWidth elements, as many of each plane as one may touch. kWhole:
@@ -141,6 +157,78 @@ void sum_parts(Stream stream, const ChannelLoops& l, const ChannelGroups& groups
       });
 }
 
+// Columns of vectors of a block whose planes have one element. A group of threads has `columns` of them side by side,
+// as many as leave few threads without one, and a part of the rows.
+struct ChannelColumns {
+  int vectors, columns, tiles;
+  ChannelColumns(std::int64_t channels, int width)
+      : vectors(static_cast<int>(channels / width)), columns(0), tiles((vectors + kMostColumns - 1) / kMostColumns) {
+    columns = (vectors + tiles - 1) / tiles;
+  }
+
+ private:
+  static constexpr int kMostColumns = 32;
+};
+
+// partial[part * channels + channel], the sums of the parts of each channel.
+template <class Op>
+std::int64_t sum_columns_of_channels(const Call& c, const ChannelLoops& l, Op op, Two<float>*& partial) {
+  constexpr int kWidth = Op::kWidth, kInFlight = 4;
+  constexpr std::int64_t kGroups = 1056;  // eight for each multiprocessor of a large GPU
+  const ChannelColumns of(l.channels, kWidth);
+  const int lanes = std::max(kSizeOfColumns / of.columns, 1);
+  const std::int64_t parts = std::clamp<std::int64_t>(kGroups / of.tiles, 1, (l.outer + 2 * lanes - 1) / (2 * lanes));
+  const auto share = static_cast<int>((l.outer + parts - 1) / parts);
+  partial = static_cast<Two<float>*>(c.scratch(parts * l.channels * static_cast<std::int64_t>(sizeof(Two<float>))));
+  Two<float>* sums = partial;
+  const auto rows = static_cast<int>(l.outer), channels = static_cast<int>(l.channels);
+  constexpr std::int64_t kWork = 4096;  // which asks for groups of kSizeOfColumns
+  for_each_group(
+      c.stream, parts * of.tiles, kWork, UNITY_LAMBDA(std::int64_t g, const Group& group) {
+        const int part = static_cast<int>(g) / of.tiles, tile = static_cast<int>(g) - part * of.tiles;
+        const int begin = part * share, end = begin + share < rows ? begin + share : rows;
+        // Fewer threads than columns (the plain emulation has one): they take some after others.
+        const int side = group.size() < of.columns ? group.size() : of.columns, down = group.size() / side;
+        for (int first = 0; first < of.columns; first += side) {
+          const int column = tile * of.columns + first + group.rank() % side, down_at = group.rank() / side;
+          const bool any = column < of.vectors && first + group.rank() % side < of.columns && down_at < down;
+          const int channel = any ? column * kWidth : 0;
+          float sum[2 * kWidth] = {};
+          if (any) {
+            using State = decltype(op.prepare(channel));
+            State states[kWidth];
+            for (int j = 0; j < kWidth; ++j) states[j] = op.prepare(channel + j);
+            for (int row = begin + down_at; row < end; row += kInFlight * down) {
+              typename Op::Item items[kInFlight];
+              UNITY_UNROLL
+              for (int b = 0; b < kInFlight; ++b) {
+                const int r = row + b * down;
+                items[b] = op.load((r < end ? r : end - 1) * channels + channel);
+              }
+              UNITY_UNROLL
+              for (int b = 0; b < kInFlight; ++b) {
+                const int r = row + b * down;
+                if (r >= end) break;
+                float v[kWidth];
+                for (int j = 0; j < kWidth; ++j) {
+                  Two<float> x = op.one(states[j], items[b], j, v[j]);
+                  sum[2 * j] += x.first, sum[2 * j + 1] += x.second;
+                }
+                op.put(r * channels + channel, v);
+              }
+            }
+          }
+          group.sum_columns(sum, side, [&](int at, int i, float total) {
+            const int to = tile * of.columns + first + at;
+            if (to >= of.vectors || first + at >= of.columns) return;
+            Two<float>& sums_of = sums[static_cast<std::int64_t>(part) * channels + to * kWidth + i / 2];
+            (i % 2 == 0 ? sums_of.first : sums_of.second) = total;
+          });
+        }
+      });
+  return parts;
+}
+
 // For every channel: op.finish(channel, the sums over its elements of op.use(state, at, item, which count)), with state
 // = op.prepare(channel), and item = op.load(at) of the vector at `at`. In a fixed order; Op has the constants kWidth
 // and kInFlight (items that a thread asks for before it uses the first).
@@ -172,6 +260,8 @@ void sum_channels(const Call& c, const ChannelLoops& l, Op op) {
               }
             partial[g] = sum;
           });
+  } else if (Op::kWidth > 1 && l.inner == 1) {
+    if constexpr (Op::kWidth > 1) parts = sum_columns_of_channels(c, l, op, partial);
   } else {
     const bool whole = l.inner % Op::kWidth == 0;
     const std::int64_t vectors = (whole ? l.inner : l.inner + 2 * (Op::kWidth - 1)) / Op::kWidth;
@@ -196,11 +286,46 @@ void sum_channels(const Call& c, const ChannelLoops& l, Op op) {
       });
 }
 
+// for_each_of_channels where planes have one element: a thread keeps the states of its column's channels.
+template <class Op>
+void for_each_in_columns(Stream stream, const ChannelLoops& l, Op op) {
+  constexpr int kWidth = Op::kWidth, kInFlight = 4, kMostRows = 16;
+  constexpr std::int64_t kThreads = 270336;  // that a large GPU runs at a time
+  const auto vectors = static_cast<int>(l.channels / kWidth), rows = static_cast<int>(l.outer),
+             channels = static_cast<int>(l.channels);
+  const std::int64_t each = std::clamp<std::int64_t>(l.outer * vectors / kThreads, kInFlight, kMostRows);
+  const auto down = static_cast<int>((l.outer + each - 1) / each);  // threads of a column
+  Quotient by_vectors(vectors, static_cast<std::int64_t>(vectors) * down);
+  for_each(
+      stream, static_cast<std::int64_t>(vectors) * down, UNITY_LAMBDA(std::int64_t i) {
+        using State = typename Op::State;
+        const auto thread = static_cast<int>(i);
+        const int first = by_vectors.of(thread), channel = (thread - first * vectors) * kWidth;
+        State states[kWidth];
+        for (int j = 0; j < kWidth; ++j) states[j] = op.prepare(channel + j);
+        for (int row = first; row < rows; row += kInFlight * down) {
+          typename Op::Item items[kInFlight];
+          UNITY_UNROLL
+          for (int b = 0; b < kInFlight; ++b) {
+            const int r = row + b * down;
+            items[b] = op.load((r < rows ? r : rows - 1) * channels + channel);
+          }
+          UNITY_UNROLL
+          for (int b = 0; b < kInFlight; ++b) {
+            const int r = row + b * down;
+            if (r < rows) op.use(r * channels + channel, items[b], EachChannel<State>{states});
+          }
+        }
+      });
+}
+
 // op.use(at, op.load(at), channels) for every vector of a block, where channels(j) is op.prepare(the channel of element
 // j). A thread takes two vectors, as far apart as neighbouring threads together take.
 template <class Op>
 void for_each_of_channels(Stream stream, const ChannelLoops& l, Op op) {
   constexpr int kWidth = Op::kWidth, kNeighbours = 256, kEach = kWidth == 1 ? 4 : 2;
+  if constexpr (kWidth > 1)
+    if (l.inner == 1) return for_each_in_columns(stream, l, op);
   using I = Index<kWidth>;
   std::int64_t vectors = l.outer * l.channels * l.inner / kWidth;
   std::int64_t blocks = (vectors + kEach * kNeighbours - 1) / (kEach * kNeighbours);

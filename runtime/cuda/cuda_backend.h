@@ -24,6 +24,7 @@
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/collective.h"
 #include "runtime/cuda/devices.h"
+#include "runtime/cuda/image_layout.h"
 #include "runtime/cuda/library/library.h"
 #include "runtime/cuda/optimizers.h"
 #include "runtime/cuda/resources.h"
@@ -66,20 +67,29 @@ inline Choice choice_of(const char* tune) {
   return text == "0" ? Choice::first : text == "last" ? Choice::last : Choice::fastest;
 }
 
+// Where tensor cores multiply; UNITY_CUDA_LAYOUT=rows or channels-last says otherwise.
+inline bool wants_channels_last(Precision precision) {
+  const char* text = std::getenv("UNITY_CUDA_LAYOUT");
+  const std::string_view given = text ? text : "";
+  if (given == "rows" || given == "channels-last") return given == "channels-last";
+  return precision == Precision::bf16 || precision == Precision::tf32;
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
-      : program_(program),
+      : layout_(image_layout(program, wants_channels_last(options.precision))),
+        program_(layout_.program),
         processes_(processes),
         precision_(options.precision),
-        types_(held_types(program, options.precision)),
-        rounded_(rounded_weights(program, options.precision, types_)),
+        types_(held_types(program_, options.precision)),
+        rounded_(rounded_weights(program_, options.precision, types_)),
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr),
         choice_(choice_of(std::getenv("UNITY_CUDA_TUNE"))) {
     place();
     allocate(options);
-    collectives_.emplace(program, placements_, processes);
+    collectives_.emplace(program_, placements_, processes);
     prepare();
     open_channel();
   }
@@ -124,8 +134,12 @@ class CudaBackend final : public Backend {
   void prepare();
   void prepare_compute(Work& work, const Task& task);
   // Enqueues one operator, by a library or our own kernel; null where `epilogue` is more than the libraries do.
+  struct How {
+    Epilogue epilogue;
+    bool channels_last = false;
+  };
   std::function<void()> enqueuer(const Work& work, const Operator& op, const Attributes& attributes, OriginId origin,
-                                 std::vector<Operand> operands, std::size_t inputs, const Epilogue& epilogue = {});
+                                 std::vector<Operand> operands, std::size_t inputs, const How& how);
   std::function<void()> chain_enqueuer(const Work& work, const Chain& chain, const std::vector<Operand>& operands);
   void prepare_host_copy(Work& work, const Task& task);
   void prepare_update(Work& work, const Task& task);
@@ -148,6 +162,9 @@ class CudaBackend final : public Backend {
   void keep_for_ever();
   std::vector<Span> run_step(const StepInfo& info);
 
+  bool channels_last(BufferId b) const {
+    return layout_.channels_last[static_cast<std::size_t>(program_.buffer(b).tensor)];
+  }
   DType held(BufferId b) const { return types_[static_cast<std::size_t>(program_.buffer(b).tensor)]; }
   bool here(DeviceId d) const { return devices_.contains(d.value); }
   void* data(BufferId b) {
@@ -179,7 +196,8 @@ class CudaBackend final : public Backend {
   void copy(BufferId buffer, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
   std::string describe(TaskId id) const;
 
-  const Program& program_;
+  const ImageLayout layout_;
+  const Program& program_;  // as the layout has it
   Processes& processes_;
   Precision precision_;
   std::vector<DType> types_;  // by tensor

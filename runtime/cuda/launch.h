@@ -61,6 +61,8 @@ inline LaunchSize size_of_groups(std::int64_t groups, std::int64_t work) {
   return {size, static_cast<unsigned>(threads), blocks_for(groups, threads / size)};
 }
 
+constexpr int kSizeOfColumns = 256;  // threads of a group whose columns are summed
+
 #ifndef UNITY_CUDA_EMULATED
 using Stream = cudaStream_t;
 
@@ -86,6 +88,22 @@ class Group {
   template <class T>
   __device__ T max(T x) const {
     return fold(x, [](T a, T b) { return a > b || a != a ? a : b; });
+  }
+  // For each of `columns`, c: the sum of v of the threads whose rank is c, c + columns, .., as many times as all
+  // columns have; take(c, i, the sum of v[i]) by any thread. For kSizeOfColumns threads at most.
+  template <int kValues, class Take>
+  __device__ void sum_columns(const float (&v)[kValues], int columns, Take take) const {
+    __shared__ float memory[kValues * kSizeOfColumns];
+    sync();  // an earlier call's readers are done
+    for (int i = 0; i < kValues; ++i) memory[i * kSizeOfColumns + rank_] = v[i];
+    sync();
+    const int end = size_ / columns * columns;
+    for (int at = rank_; at < kValues * columns; at += size_) {
+      const int i = at / columns, c = at - i * columns;
+      float total = 0;
+      for (int r = c; r < end; r += columns) total += memory[i * kSizeOfColumns + r];
+      take(c, i, total);
+    }
   }
 
  private:
@@ -179,6 +197,25 @@ class Group {
   template <class T>
   T max(T x) const {
     return fold(x, Meeting::Kind::max, [](T a, T b) { return a > b || a != a ? a : b; });
+  }
+  template <int kValues, class Take>
+  void sum_columns(const float (&v)[kValues], int columns, Take take) const {
+    if (!meeting_) {
+      for (int i = 0; i < kValues; ++i) take(0, i, v[i]);
+      return;
+    }
+    const int end = size_ / columns * columns;
+    for (int i = 0; i < kValues; ++i) {
+      std::memcpy(meeting_->place(rank_), &v[i], sizeof v[i]);
+      meeting_->wait(Meeting::Kind::sum);
+      float total = 0, x = 0;
+      for (int r = rank_; r < end; r += columns) {
+        std::memcpy(&x, meeting_->place(r), sizeof x);
+        total += x;
+      }
+      if (rank_ < columns) take(rank_, i, total);
+      meeting_->wait(Meeting::Kind::sum);
+    }
   }
 
  private:

@@ -176,31 +176,36 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
   const ProgramOp& op = program_.ops[static_cast<std::size_t>(task.op)];
   auto ids = program_.operands_of(task);
   std::vector<Operand> operands;
+  How how;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    operands.push_back(operand(ids[i], i < op.inputs));
-    if (i < op.inputs && op.shape_only[i]) operands.back().data = nullptr;
+    Operand& o = operands.emplace_back(operand(ids[i], i < op.inputs));
+    if (i < op.inputs && op.shape_only[i]) o.data = nullptr;
+    if (op.chain || !channels_last(ids[i]) || !is_image_operator(*op.op)) continue;
+    for (Dims* dims : {&o.extent, &o.offset, &o.global}) *dims = from_channels_last(*dims);
+    how.channels_last = true;
   }
   work.enqueue = op.chain ? chain_enqueuer(work, *op.chain, operands)
-                          : enqueuer(work, *op.op, op.attributes, op.origin, std::move(operands), op.inputs);
+                          : enqueuer(work, *op.op, op.attributes, op.origin, std::move(operands), op.inputs, how);
 }
 
 std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op, const Attributes& attributes,
                                             OriginId origin, std::vector<Operand> operands, std::size_t inputs,
-                                            const Epilogue& epilogue) {
+                                            const How& how) {
   std::span<const Operand> all(operands);
   LogicalDevice& device = devices_.at(work.device);
   Lane& lane = lane_of(work);
-  Prepared prepared = device.libraries->prepare(op, attributes, all.first(inputs), all.subspan(inputs), epilogue);
+  Prepared prepared = device.libraries->prepare(op, attributes, all.first(inputs), all.subspan(inputs), how.epilogue,
+                                                how.channels_last);
   LibraryKernel kernel = prepared.kernel;
   if (!kernel) {
-    if (epilogue.any()) return {};
+    if (how.epilogue.any()) return {};
     Kernel own = find_kernel(op);
     UNITY_CHECK(own, "the cuda backend has no kernel for {}", op.name());
     kernel = own;
   }
   lane.scratch_bytes = std::max(lane.scratch_bytes, prepared.scratch);
   return [this, kernel, operands = std::move(operands), inputs, &op, &attributes, origin, &lane, gpu = device.gpu,
-          device = work.device, step = step_values(work)] {
+          device = work.device, step = step_values(work), last = how.channels_last] {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
@@ -213,7 +218,7 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
     };
     std::span<const Operand> view(operands);
     kernel({attributes, view.first(inputs), view.subspan(inputs),
-            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step, lane.stream.get(), scratch});
+            RandomKey(seed_).with(static_cast<std::uint64_t>(origin.value)), step, lane.stream.get(), scratch, last});
   };
 }
 
@@ -246,7 +251,7 @@ std::function<void()> CudaBackend::chain_enqueuer(const Work& work, const Chain&
     const std::size_t inputs = of.size();
     of.push_back(result);
     return enqueuer(work, *product.op, product.attributes, product.origin, std::move(of), inputs,
-                    {with.bias >= 0, with.relu});
+                    {.epilogue = {with.bias >= 0, with.relu}});
   };
   EpilogueSteps with = epilogue_of(chain, operands);
   Operand result = result_of(with.steps - 1);

@@ -30,6 +30,12 @@ struct MomentSums {
 
   UNITY_DEVICE int prepare(std::int64_t) const { return 0; }
   UNITY_DEVICE Item load(std::int64_t at) const { return x.read(at); }
+  // Of element j; what put() is to write goes to `result`.
+  UNITY_DEVICE Two<Value> one(int, const Item& item, int j, Value&) const {
+    Value v = A::value(item, j);
+    return {v, v * v};
+  }
+  UNITY_DEVICE void put(std::int64_t, const Value (&)[kWidth]) const {}
   template <class Counts>
   UNITY_DEVICE Two<Value> use(int, std::int64_t, const Item& item, Counts counts) const {
     Two<Value> sum{0, 0};
@@ -132,19 +138,23 @@ struct NormalizeGradient {
     if (kRelu) item.y = y.read(at);
     return item;
   }
+  UNITY_DEVICE Two<Value> one(const Two<Value>& of, const Item& item, int j, Value& result) const {
+    Value d = A::value(item.dy, j);
+    if (kRelu && !(A::value(item.y, j) > 0)) d = 0;
+    result = d * of.second;
+    return {d, d * (A::value(item.x, j) - of.first)};
+  }
+  UNITY_DEVICE void put(std::int64_t at, const Value (&v)[kWidth]) const { dx.write(at, v); }
   template <class Counts>
   UNITY_DEVICE Two<Value> use(const Two<Value>& of, std::int64_t at, const Item& item, Counts counts) const {
     Two<Value> sum{0, 0};
     Value v[kWidth];
     for (int j = 0; j < kWidth; ++j) {
-      Value d = A::value(item.dy, j);
-      if (kRelu && !(A::value(item.y, j) > 0)) d = 0;
-      v[j] = d * of.second;
-      Value product = d * (A::value(item.x, j) - of.first);
-      sum.first += counts(j) ? d : Value(0), sum.second += counts(j) ? product : Value(0);
+      Two<Value> x = one(of, item, j, v[j]);
+      sum.first += counts(j) ? x.first : Value(0), sum.second += counts(j) ? x.second : Value(0);
     }
     if constexpr (Counts::kAll) {
-      dx.write(at, v);
+      put(at, v);
     } else {
       for (int j = 0; j < kWidth; ++j)
         if (counts(j)) dx.store(at + j, v[j]);
@@ -166,7 +176,7 @@ struct NormalizeGradient {
 template <class R>
 void moments_of(const Call& c) {
   const Operand& x = c.inputs[0];
-  ChannelLoops l = channel_loops(x.extent);
+  ChannelLoops l = channels_of(c, x);
   with_access<R>(in_vectors(l), {&x}, c.outputs, [&]<class A, class T>(A, T) {
     auto over_count = static_cast<typename A::Value>(1 / elements_per_channel(x));
     MomentSums<A, typename T::Array> op{A::of(x), reals<T>(c.outputs[0]), reals<T>(c.outputs[1]), over_count};
@@ -178,7 +188,7 @@ UNITY_CUDA_KERNEL(moments)
 template <class R, bool kAdd>
 void moments_gradient(const Call& c, const Operand& addend) {
   const Operand &x = c.inputs[0], &dx = c.outputs[0];
-  ChannelLoops l = channel_loops(x.extent);
+  ChannelLoops l = channels_of(c, x);
   with_access<R>(in_vectors(l), {&x, &addend, &dx}, c.inputs.subspan(1, 2), [&]<class A, class T>(A, T) {
     auto over_count = static_cast<typename A::Value>(1 / elements_per_channel(x));
     MomentsGradient<A, typename T::Array, kAdd> op{
@@ -226,7 +236,7 @@ UNITY_CUDA_KERNEL(combine_moments)
 template <class R>
 void batch_norm_of(const Call& c) {
   const Operand &x = c.inputs[0], &y = c.outputs[0];
-  ChannelLoops l = channel_loops(x.extent);
+  ChannelLoops l = channels_of(c, x);
   with_access<R>(in_vectors(l), {&x, &y}, c.inputs.subspan(1), [&]<class A, class T>(A, T) {
     Normalize<A, typename T::Array> op{A::of(x),
                                        A::of(y),
@@ -246,7 +256,7 @@ void batch_norm_gradient(const Call& c, const Operand& y) {
   const Operand &x = c.inputs[0], &dy = c.inputs[4], &dx = c.outputs[0];
   std::vector<Operand> numbers(c.inputs.begin() + 1, c.inputs.begin() + 4);
   numbers.insert(numbers.end(), c.outputs.begin() + 1, c.outputs.end());
-  ChannelLoops l = channel_loops(x.extent);
+  ChannelLoops l = channels_of(c, x);
   with_access<R>(in_vectors(l), {&x, &dy, &y, &dx}, numbers, [&]<class A, class T>(A, T) {
     NormalizeGradient<A, typename T::Array, kRelu> op{A::of(x),
                                                       A::of(dy),

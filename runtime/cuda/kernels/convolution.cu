@@ -2,6 +2,7 @@
 #include "core/ops/conv2d.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/rows.h"
+#include "runtime/cuda/through_rows.h"
 #include "runtime/cuda/windows.h"
 
 namespace unity::cuda {
@@ -48,6 +49,7 @@ Convolution convolution_of(const Attributes& a, const Operand& x, const Operand&
 
 template <class R>
 void conv2d_of(const Call& c) {
+  if (c.channels_last) return through_rows(c, &conv2d_of<R>);
   using V = typename R::Value;
   auto x = reals<R>(c.inputs[0]), w = reals<R>(c.inputs[1]), y = reals<R>(c.outputs[0]);
   Convolution g = convolution_of(c.attributes, c.inputs[0], c.inputs[1], c.outputs[0]);
@@ -111,12 +113,14 @@ void conv_input_gradient(const Call& c, const Operand* sum) {
 
 template <class R>
 void conv2d_input_gradient_of(const Call& c) {
+  if (c.channels_last) return through_rows(c, &conv2d_input_gradient_of<R>);
   conv_input_gradient<R>(c, nullptr);
 }
 UNITY_CUDA_KERNEL(conv2d_input_gradient)
 
 template <class R>
 void conv2d_input_gradient_accumulate_of(const Call& c) {
+  if (c.channels_last) return through_rows(c, &conv2d_input_gradient_accumulate_of<R>);
   conv_input_gradient<R>(c, &c.inputs[3]);
 }
 UNITY_CUDA_KERNEL(conv2d_input_gradient_accumulate)
@@ -151,12 +155,14 @@ void conv_weight_gradient(const Call& c, const Operand* sum) {
 
 template <class R>
 void conv2d_weight_gradient_of(const Call& c) {
+  if (c.channels_last) return through_rows(c, &conv2d_weight_gradient_of<R>);
   conv_weight_gradient<R>(c, nullptr);
 }
 UNITY_CUDA_KERNEL(conv2d_weight_gradient)
 
 template <class R>
 void conv2d_weight_gradient_accumulate_of(const Call& c) {
+  if (c.channels_last) return through_rows(c, &conv2d_weight_gradient_accumulate_of<R>);
   conv_weight_gradient<R>(c, &c.inputs[3]);
 }
 UNITY_CUDA_KERNEL(conv2d_weight_gradient_accumulate)

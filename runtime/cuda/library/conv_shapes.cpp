@@ -8,8 +8,9 @@
 namespace unity::cuda {
 namespace {
 
-// Row-major strides of a block.
-std::array<std::int64_t, 4> packed(const Dims& extent) {
+// Strides of a dense block.
+std::array<std::int64_t, 4> packed(const Dims& extent, bool channels_last) {
+  if (channels_last) return {extent[1] * extent[2] * extent[3], 1, extent[3] * extent[1], extent[1]};
   return {extent[1] * extent[2] * extent[3], extent[2] * extent[3], extent[3], 1};
 }
 std::array<std::int64_t, 4> sizes(const Dims& extent) { return {extent[0], extent[1], extent[2], extent[3]}; }
@@ -45,12 +46,15 @@ Result<SpatialAxis> spatial_axis(const Window& w, const Operand& x, const Operan
   return a;
 }
 
-Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, const Operand& w, const Operand& y) {
+Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, const Operand& w, const Operand& y,
+                             bool channels_last) {
   UNITY_TRY(expect_small({&x, &w, &y}));
   Windows windows = UNITY_TRY(conv2d_windows("conv2d", attributes, x.global, w.global));
   ConvShape s;
   s.x = sizes(x.extent), s.w = sizes(w.extent), s.y = sizes(y.extent);
-  s.x_strides = packed(x.extent), s.w_strides = packed(w.extent), s.y_strides = packed(y.extent);
+  s.channels_last = channels_last;
+  s.x_strides = packed(x.extent, channels_last), s.w_strides = packed(w.extent, channels_last);
+  s.y_strides = packed(y.extent, channels_last);
   for (std::size_t i : {0, 1}) {
     const Window& window = windows.window[i];
     SpatialAxis axis = UNITY_TRY(spatial_axis(window, x, y, i + 2));
@@ -69,17 +73,17 @@ Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, con
 ConvShape with_pads_in_x(const ConvShape& shape) {
   ConvShape s = shape;
   for (std::size_t i : {0, 1}) s.x[i + 2] += s.pre[i] + s.post[i];
-  s.x_strides = packed({s.x.begin(), s.x.end()});
+  s.x_strides = packed({s.x.begin(), s.x.end()}, s.channels_last);
   s.pre = s.post = {0, 0};
   s.x_first = 0, s.crops = false;
   return s;
 }
 
 std::string to_string(const ConvShape& s) {
-  return fmt::format("x {} strides {} from {} w {} y {} stride {} dilation {} pads {} and {}", fmt::join(s.x, ","),
+  return fmt::format("x {} strides {} from {} w {} y {} stride {} dilation {} pads {} and {}{}", fmt::join(s.x, ","),
                      fmt::join(s.x_strides, ","), s.x_first, fmt::join(s.w, ","), fmt::join(s.y, ","),
                      fmt::join(s.stride, ","), fmt::join(s.dilation, ","), fmt::join(s.pre, ","),
-                     fmt::join(s.post, ","));
+                     fmt::join(s.post, ","), s.channels_last ? " channels last" : "");
 }
 
 ConvOperands conv_operands(std::string_view op) {
@@ -91,9 +95,10 @@ ConvOperands conv_operands(std::string_view op) {
   return {0, 3, 1};
 }
 
-Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y) {
+Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y, bool channels_last) {
   UNITY_TRY(expect_small({&x, &y}));
   PoolShape s;
+  s.channels_last = channels_last;
   s.n = x.extent[0], s.c = x.extent[1];
   s.h = x.extent[2], s.w = x.extent[3], s.oh = y.extent[2], s.ow = y.extent[3];
   for (std::size_t i : {0, 1}) {
@@ -109,8 +114,9 @@ Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Ope
 }
 
 std::string to_string(const PoolShape& s) {
-  return fmt::format("{}x{} of {}x{} to {}x{} kernel {} stride {} pad {}", s.n, s.c, s.h, s.w, s.oh, s.ow,
-                     fmt::join(s.kernel, "x"), fmt::join(s.stride, ","), fmt::join(s.pad, ","));
+  return fmt::format("{}x{} of {}x{} to {}x{} kernel {} stride {} pad {}{}", s.n, s.c, s.h, s.w, s.oh, s.ow,
+                     fmt::join(s.kernel, "x"), fmt::join(s.stride, ","), fmt::join(s.pad, ","),
+                     s.channels_last ? " channels last" : "");
 }
 
 }  // namespace unity::cuda

@@ -27,11 +27,13 @@ struct ConvShape {
   std::array<std::int64_t, 2> stride{}, dilation{}, pre{}, post{};  // vertical, horizontal
   std::int64_t x_first = 0;                                         // element of the block of x where cuDNN's x begins
   bool crops = false;                                               // cuDNN's x is not the whole block
+  bool channels_last = false;                                       // in memory: n, h, w, c
   std::int64_t groups() const { return x[1] / w[1]; }
 };
 // x, w and y are the operand, weight and result of the forward convolution, or their gradients. Declines blocks without
 // elements and sizes that do not fit in 32 bits.
-Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, const Operand& w, const Operand& y);
+Result<ConvShape> conv_shape(const Attributes& attributes, const Operand& x, const Operand& w, const Operand& y,
+                             bool channels_last = false);
 // The same convolution of an x that holds its pads, as zeros: a contiguous block of its own.
 ConvShape with_pads_in_x(const ConvShape& shape);
 // The same for equal shapes and only for them.
@@ -53,8 +55,9 @@ inline const Operand& operand(std::span<const Operand> inputs, std::span<const O
 struct PoolShape {
   std::int64_t n = 0, c = 0, h = 0, w = 0, oh = 0, ow = 0;
   std::array<std::int64_t, 2> kernel{}, stride{}, pad{};
+  bool channels_last = false;
 };
-Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y);
+Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y, bool channels_last = false);
 std::string to_string(const PoolShape& shape);
 
 }  // namespace unity::cuda

@@ -52,21 +52,31 @@ Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, 
 }
 
 Result<GemmShape> conv_gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> in,
-                                  std::span<const Operand> out) {
-  const bool forward = op == "conv2d", adds = op == "conv2d_input_gradient_accumulate";
-  if (!forward && !adds && op != "conv2d_input_gradient") return fail("{}: is no product for each sample", op);
+                                  std::span<const Operand> out, bool channels_last) {
+  const bool forward = op == "conv2d", to_weight = op.starts_with("conv2d_weight_gradient");
+  if (to_weight && !channels_last) return fail("{}: is a sum over samples", op);
   ConvOperands at = conv_operands(op);
-  ConvShape s =
-      UNITY_TRY(conv_shape(attributes, operand(in, out, at.x), operand(in, out, at.w), operand(in, out, at.y)));
+  ConvShape s = UNITY_TRY(
+      conv_shape(attributes, operand(in, out, at.x), operand(in, out, at.w), operand(in, out, at.y), channels_last));
   const std::array<std::int64_t, 2> ones = {1, 1}, none = {0, 0};
   if (s.w[2] != 1 || s.w[3] != 1 || s.stride != ones || s.pre != none || s.post != none || s.crops)
     return fail("{}: windows of {}x{} in strides of {}, {}", op, s.w[2], s.w[3], s.stride[0], s.stride[1]);
   if (s.groups() != 1) return fail("{}: {} groups", op, s.groups());
-  const std::int64_t co = s.w[0], ci = s.w[1], positions = s.x[2] * s.x[3];
-  GemmShape g = forward ? row_major(co, positions, ci, false, false) : row_major(ci, positions, co, true, false);
-  g.a = forward ? at.x : at.y, g.b = at.w;
-  g.batch = s.x[0], g.stride_b = 0;
-  g.add = adds;
+  const std::int64_t co = s.w[0], ci = s.w[1], area = s.x[2] * s.x[3], positions = s.x[0] * area;
+  GemmShape g;
+  if (channels_last) {
+    g = forward     ? row_major(positions, co, ci, false, true)
+        : to_weight ? row_major(co, ci, positions, true, false)
+                    : row_major(positions, ci, co, false, false);
+    g.a = to_weight ? at.x : at.w, g.b = forward ? at.x : at.y;
+  } else {
+    g = forward ? row_major(co, area, ci, false, false) : row_major(ci, area, co, true, false);
+    g.a = forward ? at.x : at.y, g.b = at.w;
+    g.batch = s.x[0], g.stride_b = 0;
+  }
+  if (positions > std::numeric_limits<std::int32_t>::max())
+    return fail("{}: {} positions are over 32 bits", op, positions);
+  g.add = op.ends_with("_accumulate");
   g.relu = forward && conv2d_relu(attributes);
   return g;
 }

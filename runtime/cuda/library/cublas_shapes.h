@@ -35,11 +35,12 @@ struct GemmShape {
 // why) other operators, products without elements and sizes that do not fit in 32 bits.
 Result<GemmShape> gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> inputs,
                              std::span<const Operand> outputs);
-// Of a convolution whose windows are one element and that skips nothing, or of its gradient by x, also with a sum: for
-// each sample the product of w, or its transpose, and a matrix of channels and positions. Declines all others, and the
-// gradient of filters, which is a sum over samples.
+// Of a convolution whose windows are one element and that skips nothing, or of its gradients, also with a sum. With
+// channels last it is one product of a matrix of positions and channels; in rows, for each sample, the product of w, or
+// its transpose, and a matrix of channels and positions. Declines all others, in rows the gradient of filters, too,
+// which is a sum over samples.
 Result<GemmShape> conv_gemm_shape(std::string_view op, const Attributes& attributes, std::span<const Operand> inputs,
-                                  std::span<const Operand> outputs);
+                                  std::span<const Operand> outputs, bool channels_last = false);
 // The steps of a chain behind its product that cuBLASLt may compute with it: what is added to each row of the result,
 // max(0, .) of that, or of the product. Its gelu is another than ours (with tanh), and stays a step of its own.
 struct EpilogueSteps {

@@ -159,7 +159,8 @@ Result<LibraryPlan> cublaslt_matmul(Libraries& libraries, const LibraryCall& cal
 }
 
 Result<LibraryPlan> cublaslt_conv(Libraries& libraries, const LibraryCall& call) {
-  GemmShape g = UNITY_TRY(conv_gemm_shape(call.op.name(), call.attributes, call.inputs, call.outputs));
+  GemmShape g =
+      UNITY_TRY(conv_gemm_shape(call.op.name(), call.attributes, call.inputs, call.outputs, call.channels_last));
   DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
   DType result = type == DType::bf16 ? call.outputs[0].dtype : type;
   std::vector<DType> wanted;

@@ -20,6 +20,16 @@ std::int64_t bytes_of(const std::array<std::int64_t, 4>& sizes, const std::array
 
 // The x of `s` inside of that of `padded`.
 PaddedPlanes planes_of(const ConvShape& s, const ConvShape& padded) {
+  if (s.channels_last)
+    return {.planes = s.x[0],
+            .rows = s.x[2],
+            .columns = s.x[3] * s.x[1],
+            .plane_stride = s.x_strides[0],
+            .row_stride = s.x_strides[2],
+            .to_rows = padded.x[2],
+            .to_columns = padded.x[3] * s.x[1],
+            .above = s.pre[0],
+            .left = s.pre[1] * s.x[1]};
   return {.planes = s.x[0] * s.x[1],
           .rows = s.x[2],
           .columns = s.x[3],
@@ -38,7 +48,7 @@ Result<LibraryPlan> plan_of(Libraries& libraries, const LibraryCall& call, bool 
   const std::string& op = adds ? call.op.accumulates()->name() : call.op.name();
   ConvOperands at = conv_operands(call.op.name());
   auto take = [&](std::size_t i) -> const Operand& { return operand(call.inputs, call.outputs, i); };
-  ConvShape shape = UNITY_TRY(conv_shape(call.attributes, take(at.x), take(at.w), take(at.y)));
+  ConvShape shape = UNITY_TRY(conv_shape(call.attributes, take(at.x), take(at.w), take(at.y), call.channels_last));
   DType type = UNITY_TRY(Staging::product_type(libraries.options().math, call));
   // Some of cuDNN 9.19's engines for gradients of filters give wrong sums where x has other pads behind than before:
   // such pads are written out.
@@ -50,6 +60,7 @@ Result<LibraryPlan> plan_of(Libraries& libraries, const LibraryCall& call, bool 
   Staging staging(call, wanted);
   const bool in_place = adds && !apart && call.outputs[0].dtype == type;
   if (apart && call.outputs[0].dtype != type) return fail("has no other way than the first");
+  if (apart && type == DType::f64) return fail("nothing is added apart in f64");
   bool relu = op == "conv2d" && conv2d_relu(call.attributes);
   std::string key = fmt::format("{} {}{}{}", call.op.name(), to_string(shape),
                                 relu    ? " relu"

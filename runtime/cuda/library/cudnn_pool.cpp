@@ -13,7 +13,7 @@ Result<LibraryPlan> cudnn_pool(Libraries& libraries, const LibraryCall& call) {
   if (x.dtype != y.dtype) return fail("element types {} and {}", to_string(x.dtype), to_string(y.dtype));
   Windows windows = UNITY_TRY(max ? max_pool2d_windows(op, call.attributes, x.global)
                                   : avg_pool2d_windows(op, call.attributes, x.global));
-  PoolShape shape = UNITY_TRY(pool_shape(windows, x, y));
+  PoolShape shape = UNITY_TRY(pool_shape(windows, x, y, call.channels_last));
   Pooling pooling = max ? Pooling::max : int_attribute(call.attributes, 3) != 0 ? Pooling::mean : Pooling::mean_inside;
   DType type = x.dtype;
   std::string key = fmt::format("{} {} {} {}", op, to_string(shape), to_string(type), static_cast<int>(pooling));

@@ -28,7 +28,9 @@ constexpr std::array kImplementations = {
     Entry{"conv2d_input_gradient_accumulate", "cudnn", cudnn_conv_then_add},
     Entry{"conv2d_input_gradient_accumulate", "cublaslt", cublaslt_conv},
     Entry{"conv2d_weight_gradient", "cudnn", cudnn_conv},
+    Entry{"conv2d_weight_gradient", "cublaslt", cublaslt_conv},
     Entry{"conv2d_weight_gradient_accumulate", "cudnn", cudnn_conv},
+    Entry{"conv2d_weight_gradient_accumulate", "cublaslt", cublaslt_conv},
     Entry{"layer_norm", "cudnn", cudnn_norm, true},
     Entry{"layer_norm_gradient", "cudnn", cudnn_norm, true},
     Entry{"matmul", "cublaslt", cublaslt_matmul},
@@ -44,7 +46,7 @@ std::string shapes(const LibraryCall& call) {
   std::string text = call.op.name();
   for (std::span<const Operand> operands : {call.inputs, call.outputs})
     for (const Operand& o : operands) text += fmt::format(" {}", to_string(Shape{o.extent, o.dtype}));
-  return text;
+  return text + (call.channels_last ? " channels last" : "");
 }
 
 }  // namespace
@@ -84,8 +86,8 @@ const Result<LibraryPlan>& Libraries::once(const std::string& key, const std::fu
 }
 
 Prepared Libraries::prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
-                            std::span<const Operand> outputs, const Epilogue& epilogue) {
-  LibraryCall call{op, attributes, inputs, outputs, epilogue};
+                            std::span<const Operand> outputs, const Epilogue& epilogue, bool channels_last) {
+  LibraryCall call{op, attributes, inputs, outputs, epilogue, channels_last};
   Prepared prepared;
   std::vector<LibraryPlan> plans;
   bool or_own = false;

@@ -69,7 +69,8 @@ struct LibraryCall {
   const Operator& op;
   const Attributes& attributes;
   std::span<const Operand> inputs, outputs;
-  Epilogue epilogue;  // only products are asked for one
+  Epilogue epilogue;           // only products are asked for one
+  bool channels_last = false;  // as Call's
 };
 
 // Handles, workspace and plans of one stream of one device. All kernels share the workspace, so their calls must follow
@@ -84,7 +85,7 @@ class Libraries {
 
   // Equal shapes share one plan. Throws LibraryError when a library fails otherwise than by not taking the call.
   Prepared prepare(const Operator& op, const Attributes& attributes, std::span<const Operand> inputs,
-                   std::span<const Operand> outputs, const Epilogue& epilogue = {});
+                   std::span<const Operand> outputs, const Epilogue& epilogue = {}, bool channels_last = false);
 
   // For implementations.
   const LibraryOptions& options() const { return options_; }

@@ -135,7 +135,7 @@ std::size_t choose_kernel(Libraries& libraries, const LibraryCall& call, const s
     for (const LibraryKernel& kernel : kernels)
       runs.emplace_back([&](Stream stream) {
         current = stream;
-        kernel({call.attributes, inputs, outputs, RandomKey(0), nullptr, stream, give});
+        kernel({call.attributes, inputs, outputs, RandomKey(0), nullptr, stream, give, call.channels_last});
       });
     return fastest(key, runs);
   } catch (const OutOfDeviceMemory&) {
