@@ -1,10 +1,8 @@
 // Pooling: one thread to four neighbours of the result. Gradients gather from the windows that cover an element.
-#include "core/ops/pooling.h"
-#include "runtime/cuda/call.h"
 #include "runtime/cuda/norm_math.h"
+#include "runtime/cuda/pooling.h"
 #include "runtime/cuda/rows.h"
 #include "runtime/cuda/vectors.h"
-#include "runtime/cuda/windows.h"
 
 namespace unity::cuda {
 namespace {
@@ -308,25 +306,6 @@ void max_gradient(const Call& c, const Image& g, Array x, Array dy, Array dx) {
   return_maxima(c.stream, g, where, dy, dx);
 }
 
-// One over what a window's sum is divided by.
-template <class V>
-struct Share {
-  bool include_pad;
-  V of_all;
-  UNITY_DEVICE static int inside(const WindowLoop& w, int at) {
-    int begin = w.position(at, 0), end = begin + w.kernel;
-    int n = (end < w.size ? end : w.size) - (begin > 0 ? begin : 0);
-    return n > 0 ? n : 1;
-  }
-  UNITY_DEVICE V of(const WindowLoop& rows, const WindowLoop& columns, int r, int w) const {
-    return include_pad ? of_all : 1 / static_cast<V>(inside(rows, r) * inside(columns, w));
-  }
-};
-template <class V>
-Share<V> share_of(const Call& c, const Image& g) {
-  return {int_attribute(c.attributes, 3) != 0, 1 / (static_cast<V>(g.rows.kernel) * static_cast<V>(g.columns.kernel))};
-}
-
 template <class Array>
 void max_pool(const Call& c, const Image& g, Array x, Array y) {
   using V = typename Array::Value;
@@ -384,6 +363,7 @@ void average_gradient(const Call& c, const Image& g, Array dy, Array dx) {
 
 template <class R>
 void max_pool2d_of(const Call& c) {
+  if (c.channels_last) return max_pool2d_channels_last_kernel(c);
   Image g =
       image_of(max_pool2d_windows("max_pool2d", c.attributes, c.inputs[0].global).value(), c.inputs[0], c.outputs[0]);
   with_arrays<R>(c, [&](auto array) { max_pool(c, g, array(c.inputs[0]), array(c.outputs[0])); });
@@ -392,6 +372,7 @@ UNITY_CUDA_KERNEL(max_pool2d)
 
 template <class R>
 void max_pool2d_gradient_of(const Call& c) {
+  if (c.channels_last) return max_pool2d_gradient_channels_last_kernel(c);
   Image g =
       image_of(max_pool2d_windows("max_pool2d", c.attributes, c.inputs[0].global).value(), c.inputs[0], c.inputs[1]);
   with_arrays<R>(c, [&](auto array) {
@@ -406,6 +387,7 @@ UNITY_CUDA_KERNEL(max_pool2d_gradient)
 
 template <class R>
 void avg_pool2d_of(const Call& c) {
+  if (c.channels_last) return avg_pool2d_channels_last_kernel(c);
   Image g =
       image_of(avg_pool2d_windows("avg_pool2d", c.attributes, c.inputs[0].global).value(), c.inputs[0], c.outputs[0]);
   with_arrays<R>(c, [&](auto array) { average_pool(c, g, array(c.inputs[0]), array(c.outputs[0])); });
@@ -414,6 +396,7 @@ UNITY_CUDA_KERNEL(avg_pool2d)
 
 template <class R>
 void avg_pool2d_gradient_of(const Call& c) {
+  if (c.channels_last) return avg_pool2d_gradient_channels_last_kernel(c);
   Image g =
       image_of(avg_pool2d_windows("avg_pool2d", c.attributes, c.outputs[0].global).value(), c.outputs[0], c.inputs[0]);
   with_arrays<R>(c, [&](auto array) { average_gradient(c, g, array(c.inputs[0]), array(c.outputs[0])); });
