@@ -177,7 +177,8 @@ std::int64_t sum_columns_of_channels(const Call& c, const ChannelLoops& l, Op op
   constexpr std::int64_t kGroups = 1056;  // eight for each multiprocessor of a large GPU
   const ChannelColumns of(l.channels, kWidth);
   const int lanes = std::max(kSizeOfColumns / of.columns, 1);
-  const std::int64_t parts = std::clamp<std::int64_t>(kGroups / of.tiles, 1, (l.outer + 2 * lanes - 1) / (2 * lanes));
+  const std::int64_t parts =
+      std::max<std::int64_t>(std::min<std::int64_t>(kGroups / of.tiles, (l.outer + 2 * lanes - 1) / (2 * lanes)), 1);
   const auto share = static_cast<int>((l.outer + parts - 1) / parts);
   partial = static_cast<Two<float>*>(c.scratch(parts * l.channels * static_cast<std::int64_t>(sizeof(Two<float>))));
   Two<float>* sums = partial;
@@ -291,6 +292,7 @@ template <class Op>
 void for_each_in_columns(Stream stream, const ChannelLoops& l, Op op) {
   constexpr int kWidth = Op::kWidth, kInFlight = 4, kMostRows = 16;
   constexpr std::int64_t kThreads = 270336;  // that a large GPU runs at a time
+  if (l.outer == 0) return;
   const auto vectors = static_cast<int>(l.channels / kWidth), rows = static_cast<int>(l.outer),
              channels = static_cast<int>(l.channels);
   const std::int64_t each = std::clamp<std::int64_t>(l.outer * vectors / kThreads, kInFlight, kMostRows);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::int64_t, 4> kPlace = {0, 3, 1, 2};  // the place of each dimension of [n, c, h, w]
 
-constexpr std::array<std::string_view, 14> kImageOperators = {"avg_pool2d",
+constexpr std::array<std::string_view, 15> kImageOperators = {"avg_pool2d",
                                                               "avg_pool2d_gradient",
                                                               "batch_norm",
                                                               "batch_norm_gradient",
@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 14> kImageOperators = {"avg_pool2d",
                                                               "max_pool2d_gradient",
                                                               "moments",
                                                               "moments_gradient",
-                                                              "moments_gradient_accumulate"};
+                                                              "moments_gradient_accumulate",
+                                                              "reshape"};
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -35,6 +36,15 @@ bool reduces(const Operator& op) {
   return is_one_of(op.name(), {"reduce_sum", "reduce_mean", "reduce_max", "broadcast_like"});
 }
 bool joins(const Operator& op) { return is_one_of(op.name(), {"concat", "split"}); }
+
+// Whether an operand of fewer than four dimensions, taken for one with ones before its own, lies in memory as it would
+// with channels last.
+bool has_one_order(const Dims& dims) {
+  const std::size_t n = dims.size();
+  if (n > 3) return false;
+  const std::int64_t c = n == 3 ? dims[0] : 1;
+  return c == 1 || element_count(dims) == c;
+}
 
 bool is_image(const ProgramTensor& t) { return t.dims.size() == 4; }
 
@@ -89,20 +99,20 @@ class Layout {
  private:
   std::size_t tensor(BufferId b) const { return static_cast<std::size_t>(p_.buffer(b).tensor); }
 
-  // Of which those that are images are held in one way. False: another of them has more than one element.
+  // Of which those that are images are held in one way. Whether the others are broadcast alike in both orders.
   bool join(std::span<const BufferId> buffers) {
     std::size_t first = p_.tensors.size();
-    bool alone = true;
+    bool fit = true;
     for (BufferId b : buffers) {
       std::size_t t = tensor(b);
       if (!is_image(p_.tensors[t])) {
-        alone = alone && element_count(p_.tensors[t].dims) == 1;
+        fit = fit && has_one_order(p_.tensors[t].dims);
         continue;
       }
       if (first == p_.tensors.size()) first = t;
       sets_.join(first, t);
     }
-    return alone;
+    return fit;
   }
   void need_rows(std::span<const BufferId> buffers) {
     for (BufferId b : buffers) sets_.need_rows(tensor(b));
@@ -111,17 +121,20 @@ class Layout {
   void add(const Task& t) {
     auto ids = p_.operands_of(t);
     if (t.kind == TaskKind::communicate) return;
-    const bool alone = join(ids);
+    const bool fit = join(ids);
     if (t.kind != TaskKind::compute) return;
     const ProgramOp& op = p_.ops[static_cast<std::size_t>(t.op)];
     if (op.chain) {
-      if (!alone || op.chain->led_by_product()) need_rows(ids);
+      if (!fit || op.chain->led_by_product()) need_rows(ids);
+    } else if (op.op->name() == "reshape") {
+      if (std::count_if(ids.begin(), ids.end(), [&](BufferId b) { return is_image(p_.tensors[tensor(b)]); }) > 1)
+        need_rows(ids);
     } else if (is_image_operator(*op.op)) {
       for (BufferId b : ids)
         if (is_image(p_.tensors[tensor(b)])) sets_.want_channels(tensor(b));
     } else if (is_elementwise(*op.op) ||
                is_one_of(op.op->name(), {"mean_squared_error", "mean_squared_error_gradient"})) {
-      if (!alone) need_rows(ids);
+      if (!fit) need_rows(ids);
     } else if (!joins(*op.op) && !(reduces(*op.op) && keeps_order(op.attributes))) {
       need_rows(ids);
     }
@@ -139,7 +152,11 @@ class Layout {
   Sets sets_;
 };
 
-void turn(Box& box) { box.offset = to_channels_last(box.offset), box.extent = to_channels_last(box.extent); }
+// An all_to_all's participants have no piece.
+void turn(Box& box) {
+  if (box.rank() == 0) return;
+  box.offset = to_channels_last(box.offset), box.extent = to_channels_last(box.extent);
+}
 
 void turn(Attributes& attributes, const Operator& op) {
   if (joins(op)) {
@@ -172,7 +189,11 @@ bool is_image_operator(const Operator& op) {
   return std::find(kImageOperators.begin(), kImageOperators.end(), op.name()) != kImageOperators.end();
 }
 
-Dims to_channels_last(const Dims& d) { return {d[0], d[2], d[3], d[1]}; }
+Dims to_channels_last(const Dims& dims) {
+  Dims d(4 - dims.size(), 1);
+  d.insert(d.end(), dims.begin(), dims.end());
+  return {d[0], d[2], d[3], d[1]};
+}
 Dims from_channels_last(const Dims& d) { return {d[0], d[3], d[1], d[2]}; }
 void to_channels_last(const Dims& dims, std::size_t size, const void* from, void* to) {
   move<true>(dims, size, from, to);

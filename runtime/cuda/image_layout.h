@@ -22,10 +22,10 @@ struct ImageLayout {
 // batches, or an operator that needs rows is among those of an image.
 ImageLayout image_layout(const Program& program, bool wanted);
 
-// Convolutions, pooling, batch norm, its moments, and their gradients.
+// Convolutions, pooling, batch norm, its moments, and their gradients; reshape, between an image and what is none.
 bool is_image_operator(const Operator& op);
 
-// [n, c, h, w] as [n, h, w, c], and back.
+// [n, c, h, w], of which the first may be left out, as [n, h, w, c]; and back.
 Dims to_channels_last(const Dims& dims);
 Dims from_channels_last(const Dims& dims);
 // Moves elements of `size` bytes of an image of these [n, c, h, w] from one order to the other, in host memory.

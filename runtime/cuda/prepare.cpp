@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/base/text.h"
+#include "core/ops/chain.h"
 #include "core/plan/pieces_in_words.h"
 #include "core/plan/row_updates.h"
 #include "runtime/cuda/blocks.h"
@@ -184,6 +185,14 @@ void CudaBackend::prepare_compute(Work& work, const Task& task) {
     for (Dims* dims : {&o.extent, &o.offset, &o.global}) *dims = from_channels_last(*dims);
     how.channels_last = true;
   }
+  // What is broadcast over images, such as a bias for each channel.
+  if ((op.chain || is_elementwise(*op.op)) &&
+      std::any_of(ids.begin(), ids.end(), [&](BufferId b) { return channels_last(b); }))
+    for (Operand& o : operands) {
+      if (o.extent.size() == 4) continue;
+      for (Dims* dims : {&o.extent, &o.global}) *dims = to_channels_last(*dims);
+      o.offset = Dims(4, 0);
+    }
   work.enqueue = op.chain ? chain_enqueuer(work, *op.chain, operands)
                           : enqueuer(work, *op.op, op.attributes, op.origin, std::move(operands), op.inputs, how);
 }

@@ -48,7 +48,8 @@ if(UNITY_CUDA_FOUND)
     ${UNITY_NCCL_INCLUDE})
   target_link_libraries(fake_cuda PRIVATE unity_cuda_emulated unity_plan)
   target_link_options(fake_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
-  unity_test(test_fake_cuda SOURCES unit/fake_cuda_launches_test.cpp unit/fake_cuda_test.cpp support/fake_processes.cpp support/training_run.cpp
+  unity_test(test_fake_cuda SOURCES unit/fake_cuda_launches_test.cpp unit/fake_cuda_layout_test.cpp unit/fake_cuda_test.cpp
+    ${CMAKE_SOURCE_DIR}/runtime/cuda/image_layout.cpp support/fake_processes.cpp support/training_run.cpp
     DEPENDS unity_runtime unity_search unity_models nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
   add_dependencies(test_fake_cuda fake_cuda unity)
   foreach(gpus 1 4)
@@ -60,8 +61,13 @@ if(UNITY_CUDA_FOUND)
         ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=${gpus};UNITY_FAKE_ORDER=${order}")
     endforeach()
   endforeach()
-  add_test(NAME "operators and models on a fake GPU" COMMAND test_device "operators on the GPU*,every kind of model*"
-    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties("operators and models on a fake GPU" PROPERTIES
-    ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=1")
+  # As taken by default, and with the other layout of images and the last of the kernels to choose from.
+  foreach(ways "" "UNITY_CUDA_LAYOUT=channels-last;UNITY_CUDA_TUNE=last")
+    string(REPLACE ";" " " name "operators and models on a fake GPU ${ways}")
+    string(STRIP "${name}" name)
+    add_test(NAME "${name}" COMMAND test_device "operators on the GPU*,every kind of model*"
+      WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties("${name}" PROPERTIES
+      ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=1;${ways}")
+  endforeach()
 endif()

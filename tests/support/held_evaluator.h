@@ -16,8 +16,16 @@ namespace unity::testing {
 // How the blocks of two or more dimensions are held; all others in f32.
 struct Held {
   DType type = DType::bf16;
-  std::size_t shift = 0;  // elements that they begin behind a multiple of 16 bytes
+  std::size_t shift = 0;       // elements that they begin behind a multiple of 16 bytes
+  bool channels_last = false;  // those of four dimensions (Call::channels_last)
 };
+
+// Where element k of a block lies as held.
+inline std::size_t held_at(Held held, const Dims& extent, std::size_t k) {
+  if (!held.channels_last || extent.size() != 4) return k;
+  const auto channels = static_cast<std::size_t>(extent[1]), area = static_cast<std::size_t>(extent[2] * extent[3]);
+  return (k / area / channels * area + k % area) * channels + k / area % channels;
+}
 
 // Blocks of one type, one behind the other, with elements around each that nobody may write.
 template <class T>
@@ -48,19 +56,19 @@ inline Evaluator held_evaluator(Held held) {
       const float* from = o.as<float>();
       if (held.type == DType::bf16) {
         auto* to = halves.add(n, held.shift);
-        for (std::size_t k = 0; k < n; ++k) to[k] = cuda::to_bfloat16(from[k]);
+        for (std::size_t k = 0; k < n; ++k) to[held_at(held, o.extent, k)] = cuda::to_bfloat16(from[k]);
         to[-1] = to[n] = cuda::to_bfloat16(kUntouched);
         o.data = to, o.dtype = DType::bf16;
       } else {
         auto* to = floats.add(n, held.shift);
-        std::copy_n(from, n, to);
+        for (std::size_t k = 0; k < n; ++k) to[held_at(held, o.extent, k)] = from[k];
         to[-1] = to[n] = kUntouched;
         o.data = to;
       }
     }
     std::span<const Operand> all(operands);
-    kernel_evaluator()(op,
-                       {call.attributes, all.first(call.inputs.size()), all.subspan(call.inputs.size()), call.random});
+    kernel_evaluator(held.channels_last)(
+        op, {call.attributes, all.first(call.inputs.size()), all.subspan(call.inputs.size()), call.random});
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
       const Operand& o = all[call.inputs.size() + i];
       auto* to = call.outputs[i].as<float>();
@@ -69,7 +77,8 @@ inline Evaluator held_evaluator(Held held) {
       auto value = [&](std::ptrdiff_t k) {
         return o.dtype == DType::bf16 ? cuda::to_float(o.as<cuda::BFloat16>()[k]) : o.as<float>()[k];
       };
-      for (std::ptrdiff_t k = 0; k < n; ++k) to[k] = value(k);
+      for (std::ptrdiff_t k = 0; k < n; ++k)
+        to[k] = value(static_cast<std::ptrdiff_t>(held_at(held, o.extent, static_cast<std::size_t>(k))));
       bool touched = o.dtype == DType::bf16 ? cuda::to_bfloat16(kUntouched).bits != o.as<cuda::BFloat16>()[-1].bits ||
                                                   cuda::to_bfloat16(kUntouched).bits != o.as<cuda::BFloat16>()[n].bits
                                             : value(-1) != kUntouched || value(n) != kUntouched;

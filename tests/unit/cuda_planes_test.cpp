@@ -36,6 +36,27 @@ TEST_CASE("batch norm takes planes that begin and end within vectors") {
     }
 }
 
+TEST_CASE("batch norm takes channels that lie side by side, in vectors or not, in one tile of columns or several") {
+  // Channels: less than a vector, odd, one vector, columns that are no power of two, several tiles; rows: one, fewer
+  // than threads, more than several groups take.
+  for (Held held : ways()) {
+    held.channels_last = true;
+    for (const Dims& x :
+         {Dims{3, 3, 4, 5}, Dims{2, 9, 3, 3}, Dims{1, 8, 1, 1}, Dims{2, 8, 5, 7}, Dims{3, 24, 7, 7}, Dims{2, 80, 3, 5},
+          Dims{1, 288, 2, 3}, Dims{2, 520, 3, 1}, Dims{5, 16, 31, 33}, Dims{0, 8, 7, 7}}) {
+      INFO(to_string(held.type) << " at " << held.shift << ", " << x[1] << " channels of " << element_count(x));
+      Dims c{x[1]};
+      if (x[0] > 0) CHECK(error_as_held(held, "moments", {}, {x}) <= 1);
+      CHECK(error_as_held(held, "moments_gradient", {}, {x, c, c}) <= 1);
+      CHECK(error_as_held(held, "moments_gradient_accumulate", {}, {x, c, c, x}) <= 1);
+      CHECK(error_as_held(held, "batch_norm", {2.0}, {x, c, c, c, c}) <= 1);
+      CHECK(error_as_held(held, "batch_norm", {2.0, std::string("relu")}, {x, c, c, c, c}) <= 1);
+      CHECK(error_as_held(held, "batch_norm_gradient", {2.0}, {x, c, c, c, x}) <= 1);
+      CHECK(error_as_held(held, "batch_norm_gradient", {2.0}, {x, c, c, c, x, x}) <= 1);
+    }
+  }
+}
+
 TEST_CASE("several groups share a channel, and the last of them gets less") {
   // One channel of 41 x 1000 vectors of bf16 is shared by 20 groups of 512 threads.
   for (Held held : {Held{DType::bf16, 0}, Held{DType::f32, 0}, Held{DType::f32, 1}}) {

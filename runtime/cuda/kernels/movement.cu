@@ -1,4 +1,5 @@
 // Operators that move elements: joining, cutting, repeating and permuting.
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -213,6 +214,17 @@ UNITY_CUDA_MOVEMENT(split)
 
 template <class R>
 void reshape_of(const Call& c) {
+  if (c.channels_last) {
+    // Between rows and an image, whichever of the two it is.
+    const bool from_image = c.inputs[0].extent.size() == 4;
+    const Dims& image = (from_image ? c.inputs[0] : c.outputs[0]).extent;
+    const std::int64_t channels = image[1], area = image[2] * image[3];
+    std::vector<Loop<2>> loops = {{image[0], {channels * area, channels * area}}};
+    for (auto [length, of_rows, of_image] :
+         {std::array{channels, area, std::int64_t{1}}, {area, std::int64_t{1}, channels}})
+      loops.push_back(from_image ? Loop<2>{length, {of_rows, of_image}} : Loop<2>{length, {of_image, of_rows}});
+    return copy<R>(c, loops, reals<R>(c.outputs[0]), reals<R>(c.inputs[0]));
+  }
   copy<R>(c, {{c.outputs[0].elements(), {1, 1}}}, reals<R>(c.outputs[0]), reals<R>(c.inputs[0]));
 }
 UNITY_CUDA_MOVEMENT(reshape)
