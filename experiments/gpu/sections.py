@@ -14,7 +14,13 @@ from processes import end_children, read_catch2, wait_all
 
 # A part of the name of the test case that compares all operators in that precision.
 CONFORMANCE = {"f32": "single precision, block", "f64": "double precision, block", "tf32": "TF32, block",
-               "bf16": "bf16, block"}
+               "bf16": "bf16, block", "bf16 channels last": "bf16, block"}
+# cuDNN compiles its engines for bf16 one by one, a second each for hundreds of tiny shapes: there the first will do.
+CHANNELS_LAST = {"UNITY_CUDA_LAYOUT": "channels-last"}
+VARIABLES = {"bf16": {"UNITY_CUDA_TUNE": "0"}, "bf16 channels last": {"UNITY_CUDA_TUNE": "0", **CHANNELS_LAST}}
+# What is held so, and what may stand beside it.
+IMAGE = re.compile(r"(conv2d|max_pool2d|avg_pool2d|moments|batch_norm)(_\w+)?|add|relu|concat|split|reduce_mean|reshape")
+IMAGE_MODELS = ("resnext-50", "inception-v3")
 # What makes all later calls of a process fail, too.
 STICKY = re.compile(r"illegal|misaligned|launch failure|device-side assert|unspecified|hardware stack|invalid program")
 ON_GPU = ["--backend", "cuda"]
@@ -192,13 +198,15 @@ def conformance(check, result):
     # All precisions at once, each in parts; after an error that spoils the process, a new one goes on behind the operator
     # that met it.
     parts = max(1, min(4, (os.cpu_count() or 4) // 4, len(operators)))
-    todo = {(p, part): operators[part::parts] for p, case in cases.items() if case for part in range(parts)}
+    images = [o for o in operators if IMAGE.fullmatch(o)]
+    todo = {(p, part): (images if "channels" in p else operators)[part::parts]
+            for p, case in cases.items() if case for part in range(parts)}
+    todo = {of: some for of, some in todo.items() if some}
     rounds = 0
     while todo and check.left() > 1 and rounds < 60:
         rounds += 1
-        # cuDNN compiles its engines for bf16 one by one, a second each for hundreds of tiny shapes: there the first will do.
-        runs = {(p, part): run_operators(check, cases[p], f"conformance.{p}.{part}.{rounds}", left, check.left(),
-                                         variables={"UNITY_CUDA_TUNE": "0"} if p == "bf16" else None)
+        runs = {(p, part): run_operators(check, cases[p], f"conformance.{p.replace(' ', '-')}.{part}.{rounds}", left,
+                                         check.left(), variables=VARIABLES.get(p))
                 for (p, part), left in todo.items()}
         wait_all([child for child, _ in runs.values()], check.left())
         for (precision, part), (child, path) in runs.items():
@@ -271,18 +279,21 @@ def sanitizer(check, result):
     if case is None:
         raise NotChecked("test_device has no such test case")
     operators = operators_of(check)
+    images = [o for o in operators if IMAGE.fullmatch(o)]
     runs, cores = [], os.cpu_count() or 4
-    # racecheck takes longer.
-    for kind, parts in (("memcheck", max(3, cores // 3)), ("racecheck", max(3, cores * 2 // 3))):
-        for part in range(min(parts, len(operators))):
-            name = f"sanitizer.{kind}.{part}"
+    # racecheck takes longer. Our kernels are checked, not cuDNN's.
+    kinds = {"memcheck": (operators, max(3, cores // 3), {}), "racecheck": (operators, max(3, cores * 2 // 3), {}),
+             "memcheck with channels last": (images, 2, CHANNELS_LAST), "racecheck with channels last": (images, 2, CHANNELS_LAST)}
+    for kind, (some, parts, variables) in kinds.items():
+        for part in range(min(parts, len(some))):
+            name = f"sanitizer.{kind.replace(' ', '-')}.{part}"
             log = check.logs / f"{name}.log"
-            prefix = [tool, "--tool", kind, "--print-limit", "20", "--error-exitcode", "99", "--log-file", log]
-            child, path = run_operators(check, case, name, operators[part::parts], check.left(), prefix,
-                                        {"UNITY_CUDA_TUNE": "0"})  # our kernels are checked, not cuDNN's
+            prefix = [tool, "--tool", kind.split()[0], "--print-limit", "20", "--error-exitcode", "99", "--log-file", log]
+            child, path = run_operators(check, case, name, some[part::parts], check.left(), prefix,
+                                        {"UNITY_CUDA_TUNE": "0", **variables})
             runs.append((kind, child, path, log))
     wait_all([child for _, child, *_ in runs], check.left() - 2)
-    result["tools"] = {kind: {"clean": [], "not run": [], "errors": [], "seconds": 0} for kind in ("memcheck", "racecheck")}
+    result["tools"] = {kind: {"clean": [], "not run": [], "errors": [], "seconds": 0} for kind in kinds}
     unsupported = ""
     for kind, child, path, log in runs:
         found = result["tools"][kind]
@@ -299,17 +310,17 @@ def sanitizer(check, result):
             result["state"] = "cut short"
         elif child.code not in (0, 99) and not found["errors"] and not unsupported:
             found["errors"].append(f"the program ended otherwise: {child.complaint()}")
-    for found in result["tools"].values():
-        found["not run"] = [name for name in operators if name not in found["clean"]]
+    for kind, found in result["tools"].items():
+        found["not run"] = [name for name in kinds[kind][0] if name not in found["clean"]]
         found["error count"], found["errors"] = len(found["errors"]), found["errors"][:40]
     errors = sum(found["error count"] for found in result["tools"].values())
-    said = ", ".join(f"{kind} ran {len(found['clean'])} of {len(operators)} operators"
+    said = ", ".join(f"{kind} ran {len(found['clean'])} of {len(kinds[kind][0])} operators"
                      for kind, found in result["tools"].items())
     if errors:
         result.update(state="failed", reason=f"{errors} errors")
     elif unsupported:
         raise NotChecked(f"compute-sanitizer says: {unsupported}")
-    elif not all(found["clean"] for found in result["tools"].values()):
+    elif not all(found["clean"] for kind, found in result["tools"].items() if kinds[kind][0]):
         raise NotChecked(said + (" before its time was over" if result["state"] == "cut short" else ""))
     elif any(found["not run"] for found in result["tools"].values()):
         result.update(state="cut short", reason=f"no error, but {said}")
@@ -427,7 +438,8 @@ def compiled_step(check, child):
 
 def ways_to_time():
     """(model, precision, way), the most telling first."""
-    yield from ((*case, way) for case in FIRST for way in ("found", "compiled", "eager", "chains", "plain"))
+    yield from ((*case, way) for case in FIRST for way in ("found", "compiled", "eager", "chains", "channels last", "plain")
+                if way != "channels last" or case[0] in IMAGE_MODELS)
     others = [case for case in TIMED if case not in FIRST]
     yield from ((*case, way) for case in others for way in ("found", "compiled", "eager"))
     yield from ((*case, way) for case in others for way in ("chains", "plain"))
@@ -457,6 +469,7 @@ def times(check, result):
             return unity_step(check, what[0], [*what[1], *more], precision, steps, name, variables)
 
         key = {"found": "unity, plan found", "chains": "unity, chains", "plain": "unity",
+               "channels last": "unity, channels last",
                "without graphs": "unity, without graphs"}.get(way, f"pytorch, {way}")
         if way == "found" and not found:
             continue
@@ -470,6 +483,8 @@ def times(check, result):
             note(model, precision, key, compiled_step(check, child) if child else {"error": "was not compiled in time"})
         elif way == "chains":
             note(model, precision, key, unity(best_plan, "--fuse", "chains"))
+        elif way == "channels last":
+            note(model, precision, key, unity(best_plan, "--fuse", "chains", **CHANNELS_LAST))
         elif way == "without graphs":
             note(model, precision, key, unity(as_written, UNITY_CUDA_EAGER="1"))
         else:

@@ -67,18 +67,16 @@ inline Choice choice_of(const char* tune) {
   return text == "0" ? Choice::first : text == "last" ? Choice::last : Choice::fastest;
 }
 
-// Where tensor cores multiply; UNITY_CUDA_LAYOUT=rows or channels-last says otherwise.
-inline bool wants_channels_last(Precision precision) {
+// UNITY_CUDA_LAYOUT=channels-last: images as image_layout.h has them.
+inline bool wants_channels_last() {
   const char* text = std::getenv("UNITY_CUDA_LAYOUT");
-  const std::string_view given = text ? text : "";
-  if (given == "rows" || given == "channels-last") return given == "channels-last";
-  return precision == Precision::bf16 || precision == Precision::tf32;
+  return text && std::string_view(text) == "channels-last";
 }
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
-      : layout_(image_layout(program, wants_channels_last(options.precision))),
+      : layout_(image_layout(program, wants_channels_last())),
         program_(layout_.program),
         processes_(processes),
         precision_(options.precision),

@@ -221,45 +221,63 @@ void draw_values(Executor& executor, const SingleTaskProgram& single) {
     draw(leaf.name, text_attribute(leaf.attributes, 1) == "i32" ? DType::i32 : DType::f32);
 }
 
-// How many sets of buffers a step has in which a task's runs are timed together. Updates have buffers of their own
-// each, as they have in a step; those by rows, which share what a launch costs, are as many as in the source's step, as
-// far as there is room for that many of the largest table.
-int sets_in_row(const Program& source, TaskId task, const ProfileOptions& options, int runs) {
-  constexpr int kMostSets = 4;
-  constexpr std::int64_t kMostOfTables = std::int64_t{1} << 32;
-  const Task& t = source.tasks[task.index()];
-  const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
-  if (!is_row_update(t))
-    return static_cast<int>(std::clamp<std::int64_t>(most_bytes(options) / touched, t.kind == TaskKind::update ? 2 : 1,
-                                                     t.kind == TaskKind::update ? runs : kMostSets));
-  const std::int64_t in_step = std::count_if(source.tasks.begin(), source.tasks.end(), [&](const Task& other) {
-    return is_row_update(other) && other.device == t.device && other.iteration == t.iteration;
-  });
-  return static_cast<int>(std::max<std::int64_t>(std::min(in_step, kMostOfTables / touched), 1));
-}
-
-// Seconds of a task among others in steps that are not traced, several of them, each the mean of a step's runs.
+// Seconds of a task among others in steps that are not traced, several of them, each the mean of a step's runs: on
+// each of `sets` sets of buffers as often.
 std::vector<double> times_in_row(const Program& source, TaskId task, const ProfileOptions& options,
-                                 const std::vector<DType>* held) {
-  constexpr int kRuns = 64, kLeastSteps = 5;
+                                 const std::vector<DType>* held, int sets, int repeats) {
+  constexpr int kLeastSteps = 5;
   SingleTaskOptions shape;
   shape.held = held;
-  shape.sets = sets_in_row(source, task, options, kRuns);
-  shape.repeats = source.tasks[task.index()].kind == TaskKind::update ? 1 : kRuns / shape.sets;
+  shape.sets = sets;
+  shape.repeats = repeats;
   SingleTaskProgram single = single_task_program(source, task, shape);
   Executor executor(single.program, of_single_task(options));
   draw_values(executor, single);
   executor.step();
   executor.step();
-  const int runs = shape.sets * shape.repeats;
   std::vector<double> all;
   double sum = 0;
   while (static_cast<int>(all.size()) < kLeastSteps || (sum < options.task_seconds && !steady(all))) {
     const double seconds = executor.step().seconds;
     sum += seconds;
-    all.push_back(std::max(1e-9, (seconds - options.step_base) / runs));
+    all.push_back(std::max(1e-9, (seconds - options.step_base) / (sets * repeats)));
   }
   return all;
+}
+
+constexpr int kRunsInRow = 64;
+
+// Of a task that only computes: on few sets, again and again.
+std::vector<double> times_in_row(const Program& source, TaskId task, const ProfileOptions& options,
+                                 const std::vector<DType>* held) {
+  constexpr std::int64_t kMostSets = 4;
+  const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  const auto sets = static_cast<int>(std::clamp<std::int64_t>(most_bytes(options) / touched, 1, kMostSets));
+  return times_in_row(source, task, options, held, sets, kRunsInRow / sets);
+}
+
+// Of an update: on buffers of its own each, as updates have in a step. Those by rows share what a launch costs: as many
+// as there are in the source's step, told by fewer where there is no room for that many of the table.
+std::vector<double> times_of_updates(const Program& source, TaskId task, const ProfileOptions& options,
+                                     const std::vector<DType>* held) {
+  constexpr std::int64_t kMostOfTables = std::int64_t{1} << 32;
+  const Task& t = source.tasks[task.index()];
+  const std::int64_t touched = std::max<std::int64_t>(1, bytes_touched(source, task).count);
+  if (!is_row_update(t))
+    return times_in_row(source, task, options, held,
+                        static_cast<int>(std::clamp<std::int64_t>(most_bytes(options) / touched, 2, kRunsInRow)), 1);
+  const auto in_step = static_cast<int>(std::count_if(source.tasks.begin(), source.tasks.end(), [&](const Task& other) {
+    return is_row_update(other) && other.device == t.device && other.iteration == t.iteration;
+  }));
+  const int sets =
+      static_cast<int>(std::max<std::int64_t>(std::min<std::int64_t>(in_step, kMostOfTables / touched), 1));
+  std::vector<double> times = times_in_row(source, task, options, held, sets, 1);
+  if (sets == in_step || sets < 2) return times;
+  // n updates take shared + n own.
+  const double alone = typical(times_in_row(source, task, options, held, 1, 1)), each = typical(times);
+  const double own = std::max(0.0, (sets * each - alone) / (sets - 1)), shared = std::max(0.0, alone - own);
+  for (double& time : times) time = std::max(1e-9, time - each + own + shared / in_step);
+  return times;
 }
 
 bool tracing_costs(const ProfileOptions& options) {
@@ -280,7 +298,7 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   if (shape.sets * touched < 2 * options.cache.count) shape.flush = options.cache;
   SingleTaskProgram single = single_task_program(source, task, shape);
   if (source.tasks[task.index()].kind == TaskKind::update && tracing_costs(options)) {
-    ProfileEntry entry = entry_of(times_in_row(source, task, options, held), {});
+    ProfileEntry entry = entry_of(times_of_updates(source, task, options, held), {});
     for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold})
       *time = std::max(1e-9, *time - options.task_overhead);
     return entry;

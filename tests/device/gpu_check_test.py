@@ -114,7 +114,7 @@ class Played(unittest.TestCase):
     def test_a_sanitizer_without_time_for_any_operator_is_not_clean(self):
         code, _, text = self.run_check(["sanitizer"], seconds=4, FAKE_SLOW=".*")
         self.assertEqual(code, check.NOT_CHECKED)
-        self.assertIn("not checked: memcheck ran 0 of 3 operators, racecheck ran 0 of 3 operators before its time was over",
+        self.assertIn("not checked: memcheck ran 0 of 3 operators, racecheck ran 0 of 3 operators, ",
                       text)
         self.assertNotIn("clean", text)
 

@@ -2,21 +2,51 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <functional>
+#include <utility>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "runtime/cuda/call.h"
 #include "tests/support/ops_sharded.h"
 
 namespace unity::testing {
 
+// Memory that ends where a page begins that nobody may read or write, but for what is missing to a multiple of 16
+// bytes.
+class GuardedMemory {
+ public:
+  GuardedMemory() = default;
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  ~GuardedMemory() {
+    for (auto [begin, bytes] : maps_) ::munmap(begin, bytes);
+  }
+  // At a multiple of 16 bytes, or of 256 where `bytes` is one.
+  std::byte* add(std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t pages = (bytes + 16 + page - 1) / page;
+    void* map = ::mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    UNITY_CHECK(map != MAP_FAILED, "no memory for {} bytes", bytes);
+    maps_.emplace_back(map, (pages + 1) * page);
+    auto* end = static_cast<std::byte*>(map) + pages * page;
+    UNITY_CHECK(::mprotect(end, page, PROT_NONE) == 0, "the page behind {} bytes", bytes);
+    return end - (bytes + 15) / 16 * 16;
+  }
+
+ private:
+  std::vector<std::pair<void*, std::size_t>> maps_;
+};
+
 // Of step 0. Scratch memory holds no plausible numbers when a kernel gets it.
 inline Evaluator kernel_evaluator(bool channels_last = false) {
   return [channels_last](const Operator& op, const OpCall& call) {
-    std::vector<std::vector<std::byte>> blocks;
+    GuardedMemory memory;
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) {
-      blocks.emplace_back(static_cast<std::size_t>(bytes), std::byte{0x7f});
-      return static_cast<void*>(blocks.back().data());
+      return std::memset(memory.add(static_cast<std::size_t>(bytes)), 0x7f, static_cast<std::size_t>(bytes));
     };
     cuda::StepValues step;
     cuda::find_kernel(op)(

@@ -95,10 +95,9 @@ ConvOperands conv_operands(std::string_view op) {
   return {0, 3, 1};
 }
 
-Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y, bool channels_last) {
+Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y) {
   UNITY_TRY(expect_small({&x, &y}));
   PoolShape s;
-  s.channels_last = channels_last;
   s.n = x.extent[0], s.c = x.extent[1];
   s.h = x.extent[2], s.w = x.extent[3], s.oh = y.extent[2], s.ow = y.extent[3];
   for (std::size_t i : {0, 1}) {
@@ -114,9 +113,8 @@ Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Ope
 }
 
 std::string to_string(const PoolShape& s) {
-  return fmt::format("{}x{} of {}x{} to {}x{} kernel {} stride {} pad {}{}", s.n, s.c, s.h, s.w, s.oh, s.ow,
-                     fmt::join(s.kernel, "x"), fmt::join(s.stride, ","), fmt::join(s.pad, ","),
-                     s.channels_last ? " channels last" : "");
+  return fmt::format("{}x{} of {}x{} to {}x{} kernel {} stride {} pad {}", s.n, s.c, s.h, s.w, s.oh, s.ow,
+                     fmt::join(s.kernel, "x"), fmt::join(s.stride, ","), fmt::join(s.pad, ","));
 }
 
 }  // namespace unity::cuda

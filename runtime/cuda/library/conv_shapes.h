@@ -55,9 +55,8 @@ inline const Operand& operand(std::span<const Operand> inputs, std::span<const O
 struct PoolShape {
   std::int64_t n = 0, c = 0, h = 0, w = 0, oh = 0, ow = 0;
   std::array<std::int64_t, 2> kernel{}, stride{}, pad{};
-  bool channels_last = false;
 };
-Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y, bool channels_last = false);
+Result<PoolShape> pool_shape(const Windows& windows, const Operand& x, const Operand& y);
 std::string to_string(const PoolShape& shape);
 
 }  // namespace unity::cuda

@@ -5,9 +5,7 @@ namespace unity::cuda {
 std::vector<Descriptor> pool_graph(const PoolShape& s, Pooling pooling, bool backward, DType type) {
   UNITY_CHECK(!backward || pooling != Pooling::max, "no gradient of max pooling");
   auto image = [&](std::int64_t id, std::int64_t h, std::int64_t w) {
-    std::vector<std::int64_t> strides = {s.c * h * w, h * w, w, 1};
-    if (s.channels_last) strides = {s.c * h * w, 1, s.c * w, s.c};
-    return describe({id, {s.n, s.c, h, w}, strides, cudnn_type(type)});
+    return describe({id, {s.n, s.c, h, w}, {s.c * h * w, h * w, w, 1}, cudnn_type(type)});
   };
   Descriptor x = image(kPoolIds[0], s.h, s.w), y = image(kPoolIds[1], s.oh, s.ow);
   constexpr cudnnResampleMode_t kModes[] = {CUDNN_RESAMPLE_MAXPOOL, CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING,
