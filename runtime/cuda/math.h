@@ -53,6 +53,7 @@ UNITY_DEVICE float reciprocal(float x) {
   return 1 / x;
 #endif
 }
+UNITY_DEVICE double reciprocal(double x) { return 1 / x; }
 
 template <class T>
 UNITY_DEVICE T sigmoid(T x) {

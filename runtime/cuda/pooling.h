@@ -3,6 +3,7 @@
 
 #include "core/ops/pooling.h"
 #include "runtime/cuda/call.h"
+#include "runtime/cuda/math.h"
 #include "runtime/cuda/windows.h"
 
 namespace unity::cuda {
@@ -24,7 +25,7 @@ struct Share {
     return n > 0 ? n : 1;
   }
   UNITY_DEVICE V of(const WindowLoop& rows, const WindowLoop& columns, int r, int w) const {
-    return include_pad ? of_all : 1 / static_cast<V>(inside(rows, r) * inside(columns, w));
+    return include_pad ? of_all : reciprocal(static_cast<V>(inside(rows, r) * inside(columns, w)));
   }
 };
 template <class V>

@@ -420,7 +420,7 @@ void average_pool(const Call& c, const Image& g, const Pixels<A>& x, const Pixel
 }
 
 // Of windows of 3 x 3 by one: a pixel of dx has a window on dy.
-template <class A>
+template <bool kIncludePad, class A>
 void average_gradient_by_one(Stream stream, const Image& g, std::int64_t images, const Share<typename A::Value>& share,
                              const Pixels<A>& dy, const Pixels<A>& dx) {
   using V = typename A::Value;
@@ -433,7 +433,7 @@ void average_gradient_by_one(Stream stream, const Image& g, std::int64_t images,
         int left = back.columns.position(at.column, 0);
         visit_fixed<3, 1>(back, dy, at, [&](int i, const Tap& tap, const typename A::Held& held) {
           int row = back.rows.position(at.row + i, 0) + tap.down;
-          V factor = share.of(g.rows, g.columns, row, left + tap.right);
+          V factor = kIncludePad ? share.of_all : share.of(g.rows, g.columns, row, left + tap.right);
           typename A::Held known = tap.inside ? held : typename A::Held{};
           UNITY_UNROLL
           for (int j = 0; j < A::kWidth; ++j) sum[i][j] += A::value(known, j) * factor;
@@ -450,8 +450,11 @@ void average_gradient(const Call& c, const Image& g, const Pixels<A>& dy, const 
   using V = typename A::Value;
   std::int64_t images = c.outputs[0].extent[0];
   Share<V> share = share_of<V>(c, g);
-  if constexpr (A::kWidth > 1)
-    if (is_fixed(g, 3, 1)) return average_gradient_by_one(c.stream, g, images, share, dy, dx);
+  if constexpr (A::kWidth > 1) {
+    if (is_fixed(g, 3, 1) && share.include_pad)
+      return average_gradient_by_one<true>(c.stream, g, images, share, dy, dx);
+    if (is_fixed(g, 3, 1)) return average_gradient_by_one<false>(c.stream, g, images, share, dy, dx);
+  }
   Covering rows(g.rows), columns(g.columns);
   for_each_spot(
       c.stream, images, Spots(g, false, dx.channels, A::kWidth, 1, 1), UNITY_LAMBDA(const Spot& at) {
