@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/base/does_not_fit.h"
 #include "runtime/held_types.h"
 #include "simulator/simulate.h"
 
@@ -96,8 +97,9 @@ void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Top
   for (std::size_t d = 0; d < peaks.size(); ++d) {
     DeviceId device(static_cast<std::int64_t>(d));
     if (peaks[d] > topology.spec(device).memory)
-      throw_input_error("plan for {}: needs {} on {}, which has {}", plan.model.name, to_string(peaks[d]),
-                        topology.device(device).name, to_string(topology.spec(device).memory));
+      throw DoesNotFit(fmt::format("plan for {}: needs {} on {}, which has {}", plan.model.name, to_string(peaks[d]),
+                                   topology.device(device).name, to_string(topology.spec(device).memory)),
+                       topology.spec(device).memory.count);
   }
 }
 

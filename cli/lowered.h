@@ -29,7 +29,7 @@ struct PlanSource {
   std::vector<const CLI::Option*> for_models_;
 };
 
-// InputError when the plan, in that precision, needs more memory than a device has.
+// DoesNotFit when the plan, in that precision, needs more memory than a device has.
 Program lower_plan(const Plan& plan, const Topology& topology, bool training, Precision precision = Precision::f32);
 // The same, of peaks by device.
 void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Topology& topology);

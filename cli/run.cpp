@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/fitting_plan.h"
 #include "cli/lowered.h"
 #include "cli/processes.h"
 #include "cli/progress.h"
+#include "core/base/does_not_fit.h"
 #include "core/trace/trace_json.h"
 #include "runtime/train.h"
 
@@ -170,9 +172,17 @@ void run(const Options& o, Processes& processes) {
     std::vector<std::string> suits = model_info(plan.model.name).datasets;
     with_data.data = std::find(suits.begin(), suits.end(), "digits") != suits.end() ? "digits" : "synthetic";
   }
-  TrainResult result =
-      train_under(plan, topology, with_data, processes.rank() == 0 ? fmt::format("training {}", plan.model.name) : "",
-                  !o.trace.empty(), &processes);
+  TrainResult result;
+  try {
+    result =
+        train_under(plan, topology, with_data, processes.rank() == 0 ? fmt::format("training {}", plan.model.name) : "",
+                    !o.trace.empty(), &processes);
+  } catch (const DoesNotFit& error) {
+    if (processes.size() > 1) throw;  // the others wait to hear of it
+    // A search counts in f32.
+    const std::int64_t limit = o.precision == "f64" ? error.limit() / 2 : error.limit();
+    throw_input_error("{}; {}", error.what(), fitting_plan(plan, topology, {limit}));
+  }
   if (processes.rank() != 0) return;
   if (!o.trace.empty() && result.trace) save_trace(*result.trace, o.trace);
   double worst = 0;

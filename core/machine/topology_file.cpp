@@ -150,7 +150,8 @@ class TopologyBuilder {
     }
     if (topology_.levels.empty()) yaml_.fail_at(hierarchy, "hierarchy: expected at least one level");
     Level& outermost = topology_.levels.front();
-    if (nodes > 0) {
+    // A machine without nodes is one.
+    if (nodes > (outermost.name == "node" ? 0 : 1)) {
       if (outermost.name != "node")
         yaml_.fail_at(hierarchy, fmt::format("{} nodes asked for, but the outermost level is '{}', not 'node'", nodes,
                                              outermost.name));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/does_not_fit.h"
 #include "core/base/text.h"
 #include "core/ops/chain.h"
 #include "core/plan/pieces_in_words.h"
@@ -147,15 +148,17 @@ Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string
     const Room& room = rooms_.at(of.gpu);
     std::int64_t rest = of.beyond_arena + (of.arena.data() ? bytes : 0),
                  limit = room.bytes / room.devices / 10 * 9 - rest;
-    throw_input_error(
-        "device {} needs {} of memory for {}{}, but GPU {} has {} free of {}; {}", device, to_string(Bytes{bytes}),
-        what,
-        of.arena.data()
-            ? fmt::format(" beside {} of the plan's buffers", to_string(plan_.arenas[static_cast<std::size_t>(device)]))
-            : std::string(),
-        of.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}), to_string(Bytes{static_cast<std::int64_t>(total)}),
-        limit > 0 ? fmt::format("search with --memory-limit '{}' for a plan that fits", to_string(Bytes{limit}))
-                  : std::string("take a smaller batch, or more devices"));
+    throw DoesNotFit(
+        fmt::format("device {} needs {} of memory for {}{}, but GPU {} has {} free of {}{}", device,
+                    to_string(Bytes{bytes}), what,
+                    of.arena.data() ? fmt::format(" beside {} of the plan's buffers",
+                                                  to_string(plan_.arenas[static_cast<std::size_t>(device)]))
+                                    : std::string(),
+                    of.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}),
+                    to_string(Bytes{static_cast<std::int64_t>(total)}),
+                    limit > 0 ? fmt::format("; with that, a plan may need {}", to_string(Bytes{limit}))
+                              : std::string("; take a smaller batch, or more devices")),
+        std::max<std::int64_t>(limit, 0));
   }
 }
 

@@ -32,3 +32,33 @@ TEST_CASE("whether a run fits is judged in its precision") {
   check_refused("run " + model + tight + " --steps 1 --precision f64", {"plan for mlp-tiny: needs ", "which has "});
   check_refused("validate " + model + tight + " --steps 1 --precision f64", {"plan for mlp-tiny: needs "});
 }
+
+TEST_CASE("a run that does not fit says which plan would, and the command that it names finds that plan") {
+  Folder f;
+  std::string model = "mlp-tiny --global-batch 512 --topology ";
+  json found = json::parse(
+      unity("search " + model + machine_with_memory(f, "large", 1'000'000'000) + " --strategy data-parallel --json")
+          .out);
+  std::string tight = machine_with_memory(f, "tight", found["peak_memory_bytes"].get<std::int64_t>() * 5 / 4);
+  Outcome refused = unity("run " + model + tight + " --steps 1 --precision f64");
+  INFO(refused.err);
+  REQUIRE(refused.code == 2);
+  const std::string before = "a plan that fits needs ", command = "unity search ", file = "fits.json";
+  CHECK(refused.err.find(before) != std::string::npos);
+  std::size_t begin = refused.err.find(command), end = refused.err.find(file);
+  REQUIRE(begin != std::string::npos);
+  REQUIRE(end != std::string::npos);
+  begin += std::string("unity ").size();
+  REQUIRE(unity(refused.err.substr(begin, end - begin) + f.file(file)).code == 0);
+  Outcome run = unity("run " + f.file(file) + " --steps 1 --precision f64");
+  INFO(run.err);
+  CHECK(run.code == 0);
+
+  // Of one sample, the weights alone are half of it, and other things are needed in any case.
+  model = "mlp-tiny --global-batch 1 --topology ";
+  found = json::parse(
+      unity("search " + model + machine_with_memory(f, "large", 1'000'000'000) + " --strategy data-parallel --json")
+          .out);
+  tight = machine_with_memory(f, "tight", found["peak_memory_bytes"].get<std::int64_t>());
+  check_refused("run " + model + tight + " --steps 1 --precision f64", {"needs ", "and no plan was found that fits: "});
+}

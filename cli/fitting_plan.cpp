@@ -1,0 +1,35 @@
+#include "cli/fitting_plan.h"
+
+#include "core/models/models.h"
+#include "core/search/search.h"
+#include "simulator/cost_model.h"
+
+namespace unity::cli {
+namespace {
+
+constexpr double kSeconds = 20;
+
+std::string command_for(const Plan& plan, Bytes limit) {
+  std::string text = fmt::format("unity search {} --topology {}", plan.model.name, plan.topology);
+  if (plan.nodes > 1) text += fmt::format(" --nodes {}", plan.nodes);
+  text += fmt::format(" --devices {}", plan.devices);
+  for (const auto& [name, value] : plan.model.options) text += fmt::format(" --option {}={}", name, value);
+  return text + fmt::format(" --memory-limit {} -o fits.json", limit.count);
+}
+
+}  // namespace
+
+std::string fitting_plan(const Plan& plan, const Topology& topology, Bytes limit) {
+  if (limit.count <= 0) return "no plan was searched for, as there is no memory left";
+  SimulatedCostModel cost(topology);
+  SearchOptions options{.strategy = "unity"};
+  options.memory_limit = limit;
+  options.time_limit = kSeconds;
+  Result<Plan> found = find_plan(plan.model, build_model(plan.model), cost, options);
+  if (!found.ok()) return fmt::format("and no plan was found that fits: {}", found.error().message);
+  return fmt::format("a plan that fits needs {} and takes {} an iteration (predicted, in f32): {}",
+                     to_string(found->prediction.peak_memory), to_string(found->prediction.iteration),
+                     command_for(plan, limit));
+}
+
+}  // namespace unity::cli
