@@ -77,7 +77,7 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
       : layout_(image_layout(program, wants_channels_last())),
-        program_(layout_.program),
+        program_(layout_.program ? *layout_.program : program),
         processes_(processes),
         precision_(options.precision),
         types_(held_types(program_, options.precision)),

@@ -203,10 +203,11 @@ void from_channels_last(const Dims& dims, std::size_t size, const void* from, vo
 }
 
 ImageLayout image_layout(const Program& program, bool wanted) {
-  ImageLayout layout{program, std::vector<bool>(program.tensors.size(), false)};
-  if (!wanted) return layout;
-  layout.channels_last = Layout(program).found();
-  Program& p = layout.program;
+  ImageLayout layout{std::vector<bool>(program.tensors.size(), false), {}};
+  if (wanted) layout.channels_last = Layout(program).found();
+  const std::vector<bool>& last = layout.channels_last;
+  if (std::find(last.begin(), last.end(), true) == last.end()) return layout;
+  Program& p = layout.program.emplace(program);
   auto is_turned = [&](BufferId b) { return layout.channels_last[static_cast<std::size_t>(p.buffer(b).tensor)]; };
   for (std::size_t t = 0; t < p.tensors.size(); ++t)
     if (layout.channels_last[t]) p.tensors[t].dims = to_channels_last(p.tensors[t].dims);

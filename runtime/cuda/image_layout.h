@@ -7,6 +7,7 @@
 // name no dimensions, but mean them: their kernels get operands as Unity says, and Call::channels_last.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/plan/program.h"
@@ -14,12 +15,12 @@
 namespace unity::cuda {
 
 struct ImageLayout {
-  Program program;
   std::vector<bool> channels_last;  // by tensor
+  std::optional<Program> program;   // none where no tensor is
 };
 
-// Of a Program as lowered. Nothing changes unless `wanted`, and where there are no convolutions, pooling or norms of
-// batches, or an operator that needs rows is among those of an image.
+// Of a Program as lowered. No tensor lies so unless `wanted`, where there are no convolutions, pooling or norms of
+// batches, and where an operator that needs rows is among those of an image.
 ImageLayout image_layout(const Program& program, bool wanted);
 
 // Convolutions, pooling, batch norm, its moments, and their gradients; reshape, between an image and what is none.

@@ -156,7 +156,8 @@ Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string
                                     : std::string(),
                     of.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}),
                     to_string(Bytes{static_cast<std::int64_t>(total)}),
-                    limit > 0 ? fmt::format("; with that, a plan may need {}", to_string(Bytes{limit}))
+                    limit > 0 ? fmt::format("; a search with --memory-limit '{}' keeps to what is there",
+                                            to_string(Bytes{limit}))
                               : std::string("; take a smaller batch, or more devices")),
         std::max<std::int64_t>(limit, 0));
   }

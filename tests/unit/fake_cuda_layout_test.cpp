@@ -62,14 +62,15 @@ TEST_CASE(
   const Program program = lowered({"vgg-16", {{"batch", 2}, {"image", 32}, {"divisor", 32}}}, 2);
   const Program before = program;
   ImageLayout layout = image_layout(program, true);
+  REQUIRE(layout.program);
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
-    const Box &box = program.buffers[b].box, &turned = layout.program.buffers[b].box;
+    const Box &box = program.buffers[b].box, &turned = layout.program->buffers[b].box;
     const auto t = static_cast<std::size_t>(program.buffers[b].tensor);
     CHECK(turned.elements() == box.elements());
     if (layout.channels_last[t]) {
       CHECK(from_channels_last(turned.extent) == box.extent);
       CHECK(from_channels_last(turned.offset) == box.offset);
-      CHECK(layout.program.tensors[t].dims == to_channels_last(program.tensors[t].dims));
+      CHECK(layout.program->tensors[t].dims == to_channels_last(program.tensors[t].dims));
     } else {
       CHECK(turned == box);
     }
@@ -77,6 +78,7 @@ TEST_CASE(
   }
   ImageLayout none = image_layout(program, false);
   CHECK(std::count(none.channels_last.begin(), none.channels_last.end(), true) == 0);
+  CHECK(!none.program);
 }
 
 TEST_CASE(

@@ -71,7 +71,10 @@ Result<LibraryPlan> plan_of(Libraries& libraries, const LibraryCall& call, bool 
     const LibraryOptions& options = libraries.options();
     const std::int64_t bytes[] = {bytes_of(given.x, given.x_strides, type), bytes_of(given.w, given.w_strides, type),
                                   bytes_of(given.y, given.y_strides, type)};
-    GraphPlan plan = UNITY_TRY(fastest_plan(libraries, key, conv_graph(op, given, type, in_place),
+    // One for all operators of the same graph.
+    const std::string graph =
+        fmt::format("{}{} {} {}", op, in_place ? " added" : "", to_string(given), to_string(type));
+    GraphPlan plan = UNITY_TRY(fastest_plan(libraries, graph, conv_graph(op, given, type, in_place),
                                             {.workspace = std::max(options.workspace, options.scratch),
                                              .deterministic = options.deterministic,
                                              .exact = type == DType::f32 && options.math == Math::f32},
