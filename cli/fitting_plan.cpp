@@ -14,7 +14,7 @@ std::string command_for(const Plan& plan, Bytes limit) {
   if (plan.nodes > 1) text += fmt::format(" --nodes {}", plan.nodes);
   text += fmt::format(" --devices {}", plan.devices);
   for (const auto& [name, value] : plan.model.options) text += fmt::format(" --option {}={}", name, value);
-  return text + fmt::format(" --memory-limit {} -o fits.json", limit.count);
+  return text + fmt::format(" --optimizer '{}' --memory-limit {} -o fits.json", to_text(plan.optimizer), limit.count);
 }
 
 }  // namespace
@@ -23,6 +23,7 @@ std::string fitting_plan(const Plan& plan, const Topology& topology, Bytes limit
   if (limit.count <= 0) return "no plan was searched for, as there is no memory left";
   SimulatedCostModel cost(topology);
   SearchOptions options{.strategy = "unity"};
+  options.optimizer = plan.optimizer;
   options.memory_limit = limit;
   options.time_limit = kSeconds;
   Result<Plan> found = find_plan(plan.model, build_model(plan.model), cost, options);

@@ -8,8 +8,9 @@
 
 namespace unity::cli {
 
-// Searches for a plan for the model of `plan` on its machine that needs no more than `limit` on any device, for some
-// seconds; says with which command it is found, what it needs and how fast it is, or that none was found.
+// Searches for a plan for the model and optimizer of `plan` on its machine that needs no more than `limit` on any
+// device, for some seconds; says with which command it is found, what it needs and how fast it is, or that none was
+// found.
 std::string fitting_plan(const Plan& plan, const Topology& topology, Bytes limit);
 
 }  // namespace unity::cli

@@ -35,7 +35,7 @@ TEST_CASE("whether a run fits is judged in its precision") {
 
 TEST_CASE("a run that does not fit says which plan would, and the command that it names finds that plan") {
   Folder f;
-  std::string model = "mlp-tiny --global-batch 512 --topology ";
+  std::string model = "mlp-tiny --global-batch 512 --optimizer 'adam 0.002' --topology ";
   json found = json::parse(
       unity("search " + model + machine_with_memory(f, "large", 1'000'000'000) + " --strategy data-parallel --json")
           .out);
@@ -53,6 +53,8 @@ TEST_CASE("a run that does not fit says which plan would, and the command that i
   Outcome run = unity("run " + f.file(file) + " --steps 1 --precision f64");
   INFO(run.err);
   CHECK(run.code == 0);
+  CHECK(read(f.file(file)).find("adam") != std::string::npos);  // whose states need memory
+  CHECK(refused.err.find("--optimizer 'adam 0.002'") != std::string::npos);
 
   // Of one sample, the weights alone are half of it, and other things are needed in any case.
   model = "mlp-tiny --global-batch 1 --topology ";
