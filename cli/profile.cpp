@@ -291,7 +291,7 @@ class Profiling {
     for (const auto& [threads, tasks] : missing_) {
       options_.executor.threads = threads;
       options_.task_overhead = profile_.sections[threads].task_overhead;
-      if (!tasks.empty()) options_.step_base = step_base(options_);
+      if (!tasks.empty()) options_.step_overhead = profile_.sections[threads].step_overhead = step_overhead(options_);
       // Plan by plan: where the time does not suffice, the first ones are complete.
       std::vector<std::pair<std::string, Missing>> in_order(tasks.begin(), tasks.end());
       std::stable_sort(in_order.begin(), in_order.end(),
@@ -330,6 +330,7 @@ class Profiling {
            {"memory_bandwidth", or_null(s.memory_bandwidth)},
            {"task_overhead_seconds", s.task_overhead != 0 ? nlohmann::ordered_json(s.task_overhead) : nullptr},
            {"handover_seconds", or_null(s.handover)},
+           {"step_overhead_seconds", or_null(s.step_overhead)},
            {"tasks", s.tasks.size()},
            {"median_spread", or_null(spreads.median())},
            {"worst_spread", or_null(spreads.worst())}});

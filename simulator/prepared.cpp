@@ -80,6 +80,7 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
   }
   for (std::size_t d = 0; d < topology.device_count(); ++d)
     prepared.handovers.push_back(times.handover(DeviceId(static_cast<std::int64_t>(d))));
+  prepared.step_overhead = times.step_overhead();
   prepared.capacities = link_capacities(topology);
   check_times(prepared);
   return prepared;

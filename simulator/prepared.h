@@ -26,6 +26,7 @@ struct PreparedProgram {
   // By task that crosses links: its place in `choices`; kNoFlow where `times` says all.
   std::vector<std::uint32_t> flows;
   std::vector<Picoseconds> handovers;  // by device: until a task notices the end of one on another stream
+  Picoseconds step_overhead;           // what the iteration takes beside its tasks
   // By communication, null where the time is measured; then of the copies between devices and hosts.
   std::vector<std::shared_ptr<const CollectiveChoice>> choices;
   std::vector<BytesPerSecond> capacities;  // by link that the choices name

@@ -189,7 +189,7 @@ void Simulation::notice(const Task& ended, std::uint32_t follower) {
 
 SimulationResult Simulation::result() {
   SimulationResult result;
-  result.iteration = last_end_;
+  result.iteration = last_end_ + prepared_.step_overhead;
   result.peak_memory = memory_.peaks();
   result.memory_by_category = memory_.at_peak();
   result.profiled_tasks = profiled_;
@@ -200,7 +200,7 @@ SimulationResult Simulation::result() {
   result.collectives = std::move(choices_);
   trace_.source = "simulated";
   trace_.program = program_hash(program_);
-  trace_.iteration = last_end_;
+  trace_.iteration = result.iteration;
   std::sort(trace_.spans.begin(), trace_.spans.end(), starts_before);
   trace_.memory = memory_.take_samples();
   result.trace = std::move(trace_);

@@ -98,13 +98,14 @@ ProfileEntry read_entry(const YamlReader& yaml, const YAML::Node& node, const st
 }
 
 ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
-  yaml.check_keys(node, {"threads", "task_overhead", "handover", "peak", "elementwise_peak", "memory_bandwidth",
-                         "efficiency", "curves", "tasks"});
+  yaml.check_keys(node, {"threads", "task_overhead", "handover", "step_overhead", "peak", "elementwise_peak",
+                         "memory_bandwidth", "efficiency", "curves", "tasks"});
   ProfileSection section;
   section.threads = yaml.positive_int(yaml.require(node, "threads"), "threads");
   if (YAML::Node overhead = node["task_overhead"])
     section.task_overhead = number_from(yaml, overhead, "task_overhead", true);
   section.handover = optional_number(yaml, node, "handover");
+  section.step_overhead = optional_number(yaml, node, "step_overhead");
   section.peak = optional_number(yaml, node, "peak");
   section.elementwise_peak = optional_number(yaml, node, "elementwise_peak");
   section.memory_bandwidth = optional_number(yaml, node, "memory_bandwidth");
@@ -188,6 +189,7 @@ std::string to_yaml(const DeviceProfile& profile, const std::string& checksum, i
     };
     number("task_overhead", s.task_overhead);
     number("handover", s.handover);
+    number("step_overhead", s.step_overhead);
     number("peak", s.peak);
     number("elementwise_peak", s.elementwise_peak);
     number("memory_bandwidth", s.memory_bandwidth);

@@ -88,16 +88,16 @@ def times(s):
         ours = best(plain, found, chains)
         rows.append((r["model"], r["precision"], milliseconds(r.get("unity, without graphs")), milliseconds(r.get("unity")),
                      milliseconds(r.get("unity, plan found")), milliseconds(r.get("unity, chains")),
-                     milliseconds(r.get("unity, channels last")),
+                     milliseconds(r.get("unity, rows")),
                      f"{1e3 * eager:.2f}" if eager else milliseconds(r.get("pytorch, eager")),
                      milliseconds(r.get("pytorch, compiled")), ratio(ours, eager), ratio(ours, compiled),
                      within(ours, eager, compiled)))
         errors += [f"  {r['model']} {r['precision']}, {way}: {v['error']}" for way, v in r.items()
                    if isinstance(v, dict) and "error" in v]
     text = ("Medians in ms: Unity task by task, as a captured graph, and as a graph under the plan that the joint search "
-            "finds,\nand that with --fuse chains, also with UNITY_CUDA_LAYOUT=channels-last; PyTorch eager (its fastest way) and "
-            f"compiled; then Unity's fastest graph in rows over these,\nand whether that is within {EAGER:g} of eager and {COMPILED:g} of compiled, as far as there are times.\n")
-    text += table(("model", "", "no graph", "Unity", "found", "chains", "last", "eager", "compiled", "Unity/eager",
+            "finds,\nand that with --fuse chains, also with UNITY_CUDA_LAYOUT=rows; PyTorch eager (its fastest way) and "
+            f"compiled; then Unity's fastest graph over these,\nand whether that is within {EAGER:g} of eager and {COMPILED:g} of compiled, as far as there are times.\n")
+    text += table(("model", "", "no graph", "Unity", "found", "chains", "rows", "eager", "compiled", "Unity/eager",
                    "Unity/compiled", "goal"), rows)
     return "\n".join([text, *errors])
 

@@ -174,7 +174,8 @@ struct ChannelColumns {
 template <class Op>
 std::int64_t sum_columns_of_channels(const Call& c, const ChannelLoops& l, Op op, Two<float>*& partial) {
   constexpr int kWidth = Op::kWidth, kInFlight = 4;
-  constexpr std::int64_t kGroups = 1056;  // eight for each multiprocessor of a large GPU
+  // What a large GPU runs at once: groups read while others read, and add up once.
+  constexpr std::int64_t kMultiprocessors = 132, kGroups = kMultiprocessors * Op::groups_at_once();
   const ChannelColumns of(l.channels, kWidth);
   const int lanes = std::max(kSizeOfColumns / of.columns, 1);
   const std::int64_t parts =
@@ -231,8 +232,9 @@ std::int64_t sum_columns_of_channels(const Call& c, const ChannelLoops& l, Op op
 }
 
 // For every channel: op.finish(channel, the sums over its elements of op.use(state, at, item, which count)), with state
-// = op.prepare(channel), and item = op.load(at) of the vector at `at`. In a fixed order; Op has the constants kWidth
-// and kInFlight (items that a thread asks for before it uses the first).
+// = op.prepare(channel), and item = op.load(at) of the vector at `at`. In a fixed order; Op has the constants kWidth,
+// kInFlight (items that a thread asks for before it uses the first) and groups_at_once()
+// (of kSizeOfColumns threads, for which a multiprocessor of 65,536 registers has room).
 template <class Op>
 void sum_channels(const Call& c, const ChannelLoops& l, Op op) {
   using V = typename Op::Value;

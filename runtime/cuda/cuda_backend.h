@@ -67,16 +67,19 @@ inline Choice choice_of(const char* tune) {
   return text == "0" ? Choice::first : text == "last" ? Choice::last : Choice::fastest;
 }
 
-// UNITY_CUDA_LAYOUT=channels-last: images as image_layout.h has them.
-inline bool wants_channels_last() {
+// Whether images are held as image_layout.h has them: in bf16 and TF32, as these are for tensor cores; or as the
+// environment's UNITY_CUDA_LAYOUT says, "channels-last" or "rows".
+inline bool wants_channels_last(Precision precision) {
   const char* text = std::getenv("UNITY_CUDA_LAYOUT");
-  return text && std::string_view(text) == "channels-last";
+  if (text && std::string_view(text) == "channels-last") return true;
+  if (text && std::string_view(text) == "rows") return false;
+  return precision == Precision::bf16 || precision == Precision::tf32;
 }
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
-      : layout_(image_layout(program, wants_channels_last())),
+      : layout_(image_layout(program, wants_channels_last(options.precision))),
         program_(layout_.program ? *layout_.program : program),
         processes_(processes),
         precision_(options.precision),

@@ -152,14 +152,23 @@ Program chain_of_copies(int tasks) {
 
 constexpr int kSteps = 20, kTasks = 200;
 
-// Of a step that is not traced.
-double untraced_seconds(Executor& executor) {
-  std::vector<double> all;
-  for (int step = 0; step < kSteps + 3; ++step) {
-    double took = executor.step().seconds;
-    if (step >= 3) all.push_back(took);
-  }
-  return median(all);
+// Seconds of steps that are not traced, of few small tasks and of many.
+struct SmallSteps {
+  double each;    // one more task
+  double beside;  // the tasks
+};
+
+// In turn, as clocks change; the medians.
+SmallSteps small_steps(Executor& few, int few_tasks, Executor& many, int many_tasks) {
+  constexpr int kWarmUp = 3;
+  std::vector<double> shorter, longer;
+  for (int step = 0; step < kSteps + kWarmUp; ++step)
+    for (auto [executor, times] : {std::pair(&few, &shorter), std::pair(&many, &longer)}) {
+      const double seconds = executor->step().seconds;
+      if (step >= kWarmUp) times->push_back(seconds);
+    }
+  const double each = (median(longer) - median(shorter)) / (many_tasks - few_tasks);
+  return {each, median(shorter) - few_tasks * each};
 }
 
 // Seconds between the end of a task and the start of the next on its stream, in the median of many. Where spans hold
@@ -181,17 +190,18 @@ double between_tasks(const ProfileOptions& options) {
   // takes, less the tasks.
   Program longer = chain_of_copies(2 * kTasks);
   Executor twice(longer, options.executor);
-  return (untraced_seconds(twice) - untraced_seconds(executor)) / kTasks - median(tasks);
+  return small_steps(executor, kTasks, twice, 2 * kTasks).each - median(tasks);
 }
 
 }  // namespace
 
-double step_base(const ProfileOptions& options) {
-  Program once = chain_of_copies(kTasks), twice = chain_of_copies(2 * kTasks);
-  Executor shorter(once, options.executor);
+double step_overhead(const ProfileOptions& options) {
+  constexpr int kFew = 8;  // of which little is to be taken off
+  Program few = chain_of_copies(kFew), many = chain_of_copies(kTasks);
+  Executor shorter(few, options.executor);
   if (!shorter.tracing_costs()) return 0;
-  Executor longer(twice, options.executor);
-  return std::max(0.0, 2 * untraced_seconds(shorter) - untraced_seconds(longer));
+  Executor longer(many, options.executor);
+  return std::max(0.0, small_steps(shorter, kFew, longer, kTasks).beside);
 }
 
 void measure_overheads(ProfileSection& section, const ProfileOptions& options) {

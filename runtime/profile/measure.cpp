@@ -240,7 +240,7 @@ std::vector<double> times_in_row(const Program& source, TaskId task, const Profi
   while (static_cast<int>(all.size()) < kLeastSteps || (sum < options.task_seconds && !steady(all))) {
     const double seconds = executor.step().seconds;
     sum += seconds;
-    all.push_back(std::max(1e-9, (seconds - options.step_base) / (sets * repeats)));
+    all.push_back(std::max(1e-9, (seconds - options.step_overhead) / (sets * repeats)));
   }
   return all;
 }

@@ -13,7 +13,7 @@ struct ProfileOptions {
   double task_seconds = 0.1;  // at most so long on a task, but for its least number of runs
   Bytes cache;                // of the device (describe_device)
   double task_overhead = 0;   // of the section (ProfileSection)
-  double step_base = 0;       // step_base()
+  double step_overhead = 0;   // of the section, likewise
 };
 
 // The median over many runs of one task of the program, alone in a Program of its own. `held`: as of SingleTaskOptions.
@@ -33,9 +33,9 @@ ProfileEntry measure_collective(const Program& program, TaskId task, const Profi
 // What rank 0 decided, in all processes.
 std::int64_t agreed(Processes& processes, std::int64_t value);
 
-// What a step takes beyond its tasks when it is not traced, in seconds, as StepResult has it; 0 where tracing takes no
+// What a step takes beside its tasks when it is not traced, in seconds, as StepResult has it; 0 where tracing takes no
 // time.
-double step_base(const ProfileOptions& options);
+double step_overhead(const ProfileOptions& options);
 
 // What passes between two tasks of a stream, and from one stream to another.
 void measure_overheads(ProfileSection& section, const ProfileOptions& options);

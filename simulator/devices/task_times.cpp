@@ -21,12 +21,16 @@ DType result_type(const Program& program, const Task& task) {
   return operands.empty() ? DType::f32 : program.tensor_of(operands.back()).dtype;
 }
 
+// use(a buffer, how many of its bytes a task touches). Of a large table that rows are looked up in, or taken off, the
+// task touches no more than it does of all its operands.
 template <class Use>
-void for_each_buffer(const Program& program, const Task& task, Use&& use) {
+void for_each_buffer(const Program& program, const Task& task, Use&& use_bytes) {
   if (task.kind != TaskKind::communicate) {
-    for (BufferId b : program.operands_of(task)) use(b);
+    for (BufferId b : program.operands_of(task))
+      use_bytes(b, std::min(task.bytes, static_cast<double>(program.bytes_of(b).count)));
     return;
   }
+  auto use = [&](BufferId b) { use_bytes(b, static_cast<double>(program.bytes_of(b).count)); };
   const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
   for (std::size_t part = 0; part < c.part_count(); ++part)
     for (const Participant& p : c.part(part)) {
@@ -48,16 +52,15 @@ std::vector<float> cold_shares(const Program& program, const Topology& topology,
   for (int round = 0; round < 2; ++round)
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       double all = 0, cold = 0;
-      for_each_buffer(program, program.tasks[t], [&](BufferId b) {
-        auto bytes = static_cast<double>(program.bytes_of(b).count);
+      for_each_buffer(program, program.tasks[t], [&](BufferId b, double bytes) {
         double now = touched(b);
         all += bytes;
         if (last[b.index()] < 0 || now - last[b.index()] > cache || stream[b.index()] != program.tasks[t].stream)
           cold += bytes;
       });
-      for_each_buffer(program, program.tasks[t], [&](BufferId b) {
+      for_each_buffer(program, program.tasks[t], [&](BufferId b, double bytes) {
         double& now = touched(b);
-        now += static_cast<double>(program.bytes_of(b).count);
+        now += bytes;
         last[b.index()] = now;
         stream[b.index()] = program.tasks[t].stream;
       });
@@ -123,6 +126,7 @@ TaskTimes::TaskTimes(const Program& program, const Topology& topology)
     sections_.push_back(section_of(topology, device));
     handovers_.push_back(sections_[d] && sections_[d]->handover > 0 ? from_seconds(sections_[d]->handover)
                                                                     : spec.handover);
+    if (sections_[d]) step_overhead_ = std::max(step_overhead_, from_seconds(sections_[d]->step_overhead));
     if (spec.profile) cache = std::max(cache, spec.profile->cache.count);
   }
   if (std::any_of(topology.specs.begin(), topology.specs.end(),

@@ -47,6 +47,7 @@ class TaskTimes {
   std::optional<Picoseconds> communication(TaskId task);
   // Until a task notices the end of one on another stream.
   Picoseconds handover(DeviceId device) const { return handovers_[device.index()]; }
+  Picoseconds step_overhead() const { return step_overhead_; }  // of the devices the longest
 
  private:
   // The tasks of one operator stand together and are often equal: the last estimate serves the next task.
@@ -62,6 +63,7 @@ class TaskTimes {
   std::map<std::pair<const ProfileSection*, std::string>, DeviceSpec>
       specs_;                           // with the rates of a profile, by operator
   std::vector<Picoseconds> handovers_;  // by device
+  Picoseconds step_overhead_;
   struct Estimate {
     const DeviceSpec* spec = nullptr;
     double flops = 0, bytes = 0, added = 0;

@@ -21,6 +21,7 @@ FoldedProgram::FoldedProgram(const PreparedProgram& whole, const Topology& topol
   join_tasks();
   folded_.program = &program_;
   folded_.handovers = whole.handovers;
+  folded_.step_overhead = whole.step_overhead;
   folded_.buffers = TaskBuffers(program_);
 }
 

@@ -117,7 +117,7 @@ std::vector<Hash> task_keys(const Program& program) {
 
 Alignment::Alignment(const PreparedProgram& before, std::span<const Hash> keys_before, const PreparedProgram& after)
     : to_after_(before.program->tasks.size(), kNone), to_before_(after.program->tasks.size(), kNone) {
-  bool same_machine = before.handovers == after.handovers &&
+  bool same_machine = before.handovers == after.handovers && before.step_overhead == after.step_overhead &&
                       std::equal(before.capacities.begin(), before.capacities.end(), after.capacities.begin(),
                                  after.capacities.end(), [](auto a, auto b) { return a.rate == b.rate; });
   UNITY_CHECK(same_machine, "programs prepared on different machines");

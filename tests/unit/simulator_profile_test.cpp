@@ -91,12 +91,46 @@ TEST_CASE("a task is as cold as the share of its bytes that has left the caches"
   for (int i = 0; i < 5; ++i) buffers.push_back(b.buffer(0, 100));
   TaskId last;
   for (int i : {0, 1, 0, 2, 3, 4}) last = b.compute(0, 1, {}, {buffers[static_cast<std::size_t>(i)]});
+  for (Task& task : b.program.tasks) task.bytes = 400;
   ProfileSection s;
   s.tasks[task_key(b.program, b.program.tasks[0])] = {1e-6, 3e-6};
   Topology t = all_pairs(2, 1).first_devices(1);
   use_profile(t, profile_of(s, 1000));
   // Only the second use of the first buffer is warm: 5 x 3 + 1.
   CHECK(microseconds(simulate(b.program, t).iteration) == Approx(16));
+}
+
+TEST_CASE("rows of a large table that a task touches drive little out of the caches") {
+  // 400 bytes each, but for the table; the caches hold 2000, the task between two uses of a buffer touches 400.
+  ProgramBuilder b(1);
+  BufferId used = b.buffer(0, 100), table = b.buffer(0, 100000);
+  for (BufferId of : {used, table, used}) b.compute(0, 1, {}, {of});
+  for (Task& task : b.program.tasks) task.bytes = 400;
+  ProfileSection s;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {1e-6, 3e-6};
+  s.tasks[task_key(b.program, b.program.tasks[1])] = {5e-6, 7e-6};
+  Topology t = all_pairs(2, 1).first_devices(1);
+  use_profile(t, profile_of(s, 2000));
+  CHECK(microseconds(simulate(b.program, t).iteration) == Approx(1 + 5 + 1));
+  for (Task& task : b.program.tasks) task.bytes = 400000;
+  CHECK(microseconds(simulate(b.program, t).iteration) == Approx(1 + 5 + 3));
+}
+
+TEST_CASE("an iteration takes what the device's steps take beside their tasks, folded or not") {
+  ProgramBuilder b(2);
+  for (int device : {0, 1}) b.compute(device, 1, {}, {b.buffer(device, 10)});
+  ProfileSection s;
+  s.tasks[task_key(b.program, b.program.tasks[0])] = {3e-6, 3e-6};
+  s.step_overhead = 10e-6;
+  Topology t = all_pairs(2, 1);
+  use_profile(t, profile_of(s));
+  for (bool fold : {false, true}) {
+    SimulationOptions options;
+    options.fold = fold;
+    SimulationResult result = simulate(b.program, t, options);
+    CHECK(microseconds(result.iteration) == Approx(13));
+    CHECK(result.trace.iteration == result.iteration);
+  }
 }
 
 TEST_CASE("updates follow the curve of their optimizer") {

@@ -24,6 +24,7 @@ struct MomentSums {
   using Value = typename A::Value;
   using Item = typename A::Held;
   static constexpr int kWidth = A::kWidth, kInFlight = kWidth == 1 ? 4 : 2;
+  static constexpr int groups_at_once() { return 4; }
   A x;
   S mean, square;
   Value over_count;
@@ -125,6 +126,7 @@ struct NormalizeGradient {
     typename A::Held x, dy, y;
   };
   static constexpr int kWidth = A::kWidth, kInFlight = kWidth == 1 ? 4 : 3;
+  static constexpr int groups_at_once() { return 2; }
   A x, dy, y, dx;
   S mean, variance, gamma, dmean, dvariance, dgamma, dbeta;
   Value epsilon;
