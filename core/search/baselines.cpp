@@ -91,7 +91,13 @@ Result<Outcome> tensor_parallel(const StrategyInput& input) {
 Result<Outcome> expert(const StrategyInput& input) {
   // A model with tables has experts of its own, who beat Megatron's.
   auto tables = placed_tables(input);
-  return tables.ok() ? tables : tensor_parallel(input);
+  if (tables.ok()) return tables;
+  auto best = tensor_parallel(input);
+  const auto& nodes = input.model.nodes();
+  if (std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op->name() == "attention"; })) return best;
+  // What tables are to a recommendation model, large weights are to one of dense layers, as CANDLE-Uno.
+  take_better(best, placed_operators(input, input.options.schedule.bucket), input.evaluator);
+  return best;
 }
 
 }  // namespace unity
