@@ -94,7 +94,10 @@ Result<Outcome> expert(const StrategyInput& input) {
   if (tables.ok()) return tables;
   auto best = tensor_parallel(input);
   const auto& nodes = input.model.nodes();
-  if (std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op->name() == "attention"; })) return best;
+  bool transformer = std::any_of(nodes.begin(), nodes.end(), [](const Node& n) {
+    return n.op->name() == "attention" || n.op->name() == "softmax";
+  });
+  if (transformer) return best;
   // What tables are to a recommendation model, large weights are to one of dense layers, as CANDLE-Uno.
   take_better(best, placed_operators(input, input.options.schedule.bucket), input.evaluator);
   return best;

@@ -37,7 +37,7 @@ std::vector<Layout> boundary_layouts(const Shape& shape, int devices) {
     Layout copied = layout;
     copied.copies = rest;
     layouts.insert(copied);
-    for (std::size_t i = 1; i + 1 < rank; ++i) {
+    for (std::size_t i = 1; i + (rank == 2 ? 0 : 1) < rank; ++i) {
       if (rest == 1 || shape.dims[i] % rest != 0) continue;
       Layout sliced = layout;
       sliced.degrees[i] = rest;

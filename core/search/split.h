@@ -29,7 +29,9 @@ bool alike(const Layout& a, const Layout& b);
 std::string to_string(const Layout& layout);  // "[2, 1, 1] copies 6"
 
 // The layouts that are tried for a tensor on n devices: serial; and for every d0 that divides n and dimension 0,
-// dimension 0 split d0 ways with the other n / d0 devices holding copies, or splitting another dimension but the last.
+// dimension 0 split d0 ways with the other n / d0 devices holding copies, or splitting another dimension: of images and
+// sequences not the last, which would do no better than the one before it; of matrices the columns, since what one
+// matmul makes in columns the next one reads as rows of a sum.
 std::vector<Layout> boundary_layouts(const Shape& shape, int devices);
 // Those that all of several values can have.
 std::vector<Layout> boundary_layouts(const Pcg& pcg, const std::vector<NodeId>& values, int devices);

@@ -136,3 +136,14 @@ TEST_CASE("boundary layouts of a [48, 512, 1024] tensor on 12 devices") {
   std::vector<Layout> layouts = boundary_layouts({{48, 512, 1024}, DType::f32}, 12);
   CHECK(layouts.size() == 9);
 }
+
+TEST_CASE(
+    "boundary layouts of a matrix split its columns, too; those of a vector and of a scalar the first dimension") {
+  // d0 in {1, 2, 4} with copies, or with columns in 4 and 2 parts; serial.
+  std::vector<Layout> matrix = boundary_layouts({{8, 12}, DType::f32}, 4);
+  CHECK(matrix.size() == 6);
+  CHECK(std::count(matrix.begin(), matrix.end(), Layout{{1, 4}, 1}) == 1);
+  CHECK(std::count(matrix.begin(), matrix.end(), Layout{{2, 2}, 1}) == 1);
+  CHECK(boundary_layouts({{8}, DType::f32}, 4).size() == 4);
+  CHECK(boundary_layouts({{}, DType::f32}, 4).size() == 3);  // copies alone
+}
