@@ -264,11 +264,26 @@ TEST_CASE("the same search gives the same plan, with any number of threads") {
   SearchOptions options;
   options.jobs = 1;
   Plan a = find(spec, cost, options).value();
-  options.jobs = 3;
-  Plan b = find(spec, cost, options).value();
-  CHECK(canonical_hash(a.pcg) == canonical_hash(b.pcg));
-  CHECK(a.mappings == b.mappings);
-  CHECK(a.search.candidates == b.search.candidates);
+  for (int jobs : {2, 3}) {
+    options.jobs = jobs;
+    Plan b = find(spec, cost, options).value();
+    CHECK(canonical_hash(a.pcg) == canonical_hash(b.pcg));
+    CHECK(a.mappings == b.mappings);
+    CHECK(a.search.candidates == b.search.candidates);
+  }
+}
+
+TEST_CASE("a graph that is not series-parallel is searched in parts, and split better than along the batch") {
+  ModelSpec spec{"nasnet-a-mobile",
+                 {{"batch", 4}, {"image", 40}, {"classes", 5}, {"filters", 4}, {"cells", 1}, {"stem", 4}}};
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  SearchOptions options;
+  Plan found = find(spec, cost, options).value();
+  CHECK(found.search.log.parts_solved > 3);
+  CHECK(check_well_formed(found.pcg).ok());
+  options.strategy = "data-parallel";
+  Plan data = find(spec, cost, options).value();
+  CHECK(found.prediction.iteration < data.prediction.iteration);
 }
 
 TEST_CASE("a budget counts candidates and is named as the reason to stop") {
