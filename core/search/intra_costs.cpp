@@ -81,7 +81,6 @@ std::int64_t IntraCosts::slowest_collective(CollectiveKind kind, int group, int 
   return slowest;
 }
 
-// From the layout in which a value is made to that in which it is read, within a stage; forth and back.
 double IntraCosts::move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
                              const Resources& devices) const {
   double bytes = bytes_of(from) / micro_batches, shard = bytes / from.shards();
@@ -163,10 +162,12 @@ const std::vector<std::size_t>& IntraCosts::alike(const IntraPlan& plan) const {
   return alike_.emplace(plan, std::move(first_alike)).first->second;
 }
 
-IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) const {
-  Sums sums;
-  const Pcg &model = plans_.model(), &pcg = plans_.model(plan);
-  const std::vector<NodeId>& nodes = plans_.operators(plan);
+IntraCosts::OperatorCosts IntraCosts::operator_costs(std::size_t op, Sharding sharding,
+                                                     std::span<const ParallelShape> operands,
+                                                     const std::vector<bool>& own, int micro_batches,
+                                                     const Resources& devices) const {
+  const Pcg& model = plans_.model();
+  const Node& n = model[plans_.operators()[op]];
   const CostModel& cost = in_.evaluator.cost();
   const std::vector<DeviceId> kinds = kinds_among(cost.topology(), devices);
   auto time_on = [&](DeviceId device, double flops, double bytes) {
@@ -196,21 +197,74 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
   };
   const int states = in_.options.optimizer.states();
   const bool by_rows = updates_by_rows(in_.options.optimizer);
+  const AxisTable& table = *n.table;
+  if (auto axis = plans_.batch_axis(op)) sharding.micro[static_cast<std::size_t>(*axis)] = micro_batches;
+  TaskGrid grid = task_grid(table, sharding);
+  std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
+  double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, least = 0, sync = 0, update = 0,
+         persistent = 0, gradients = 0;
+  std::vector<Shape> blocks;  // of operands
+  for (const OperandAxes& in : table.inputs) blocks.push_back({operand_box(table, in, ranges).extent, in.dtype});
+  const Shape result{operand_box(table, table.outputs[0], ranges).extent, table.outputs[0].dtype};
+  auto bytes_read = [&](std::size_t j) {
+    const std::int64_t all = blocks[j].elements();
+    return static_cast<double>(std::min(all, n.op->elements_read(blocks, result, j).value_or(all)) *
+                               size_of(blocks[j].dtype));
+  };
+  for (std::size_t j = 0; j < blocks.size(); ++j)
+    if (!table.inputs[j].shape_only) read += bytes_read(j);
+  for (const OperandAxes& out : table.outputs)
+    made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
+  time += task_time(work, read + made), compute += on_first(work, made), least += fastest(work, made);
+  // What is not a product may have a gradient that takes no time: that of a sum is what comes in.
+  const bool product = table.inputs.size() >= 2 && std::any_of(table.axes.begin(), table.axes.end(), [](const Axis& a) {
+                         return a.role == AxisRole::reduction;
+                       });
+  double again = plans_.in_block(op) ? task_time(work, read + made) : 0;
+  for (std::size_t j = 0; j < n.inputs.size(); ++j) {
+    const ParallelShape& shape = operands[j];
+    const NodeId in_model = n.inputs[j].node;
+    const Node& producer = model[source_of(model, n.inputs[j]).node];
+    if (plans_.needs_gradient(in_model) && !table.inputs[j].shape_only)
+      time += task_time(work, read + made), compute += product && j < 2 ? on_first(work, 0) : 0,
+          least += product && j < 2 ? fastest(work, 0) : 0;
+    if (!producer.is_leaf() || !producer.op->stored()) continue;
+    double shard = bytes_of(shape) / shape.shards();
+    // A table is updated by the rows that were looked up, or has a gradient of all rows.
+    if (lookups_[op] && plans_.needs_gradient(in_model)) {
+      if (by_rows && micro_batches == 1 && shape.copies == 1 && own[j]) {
+        update += task_time(0, read + bytes_read(j) + made), persistent += (1 + states) * shard;
+        continue;
+      }
+      time += task_time(0, shard);
+    }
+    if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
+    if (!own[j]) {                                           // in another stage, it and its gradient go to and fro
+      persistent += 2 * shard, gradients += shard;
+      continue;
+    }
+    sync += summed(shard, shape.copies);
+    update += task_time(0, (3 + 2 * states) * shard);
+    persistent += (2 + states) * shard, gradients += shard;
+  }
+  return {least * task_count(grid), on_first(work, made), time, compute, sync, update, persistent, gradients, again};
+}
+
+IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, const Resources& devices) const {
+  Sums sums;
+  const Pcg& pcg = plans_.model(plan);
+  const std::vector<NodeId>& nodes = plans_.operators(plan);
   const StageBytes& bytes = this->bytes(plan, micro_batches);
   sums.transient = bytes.transient, sums.transient_again = bytes.again;
   const std::vector<std::size_t>& first_alike = alike(plan);
-  struct Costs {
-    double least = 0, forward = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0, gradients = 0,
-           again = 0;
-  };
-  std::vector<Costs> costs(nodes.size());
+  std::vector<OperatorCosts> costs(nodes.size());
   std::set<NodeId> stored;
   for (std::vector<double>* v : {&sums.time, &sums.sync, &sums.update, &sums.persistent, &sums.gradients,
                                  &sums.in_flight, &sums.again, &sums.kept, &sums.compute, &sums.work, &sums.forward})
     v->assign(1, 0);
   auto push = [](std::vector<double>& v, double x) { v.push_back(v.back() + x); };
-  auto add = [&](std::size_t k, const Costs& c) {
-    push(sums.work, c.least), push(sums.forward, c.forward), push(sums.compute, c.compute), push(sums.time, c.time);
+  auto add = [&](std::size_t k, const OperatorCosts& c) {
+    push(sums.work, c.work), push(sums.forward, c.forward), push(sums.compute, c.compute), push(sums.time, c.time);
     push(sums.sync, c.sync), push(sums.update, c.update), push(sums.gradients, c.gradients);
     push(sums.persistent, bytes.outside[k] + c.persistent);
     push(sums.in_flight, bytes.held[k]), push(sums.kept, bytes.kept[k]);
@@ -224,61 +278,17 @@ IntraCosts::Sums IntraCosts::sums_of(const IntraPlan& plan, int micro_batches, c
       add(k, costs[k] = costs[first_alike[k]]);
       continue;
     }
-    const AxisTable& table = *n.table;
-    Sharding sharding = node_sharding(pcg, nodes[k]);
-    if (auto axis = plans_.batch_axis(k)) sharding.micro[static_cast<std::size_t>(*axis)] = micro_batches;
-    TaskGrid grid = task_grid(table, sharding);
-    std::vector<Range> ranges = task_ranges(table, sharding, grid, grid_coordinates(grid, 0));
-    double work = flops(table, ranges), read = 0, made = 0, time = 0, compute = 0, least = 0, sync = 0, update = 0,
-           persistent = 0, gradients = 0;
-    std::vector<Shape> blocks;  // of operands
-    for (const OperandAxes& in : table.inputs) blocks.push_back({operand_box(table, in, ranges).extent, in.dtype});
-    const Shape result{operand_box(table, table.outputs[0], ranges).extent, table.outputs[0].dtype};
-    auto bytes_read = [&](std::size_t j) {
-      const std::int64_t all = blocks[j].elements();
-      return static_cast<double>(std::min(all, n.op->elements_read(blocks, result, j).value_or(all)) *
-                                 size_of(blocks[j].dtype));
-    };
-    for (std::size_t j = 0; j < blocks.size(); ++j)
-      if (!table.inputs[j].shape_only) read += bytes_read(j);
-    for (const OperandAxes& out : table.outputs)
-      made += static_cast<double>(operand_box(table, out, ranges).elements() * size_of(out.dtype));
-    time += task_time(work, read + made), compute += on_first(work, made), least += fastest(work, made);
-    // What is not a product may have a gradient that takes no time: that of a sum is what comes in.
-    const bool product =
-        table.inputs.size() >= 2 &&
-        std::any_of(table.axes.begin(), table.axes.end(), [](const Axis& a) { return a.role == AxisRole::reduction; });
-    double again = plans_.in_block(k) ? task_time(work, read + made) : 0;
-    for (std::size_t j = 0; j < n.inputs.size(); ++j) {
-      ValueRef source = source_of(pcg, n.inputs[j]);
-      const Node& producer = pcg[source.node];
-      const ParallelShape& shape = pcg.shape(n.inputs[j]);
-      NodeId in_model = model[plans_.operators()[k]].inputs[j].node;
-      if (plans_.needs_gradient(in_model) && !table.inputs[j].shape_only)
-        time += task_time(work, read + made), compute += product && j < 2 ? on_first(work, 0) : 0,
-            least += product && j < 2 ? fastest(work, 0) : 0;
-      if (producer.is_compute()) time += move_time(pcg.shape(source), shape, micro_batches, devices);
-      if (!producer.is_leaf() || !producer.op->stored()) continue;
-      double shard = bytes_of(shape) / shape.shards();
-      // A table is updated by the rows that were looked up, or has a gradient of all rows.
-      if (lookups_[k] && plans_.needs_gradient(in_model)) {
-        if (by_rows && micro_batches == 1 && shape.copies == 1 && stored.insert(source.node).second) {
-          update += task_time(0, read + bytes_read(j) + made), persistent += (1 + states) * shard;
-          continue;
-        }
-        time += task_time(0, shard);
-      }
-      if (micro_batches > 1) time += task_time(0, 3 * shard);  // gradients of micro-batches are added up
-      if (!stored.insert(source.node).second) {                // in another stage, it and its gradient go to and fro
-        persistent += 2 * shard, gradients += shard;
-        continue;
-      }
-      sync += summed(shard, shape.copies);
-      update += task_time(0, (3 + 2 * states) * shard);
-      persistent += (2 + states) * shard, gradients += shard;
+    std::vector<ParallelShape> operands;
+    std::vector<bool> own;
+    for (ValueRef v : n.inputs) {
+      const ValueRef source = source_of(pcg, v);
+      operands.push_back(pcg.shape(v));
+      own.push_back(pcg[source.node].is_leaf() && pcg[source.node].op->stored() && stored.insert(source.node).second);
     }
-    costs[k] = {
-        least * task_count(grid), on_first(work, made), time, compute, sync, update, persistent, gradients, again};
+    costs[k] = operator_costs(k, node_sharding(pcg, nodes[k]), operands, own, micro_batches, devices);
+    for (std::size_t j = 0; j < n.inputs.size(); ++j)
+      if (const ValueRef source = source_of(pcg, n.inputs[j]); pcg[source.node].is_compute())
+        costs[k].time += move_time(pcg.shape(source), operands[j], micro_batches, devices);
     add(k, costs[k]);
   }
   return sums;

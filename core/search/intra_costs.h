@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -36,6 +37,21 @@ class IntraCosts {
   // Of a plan that `IntraPlans::of_width` gave before.
   const Sums& sums(const IntraPlan& plan, int micro_batches, const Resources& devices) const;
 
+  // Of an operator that is split so, without what is laid out before it: picoseconds of a micro-batch (`work`: of all
+  // devices; `again`: computed again in the backward pass), once an iteration `sync` and `update`, and bytes.
+  // `operands` as it reads them; `own`: by operand, whether that is a leaf with storage that no operator before it
+  // reads.
+  struct OperatorCosts {
+    double work = 0, forward = 0, time = 0, compute = 0, sync = 0, update = 0, persistent = 0, gradients = 0, again = 0;
+  };
+  OperatorCosts operator_costs(std::size_t op, Sharding sharding, std::span<const ParallelShape> operands,
+                               const std::vector<bool>& own, int micro_batches, const Resources& devices) const;
+  // Whether an operator looks up rows of a trainable table, which no other reads.
+  bool is_lookup(std::size_t op) const { return lookups_[op]; }
+  // From the layout in which a value is made to that in which it is read, within a stage; forth and back.
+  double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
+                   const Resources& devices) const;
+
   // Picoseconds of collectives that all devices do at once, in groups of devices that lie `stride` apart, each with so
   // many bytes: of the slowest, where those that leave a node share its links, and so on inside.
   std::int64_t collective(CollectiveKind kind, int group, int stride, const Resources& devices, double bytes) const;
@@ -47,8 +63,6 @@ class IntraCosts {
   const StageBytes& bytes(const IntraPlan& plan, int micro_batches) const;
   // By operator: the first one that takes as long, since all that is asked of it is the same.
   const std::vector<std::size_t>& alike(const IntraPlan& plan) const;
-  double move_time(const ParallelShape& from, const ParallelShape& to, int micro_batches,
-                   const Resources& devices) const;
 
   const StrategyInput& in_;
   const IntraPlans& plans_;

@@ -1,6 +1,7 @@
 #include "core/search/intra_stage.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/parallel.h"
 #include "core/plan/rematerialise.h"
@@ -37,6 +38,7 @@ Result<State> fill(const State& state, const IntraPlan& plan) {
 }  // namespace
 
 std::string to_string(const IntraPlan& plan) {
+  if (plan.chosen_for > 0) return fmt::format("each operator over {}", plan.data);
   if (plan.tensor == 1) return fmt::format("data {}", plan.data);
   std::string tensor = fmt::format("tensor {}", plan.tensor);
   static constexpr std::string_view kRest[] = {"", " (rest by all)", " (rest by batch)", " (rest by sequence)"};
@@ -106,6 +108,43 @@ Result<Pcg> IntraPlans::shard(const IntraPlan& plan) const {
   return UNITY_TRY(fill(state, plan)).pcg;
 }
 
+// Without the graph where it has not the model's operators in their order.
+IntraPlans::Sharded IntraPlans::with_operators(Pcg pcg) const {
+  Sharded sharded{std::nullopt, compute_nodes(pcg)};
+  bool same = sharded.operators.size() == operators_.size();
+  for (std::size_t k = 0; same && k < operators_.size(); ++k) {
+    const Node &a = model_[operators_[k]], &b = pcg[sharded.operators[k]];
+    same = a.op == b.op && a.name == b.name && a.inputs.size() == b.inputs.size();
+  }
+  if (same) sharded.pcg = std::move(pcg);
+  return sharded;
+}
+
+void IntraPlans::add(const IntraPlan& plan, const std::vector<Sharding>& shardings) {
+  if (models_.contains(plan)) return;
+  Layouts layouts(model_.size());
+  int batch_degree = 1;
+  for (std::size_t k = 0; k < operators_.size(); ++k) {
+    const Node& n = model_[operators_[k]];
+    OperandShapes split, whole;
+    for (std::size_t j = 0; j < n.inputs.size(); ++j) {
+      split.push_back(required_input_shape(*n.table, shardings[k], j));
+      whole.push_back(model_.shape(n.inputs[j]));
+    }
+    layouts[operators_[k].index()] = {std::move(split), std::move(whole)};
+    if (auto axis = batch_axis_[k])
+      batch_degree = std::lcm(batch_degree, shardings[k].degrees[static_cast<std::size_t>(*axis)]);
+  }
+  Result<Relaid> relaid = relayout(model_, layouts);
+  if (!relaid.ok()) return;
+  Sharded sharded = with_operators(std::move(relaid->pcg));
+  if (!sharded.pcg) return;
+  of_width(plan.width());
+  models_.emplace(plan, std::move(sharded));
+  batch_degrees_.emplace(plan, batch_degree);
+  of_width_[plan.width()].push_back(plan);
+}
+
 void IntraPlans::shard_all(std::vector<IntraPlan> plans) {
   std::sort(plans.begin(), plans.end());
   plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
@@ -126,14 +165,7 @@ void IntraPlans::shard_all(std::vector<IntraPlan> plans) {
   parallel_for(plans.size(), in_.evaluator.threads(), [&](std::size_t i) {
     if (in_.evaluator.stopping()) return;
     auto pcg = record.timed(SearchLevel::substitution, [&] { return shard(plans[i]); });
-    if (!pcg.ok()) return;
-    sharded[i].operators = compute_nodes(*pcg);
-    bool same = sharded[i].operators.size() == operators_.size();
-    for (std::size_t k = 0; same && k < operators_.size(); ++k) {
-      const Node &a = model_[operators_[k]], &b = (*pcg)[sharded[i].operators[k]];
-      same = a.op == b.op && a.name == b.name && a.inputs.size() == b.inputs.size();
-    }
-    if (same) sharded[i].pcg = std::move(*pcg);
+    if (pcg.ok()) sharded[i] = with_operators(std::move(*pcg));
   });
   for (std::size_t i = 0; i < plans.size(); ++i) models_.emplace(plans[i], std::move(sharded[i]));
 }
@@ -205,6 +237,7 @@ double IntraPlans::flops_of(std::size_t begin, std::size_t end) const {
 
 bool IntraPlans::has_micro_batches(const IntraPlan& plan, int micro_batches) const {
   int devices = plan.rest == IntraPlan::Rest::batch ? plan.width() : plan.data;
+  if (plan.chosen_for > 0) devices = batch_degrees_.at(plan);
   return batch_ % (static_cast<std::int64_t>(devices) * micro_batches) == 0;
 }
 

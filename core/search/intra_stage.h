@@ -24,6 +24,8 @@ struct IntraPlan {
   enum class Rest : std::uint8_t { few, copies, batch, sequence };
   int data = 1, tensor = 1;
   Rest rest = Rest::few;
+  // Not 0: each operator in a way of its own (exact_sharding.h), chosen for so many micro-batches; `data` is the width.
+  int chosen_for = 0;
   int width() const { return data * tensor; }
   auto operator<=>(const IntraPlan&) const = default;
 };
@@ -44,6 +46,8 @@ class IntraPlans {
   void prepare(const std::vector<int>& widths);
   // The model split so; null where that does not apply, or is not allowed. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);
+  // A further one: operators split so, where they can be laid out so. Not thread-safe.
+  void add(const IntraPlan& plan, const std::vector<Sharding>& shardings);
   // Of a plan that `of_width` or `sharded` gave before: the model split so, its operators, and the shapes of an
   // operator's operands there. Thread-safe.
   const Pcg& model(const IntraPlan& plan) const { return models_.at(plan).pcg.value(); }
@@ -86,6 +90,7 @@ class IntraPlans {
   std::vector<IntraPlan> possible(int width) const;
   Result<State> split_columns(const Columns& columns) const;
   Result<Pcg> shard(const IntraPlan& plan) const;
+  Sharded with_operators(Pcg pcg) const;
   void shard_all(std::vector<IntraPlan> plans);
 
   const StrategyInput& in_;
@@ -101,6 +106,7 @@ class IntraPlans {
   std::map<Columns, Result<State>> columns_then_rows_;
   std::map<IntraPlan, Sharded> models_;
   std::map<int, std::vector<IntraPlan>> of_width_;
+  std::map<IntraPlan, int> batch_degrees_;  // of those that were added
 };
 
 }  // namespace unity

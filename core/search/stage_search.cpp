@@ -11,6 +11,7 @@
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
+#include "core/search/exact_sharding.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/mixed_pipelines.h"
 #include "core/search/parallelism.h"
@@ -50,9 +51,10 @@ constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far 
 constexpr double kMostTasksOfVeryMany = 10e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
-constexpr int kLayersOfMost = 48;   // on so many devices that one plan is simulated: even stages matter most
-constexpr int kMoreLayers = 16;     // on many devices, where they are even
-constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
+constexpr int kLayersOfMost = 48;       // on so many devices that one plan is simulated: even stages matter most
+constexpr int kMoreLayers = 16;         // on many devices, where they are even
+constexpr std::size_t kAtOnce = 4;      // plans that are simulated while others are: they may spend its tasks, too
+constexpr int kMicroBatchesOfMany = 8;  // for which operators are split in ways of their own
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 
 class StageSearch {
@@ -108,6 +110,7 @@ class StageSearch {
   void hide_communications();
   void split_stages_alike();
   void mix();
+  void choose_each_operator();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
@@ -159,17 +162,20 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
     const Saving& saving = savings[i];
     if (!proposals.empty() && (saving.fits || !proposals[0].plan.stored_parts)) break;
     if (proposals.empty()) saving_ = i;
-    std::vector<std::tuple<int, int, bool>> kinds;  // micro-batches, copies, one plan in a stage
+    // Micro-batches, copies, one plan in a stage, operators in ways of their own.
+    std::vector<std::tuple<int, int, bool, bool>> kinds;
     for (int m : micro_batches_)
       for (int copies : copies_)
-        for (bool plain : {false, true}) kinds.emplace_back(m, copies, plain);
+        for (bool plain : {false, true})
+          for (bool each : {false, true})
+            if (!each || (options_.each_operator && copies == 0)) kinds.emplace_back(m, copies, plain, each);
     std::vector<std::vector<Proposal>> proposed(kinds.size());
     parallel_for(kinds.size(), in_.evaluator.threads(), [&](std::size_t k) {
       if (in_.evaluator.stopping()) return;
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
-      auto [m, copies, plain] = kinds[k];
-      proposed[k] =
-          propose(in_, plans_, estimates_, meshes_, layer_ends_, {m, saving, copies, plain, margin_, first_overlap()});
+      auto [m, copies, plain, each] = kinds[k];
+      proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_,
+                            {m, saving, copies, plain, margin_, first_overlap(), each});
     });
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -178,9 +184,11 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
   auto add_best = [&](std::size_t most) {
     std::stable_sort(proposals.begin(), proposals.end(),
                      [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
-    std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
+    // By number of stages, whether there is one plan in each, and whether that is of each operator's own.
+    std::map<std::tuple<std::size_t, bool, bool>, std::size_t> alike;
     for (const Proposal& p : proposals)
-      if (best.size() < most && alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike &&
+      if (best.size() < most &&
+          alike[{p.plan.ends.size(), is_plain(p.plan), splits_each_operator(p.plan)}]++ < kAlike &&
           std::find(best.begin(), best.end(), p.plan) == best.end())
         best.push_back(p.plan);
   };
@@ -500,10 +508,32 @@ void StageSearch::mix() {
   }
 }
 
+// For one micro-batch, and for as many as a pipeline may have.
+void StageSearch::choose_each_operator() {
+  std::set<std::pair<std::size_t, int>> kinds;  // submesh, micro-batches
+  for (std::size_t s = 0; s < meshes_.size(); ++s)
+    for (int m : {1, kMicroBatchesOfMany})
+      if (meshes_[s].width > 1 && std::find(micro_batches_.begin(), micro_batches_.end(), m) != micro_batches_.end())
+        kinds.emplace(s, m);
+  const std::vector<std::pair<std::size_t, int>> all(kinds.begin(), kinds.end());
+  std::vector<ChosenShardings> chosen(all.size());
+  parallel_for(all.size(), in_.evaluator.threads(), [&](std::size_t i) {
+    if (in_.evaluator.stopping()) return;
+    auto timer = in_.evaluator.record().time(SearchLevel::substitution);
+    chosen[i] = choose_shardings(plans_, estimates_.costs(), in_, all[i].second, example(meshes_[all[i].first]));
+  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (chosen[i].shardings.empty()) continue;
+    const int width = meshes_[all[i].first].width;
+    plans_.add({width, 1, IntraPlan::Rest::few, all[i].second}, chosen[i].shardings);
+  }
+}
+
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
   prepare_stages(plans_, in_);
+  if (options_.each_operator) choose_each_operator();
   for (const Submesh& mesh : meshes_)
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));

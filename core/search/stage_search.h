@@ -18,6 +18,7 @@ struct StageSearchOptions {
   bool buckets = false;           // gradients are joined, or each is on its own, as is faster
   bool overlap = false;           // what stages communicate may be hidden (core/plan/overlap.h)
   bool even = false;              // also stages of as many devices and about as many FLOPs each, with data parallelism
+  bool each_operator = false;     // stages also as an exact choice for each operator has them (exact_sharding.h)
   bool mixed = false;             // also with operators that take the batch at once (mixed_pipelines.h)
   int improvements = 0;           // plans simulated to improve the best one
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none

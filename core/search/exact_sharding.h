@@ -1,0 +1,25 @@
+// How each operator is split inside a stage, chosen for all of them at once: the intra-operator pass of Alpa (Zheng et
+// al., OSDI 2022, section 4). An operator is split along one axis or two over all devices (two: Alpa's two-dimensional
+// meshes), along one over some, or not at all; what it takes so, and what it takes to lay out anew each value that is
+// read in another layout than it is made in, IntraCosts says. Where Alpa solves an integer program, the least sum is
+// found by eliminating one operator after the other (table_elimination.h), which is exact where few values are alive at
+// a time, as in chains with branches.
+#pragma once
+
+#include <vector>
+
+#include "core/search/intra_costs.h"
+
+namespace unity {
+
+struct ChosenShardings {
+  std::vector<Sharding> shardings;  // by operator
+  std::int64_t time = 0;            // of a micro-batch, with its share of what is done once an iteration; picoseconds
+  bool exact = true;
+};
+
+// For the whole model on these devices, in so many micro-batches; of the kinds of parallelism that the options allow.
+ChosenShardings choose_shardings(const IntraPlans& plans, const IntraCosts& costs, const StrategyInput& input,
+                                 int micro_batches, const Resources& devices);
+
+}  // namespace unity
