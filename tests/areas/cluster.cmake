@@ -1,4 +1,4 @@
-# Several processes started by mpirun. Quick parts only; tests/cluster/README.md says what else there is.
+# Several processes started by mpirun and srun. Quick parts only; tests/cluster/README.md says what else there is.
 if(TARGET unity_mpi)
   add_executable(collective_times cluster/collective_times.cpp)
   target_include_directories(collective_times PRIVATE ${CMAKE_SOURCE_DIR})
@@ -6,11 +6,11 @@ if(TARGET unity_mpi)
   target_link_libraries(collective_times PRIVATE unity_runtime unity_simulator nlohmann_json::nlohmann_json)
 endif()
 find_package(Python3 QUIET COMPONENTS Interpreter)
-foreach(name cluster_check mpi_equal mpi_faults mpi_logs mpi_profile)
+foreach(name cluster_check mpi_equal mpi_faults mpi_logs mpi_profile slurm)
   if(Python3_FOUND)
     add_test(NAME "cluster: ${name}" COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/../cluster/${name} --quick
       --build ${CMAKE_BINARY_DIR})
-    # 77: mpirun or the plug-in is missing; the output says which.
+    # 77: mpirun, the plug-in or Slurm is missing; the output says which.
     set_tests_properties("cluster: ${name}" PROPERTIES LABELS cluster SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON ${UNITY_MAY_LEAK})
   endif()
 endforeach()

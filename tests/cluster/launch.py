@@ -72,7 +72,8 @@ def all_say(text, ranks, *parts):
 def by_rank(folder, rank, then, otherwise):
     """A script that becomes one command in a rank, and another in the others."""
     path = folder / "by-rank"
-    path.write_text(f"#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = {rank} ]; then {then}\nelse {otherwise}; fi\n")
+    path.write_text(f"#!/bin/sh\nif [ \"${{OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}}\" = {rank} ]; then {then}\n"
+                    f"else {otherwise}; fi\n")
     path.chmod(0o755)
     return str(path)
 
