@@ -1,11 +1,13 @@
 #include "core/search/exact_sharding.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/search/parallelism.h"
 #include "core/search/substitution.h"
 #include "core/search/table_elimination.h"
@@ -15,6 +17,7 @@ namespace unity {
 namespace {
 
 constexpr std::size_t kMostEntries = std::size_t{1} << 20;
+constexpr int kMicroBatchesOfMany = 8;
 
 // By operator, the axes that may be split: those of classes whose kinds are allowed.
 std::vector<std::set<int>> allowed_axes(const IntraPlans& plans, const std::vector<std::string>& allowed) {
@@ -160,6 +163,24 @@ class Chooser {
 ChosenShardings choose_shardings(const IntraPlans& plans, const IntraCosts& costs, const StrategyInput& input,
                                  int micro_batches, const Resources& devices) {
   return Chooser(plans, costs, micro_batches, devices).choose(input.options.parallelism);
+}
+
+void add_chosen_shardings(IntraPlans& plans, const IntraCosts& costs, const StrategyInput& input,
+                          const std::vector<Submesh>& meshes, const std::vector<int>& micro_batches) {
+  std::vector<std::pair<Resources, int>> kinds;
+  for (const Submesh& mesh : meshes)
+    for (int m : {1, kMicroBatchesOfMany})
+      if (mesh.width > 1 && std::find(micro_batches.begin(), micro_batches.end(), m) != micro_batches.end())
+        kinds.emplace_back(example(mesh), m);
+  std::vector<ChosenShardings> chosen(kinds.size());
+  parallel_for(kinds.size(), input.evaluator.threads(), [&](std::size_t i) {
+    if (input.evaluator.stopping()) return;
+    auto timer = input.evaluator.record().time(SearchLevel::substitution);
+    chosen[i] = choose_shardings(plans, costs, input, kinds[i].second, kinds[i].first);
+  });
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (!chosen[i].shardings.empty())
+      plans.add({kinds[i].first.count, 1, IntraPlan::Rest::few, kinds[i].second}, chosen[i].shardings);
 }
 
 }  // namespace unity

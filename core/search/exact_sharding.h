@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/search/intra_costs.h"
+#include "core/search/submesh.h"
 
 namespace unity {
 
@@ -21,5 +22,10 @@ struct ChosenShardings {
 // For the whole model on these devices, in so many micro-batches; of the kinds of parallelism that the options allow.
 ChosenShardings choose_shardings(const IntraPlans& plans, const IntraCosts& costs, const StrategyInput& input,
                                  int micro_batches, const Resources& devices);
+
+// For each kind of submesh, for one micro-batch and for as many as a pipeline may have, among the ways to split the
+// model there are (IntraPlans::of_width) from now on.
+void add_chosen_shardings(IntraPlans& plans, const IntraCosts& costs, const StrategyInput& input,
+                          const std::vector<Submesh>& meshes, const std::vector<int>& micro_batches);
 
 }  // namespace unity

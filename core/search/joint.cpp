@@ -461,6 +461,8 @@ Result<Outcome> JointSearch::pipelines(bool join) {
   if (best_.ok() && join) joined.schedule.bucket = best_->candidate.schedule.bucket;
   StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free()};
   options.overlap = options.mixed = true, options.even = in_.options.seeds;
+  // Where micro-batches cannot pay, the parts of the graph tell better; on many devices nothing would be left for it.
+  options.each_operator = in_.devices <= kManyDevices && !stages_->waits_for_batch();
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =

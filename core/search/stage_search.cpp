@@ -51,10 +51,9 @@ constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far 
 constexpr double kMostTasksOfVeryMany = 10e6;
 constexpr std::size_t kManyOperators = 2000;  // which call for more layers
 constexpr int kManyLayers = 24;
-constexpr int kLayersOfMost = 48;       // on so many devices that one plan is simulated: even stages matter most
-constexpr int kMoreLayers = 16;         // on many devices, where they are even
-constexpr std::size_t kAtOnce = 4;      // plans that are simulated while others are: they may spend its tasks, too
-constexpr int kMicroBatchesOfMany = 8;  // for which operators are split in ways of their own
+constexpr int kLayersOfMost = 48;   // on so many devices that one plan is simulated: even stages matter most
+constexpr int kMoreLayers = 16;     // on many devices, where they are even
+constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 
 class StageSearch {
@@ -93,7 +92,7 @@ class StageSearch {
   }
   // Stages wait less where gradients of weights come behind what they send.
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
-  std::vector<StagedPlan> best_proposals();
+  std::vector<StagedPlan> best_proposals(bool each_operator = false);
   std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
   std::vector<StagedPlan> with_parts(std::vector<StagedPlan> plans) const;
   void keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const;
@@ -110,7 +109,7 @@ class StageSearch {
   void hide_communications();
   void split_stages_alike();
   void mix();
-  void choose_each_operator();
+  void split_each_operator();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
@@ -153,7 +152,7 @@ bool StageSearch::order_is_free() const {
 
 // Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
 // activations again, then what stores weights in parts.
-std::vector<StagedPlan> StageSearch::best_proposals() {
+std::vector<StagedPlan> StageSearch::best_proposals(bool each_operator) {
   std::vector<Saving> savings = {{}, {false}};
   if (order_is_free()) savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
   if (!in_.options.remat) std::erase_if(savings, [](const Saving& saving) { return saving.remat; });
@@ -162,20 +161,18 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
     const Saving& saving = savings[i];
     if (!proposals.empty() && (saving.fits || !proposals[0].plan.stored_parts)) break;
     if (proposals.empty()) saving_ = i;
-    // Micro-batches, copies, one plan in a stage, operators in ways of their own.
-    std::vector<std::tuple<int, int, bool, bool>> kinds;
+    std::vector<std::tuple<int, int, bool>> kinds;  // micro-batches, copies, one plan in a stage
     for (int m : micro_batches_)
       for (int copies : copies_)
         for (bool plain : {false, true})
-          for (bool each : {false, true})
-            if (!each || (options_.each_operator && copies == 0)) kinds.emplace_back(m, copies, plain, each);
+          if (!each_operator || copies == 0) kinds.emplace_back(m, copies, plain);
     std::vector<std::vector<Proposal>> proposed(kinds.size());
     parallel_for(kinds.size(), in_.evaluator.threads(), [&](std::size_t k) {
       if (in_.evaluator.stopping()) return;
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
-      auto [m, copies, plain, each] = kinds[k];
+      auto [m, copies, plain] = kinds[k];
       proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_,
-                            {m, saving, copies, plain, margin_, first_overlap(), each});
+                            {m, saving, copies, plain, margin_, first_overlap(), each_operator});
     });
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -184,11 +181,9 @@ std::vector<StagedPlan> StageSearch::best_proposals() {
   auto add_best = [&](std::size_t most) {
     std::stable_sort(proposals.begin(), proposals.end(),
                      [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
-    // By number of stages, whether there is one plan in each, and whether that is of each operator's own.
-    std::map<std::tuple<std::size_t, bool, bool>, std::size_t> alike;
+    std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
     for (const Proposal& p : proposals)
-      if (best.size() < most &&
-          alike[{p.plan.ends.size(), is_plain(p.plan), splits_each_operator(p.plan)}]++ < kAlike &&
+      if (best.size() < most && alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike &&
           std::find(best.begin(), best.end(), p.plan) == best.end())
         best.push_back(p.plan);
   };
@@ -508,32 +503,23 @@ void StageSearch::mix() {
   }
 }
 
-// For one micro-batch, and for as many as a pipeline may have.
-void StageSearch::choose_each_operator() {
-  std::set<std::pair<std::size_t, int>> kinds;  // submesh, micro-batches
-  for (std::size_t s = 0; s < meshes_.size(); ++s)
-    for (int m : {1, kMicroBatchesOfMany})
-      if (meshes_[s].width > 1 && std::find(micro_batches_.begin(), micro_batches_.end(), m) != micro_batches_.end())
-        kinds.emplace(s, m);
-  const std::vector<std::pair<std::size_t, int>> all(kinds.begin(), kinds.end());
-  std::vector<ChosenShardings> chosen(all.size());
-  parallel_for(all.size(), in_.evaluator.threads(), [&](std::size_t i) {
-    if (in_.evaluator.stopping()) return;
-    auto timer = in_.evaluator.record().time(SearchLevel::substitution);
-    chosen[i] = choose_shardings(plans_, estimates_.costs(), in_, all[i].second, example(meshes_[all[i].first]));
-  });
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (chosen[i].shardings.empty()) continue;
-    const int width = meshes_[all[i].first].width;
-    plans_.add({width, 1, IntraPlan::Rest::few, all[i].second}, chosen[i].shardings);
+// After all others, which then find what they would find without.
+void StageSearch::split_each_operator() {
+  add_chosen_shardings(plans_, estimates_.costs(), in_, meshes_, micro_batches_);
+  for (int layers : options_.layers) {
+    cluster(layers);
+    std::vector<StagedPlan> proposals = best_proposals(true);
+    simulate(proposals);
+    if (order_is_free()) simulate(alternating(std::move(proposals)));
   }
+  vary_best();
+  improve(options_.improvements / 4);
 }
 
 Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
   prepare_stages(plans_, in_);
-  if (options_.each_operator) choose_each_operator();
   for (const Submesh& mesh : meshes_)
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
@@ -567,6 +553,7 @@ Result<Outcome> StageSearch::run() {
   }
   vary_best();
   improve(options_.even ? steps - steps / 2 : steps);
+  if (options_.each_operator) split_each_operator();
   mix();
   if (best_.ok()) {
     best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
