@@ -99,7 +99,8 @@ Result<Outcome> expert(const StrategyInput& input) {
   });
   if (transformer) return best;
   // What tables are to a recommendation model, large weights are to one of dense layers, as CANDLE-Uno.
-  take_better(best, placed_operators(input, input.options.schedule.bucket), input.evaluator);
+  if (auto placed = placed_operators(input, input.options.schedule.bucket); placed.ok())
+    take_better(best, std::move(placed), input.evaluator);
   return best;
 }
 

@@ -38,7 +38,7 @@ Result<State> fill(const State& state, const IntraPlan& plan) {
 }  // namespace
 
 std::string to_string(const IntraPlan& plan) {
-  if (plan.chosen_for > 0) return fmt::format("each operator over {}", plan.data);
+  if (plan.chosen > 0) return fmt::format("each operator over {}", plan.data);
   if (plan.tensor == 1) return fmt::format("data {}", plan.data);
   std::string tensor = fmt::format("tensor {}", plan.tensor);
   static constexpr std::string_view kRest[] = {"", " (rest by all)", " (rest by batch)", " (rest by sequence)"};
@@ -120,20 +120,19 @@ IntraPlans::Sharded IntraPlans::with_operators(Pcg pcg) const {
   return sharded;
 }
 
-void IntraPlans::add(const IntraPlan& plan, const std::vector<Sharding>& shardings) {
+void IntraPlans::add(const IntraPlan& plan, std::vector<OperandShapes> operands) {
   if (models_.contains(plan)) return;
   Layouts layouts(model_.size());
   int batch_degree = 1;
   for (std::size_t k = 0; k < operators_.size(); ++k) {
     const Node& n = model_[operators_[k]];
-    OperandShapes split, whole;
-    for (std::size_t j = 0; j < n.inputs.size(); ++j) {
-      split.push_back(required_input_shape(*n.table, shardings[k], j));
-      whole.push_back(model_.shape(n.inputs[j]));
+    if (auto axis = batch_axis_[k]) {
+      Result<Sharding> sharding = infer_sharding(n.op->name(), *n.table, operands[k]);
+      if (sharding.ok()) batch_degree = std::lcm(batch_degree, sharding->degrees[static_cast<std::size_t>(*axis)]);
     }
-    layouts[operators_[k].index()] = {std::move(split), std::move(whole)};
-    if (auto axis = batch_axis_[k])
-      batch_degree = std::lcm(batch_degree, shardings[k].degrees[static_cast<std::size_t>(*axis)]);
+    OperandShapes whole;
+    for (ValueRef v : n.inputs) whole.push_back(model_.shape(v));
+    layouts[operators_[k].index()] = {std::move(operands[k]), std::move(whole)};
   }
   Result<Relaid> relaid = relayout(model_, layouts);
   if (!relaid.ok()) return;
@@ -237,7 +236,7 @@ double IntraPlans::flops_of(std::size_t begin, std::size_t end) const {
 
 bool IntraPlans::has_micro_batches(const IntraPlan& plan, int micro_batches) const {
   int devices = plan.rest == IntraPlan::Rest::batch ? plan.width() : plan.data;
-  if (plan.chosen_for > 0) devices = batch_degrees_.at(plan);
+  if (plan.chosen > 0) devices = batch_degrees_.at(plan);
   return batch_ % (static_cast<std::int64_t>(devices) * micro_batches) == 0;
 }
 

@@ -24,8 +24,8 @@ struct IntraPlan {
   enum class Rest : std::uint8_t { few, copies, batch, sequence };
   int data = 1, tensor = 1;
   Rest rest = Rest::few;
-  // Not 0: each operator in a way of its own (exact_sharding.h), chosen for so many micro-batches; `data` is the width.
-  int chosen_for = 0;
+  // Not 0: each operator in a way of its own, of this kind (exact_sharding.h); `data` is the width.
+  int chosen = 0;
   int width() const { return data * tensor; }
   auto operator<=>(const IntraPlan&) const = default;
 };
@@ -46,8 +46,8 @@ class IntraPlans {
   void prepare(const std::vector<int>& widths);
   // The model split so; null where that does not apply, or is not allowed. Operators are in the same order.
   const Pcg* sharded(const IntraPlan& plan);
-  // A further one: operators split so, where they can be laid out so. Not thread-safe.
-  void add(const IntraPlan& plan, const std::vector<Sharding>& shardings);
+  // A further one: operators that read their operands so, where these can be laid out so. Not thread-safe.
+  void add(const IntraPlan& plan, std::vector<OperandShapes> operands);
   // Of a plan that `of_width` or `sharded` gave before: the model split so, its operators, and the shapes of an
   // operator's operands there. Thread-safe.
   const Pcg& model(const IntraPlan& plan) const { return models_.at(plan).pcg.value(); }

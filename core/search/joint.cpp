@@ -23,11 +23,9 @@
 #include "core/search/rewritings.h"
 #include "core/search/stage_search.h"
 #include "core/search/strategy.h"
+#include "core/search/submesh.h"
 
 namespace unity {
-
-Result<Outcome> data_parallel(const StrategyInput& input);
-Result<Outcome> expert(const StrategyInput& input);
 
 namespace {
 
@@ -70,7 +68,6 @@ class JointSearch {
   Result<Outcome> run();
 
  private:
-  static std::vector<Rule> rules_of(const SearchOptions& options);
   static std::vector<Part> parts_of(const StrategyInput& input, const std::vector<Rule>& rules);
   SubstitutionOptions level_2() const;
   SubstitutionOptions level_2_of_parts() const;
@@ -104,7 +101,7 @@ class JointSearch {
   void hide();
   void finish_stopped(const std::optional<Outcome>& data);
   void rewrite_for_pipelines();
-  Result<Outcome> pipelines(bool join = true);
+  Result<Outcome> pipelines(bool join = true, bool each_operator = false);
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
@@ -121,6 +118,7 @@ class JointSearch {
   std::optional<Hash> joined_of_;      // the graph whose buckets are chosen
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
+  std::string stopped_;                                       // why the search of the graph as a whole ended
   Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
   std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
   std::vector<Outcome> hidden_;  // variants of some in which communications are hidden
@@ -132,13 +130,6 @@ void JointSearch::progress(const std::string& stage, double fraction) const {
   if (in_.options.progress)
     in_.options.progress(
         {stage, in_.evaluator.scored(), fraction, best_.ok() ? best_->candidate.score.iteration : Picoseconds{}});
-}
-
-std::vector<Rule> JointSearch::rules_of(const SearchOptions& options) {
-  if (!options.algebra) return {};
-  std::vector<Rule> rules = rule_library();
-  rules.insert(rules.end(), options.rules.begin(), options.rules.end());
-  return rules;
 }
 
 std::vector<Part> JointSearch::parts_of(const StrategyInput& input, const std::vector<Rule>& rules) {
@@ -195,6 +186,7 @@ void JointSearch::whole_graph() {
                      std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 3));
   if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
+  stopped_ = result.stopped_because;
   if (result.found.empty()) take(fail("strategy unity: no candidate could be lowered"));
   for (Found& f : result.found) {
     Outcome complete{std::move(f.candidate), std::move(f.state.steps), result.stopped_because, {}};
@@ -455,14 +447,13 @@ void JointSearch::rewrite_for_pipelines() {
 }
 
 // Pipelines: their micro-batches are beyond what parts of the graph are searched for. `join`: gradients to begin with
-// as those of the plan that they have to beat.
-Result<Outcome> JointSearch::pipelines(bool join) {
+// as those of the plan that they have to beat. `each_operator`: only those that split operators in ways of their own.
+Result<Outcome> JointSearch::pipelines(bool join, bool each_operator) {
   SearchOptions joined = in_.options;
   if (best_.ok() && join) joined.schedule.bucket = best_->candidate.schedule.bucket;
   StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free()};
-  options.overlap = options.mixed = true, options.even = in_.options.seeds;
-  // Where micro-batches cannot pay, the parts of the graph tell better; on many devices nothing would be left for it.
-  options.each_operator = in_.devices <= kManyDevices && !stages_->waits_for_batch();
+  options.overlap = options.mixed = true, options.even = in_.options.seeds && !each_operator;
+  options.by_layers = !each_operator, options.each_operator = each_operator;
   if (in_.devices > kManyDevices) options.layers = {8, 24};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =
@@ -476,7 +467,7 @@ Result<Outcome> JointSearch::pipelines(bool join) {
   if (!found.ok() && !in_.evaluator.stopping()) {  // what is fastest on one device may not be splittable
     rewriting_.reset();
     stages_.emplace(in_.model, in_);
-    return pipelines(join);
+    return pipelines(join, each_operator);
   }
   if (!found.ok()) return found;
   auto lead = [&](Outcome& plan) {
@@ -531,11 +522,11 @@ Result<Outcome> JointSearch::run() {
   // What stages can do inside needs nothing of what rewritings find; where these may leave no budget, it is not asked.
   const bool ahead = stages_ && in_.options.budget - budget_of_parts() >= kPipelineBudget;
   parallel_for(ahead ? 2 : 1, in_.evaluator.threads(), [&](std::size_t i) {
-    if (i == 1) return prepare_stages(*stages_, in_);
+    if (i == 1) return stages_->prepare(stage_widths(in_));
     chain_.parts().size() == 1 ? whole_graph() : parts();
   });
   if (chain_.parts().size() == 1) {
-    if (best_.ok()) why = best_->stopped_because;
+    why = stopped_;
   } else {
     why = in_.evaluator.scored() >= budget_of_parts() ? fmt::format("budget of {} candidates", in_.options.budget)
           : in_.evaluator.scored() >= chain_.budget()
@@ -560,6 +551,10 @@ Result<Outcome> JointSearch::run() {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
       compare(algebra_then_parallel(in_, known));
     }
+    // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
+    // more.
+    if (!too_large && stages_ && in_.devices <= kManyDevices && !stages_->waits_for_batch())
+      compare(pipelines(true, true));
   }
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);

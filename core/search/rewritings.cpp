@@ -157,4 +157,11 @@ std::vector<Reached> rewritings(const State& state, const SubstitutionOptions& o
   return reached;
 }
 
+std::vector<Rule> rules_of(const SearchOptions& options) {
+  if (!options.algebra) return {};
+  std::vector<Rule> rules = rule_library();
+  rules.insert(rules.end(), options.rules.begin(), options.rules.end());
+  return rules;
+}
+
 }  // namespace unity

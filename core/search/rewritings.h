@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/rewrite/match.h"
+#include "core/search/search.h"
 #include "core/search/substitution.h"
 
 namespace unity {
@@ -30,5 +31,8 @@ PreparedRules prepare_algebraic(const std::vector<Rule>& rules);
 
 // The rule applied there, in normal form.
 Result<State> rewrite(const State& state, const Move& move, const Rule& rule, const Match& match);
+
+// The library's and the user's; none where there is to be no algebra.
+std::vector<Rule> rules_of(const SearchOptions& options);
 
 }  // namespace unity

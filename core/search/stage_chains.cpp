@@ -12,7 +12,7 @@ std::vector<std::vector<Chain>> chains(IntraPlans& intra, const StageEstimates& 
   const int micro_batches = kind.micro_batches;
   std::vector<IntraPlan> plans = intra.of_width(devices.count);
   std::erase_if(plans, [&](const IntraPlan& p) {
-    return copies_of(p) != kind.copies || (p.chosen_for > 0 && !kind.each_operator) ||
+    return copies_of(p) != kind.copies || (p.chosen > 0 && p.chosen != kind.chosen) ||
            !intra.has_micro_batches(p, micro_batches);
   });
   std::vector<std::vector<Chain>> result(ends.size());

@@ -18,9 +18,9 @@ struct Chain {
 struct ChainKind {
   int micro_batches = 1;
   bool remat = false;
-  int copies = 0;              // those with as many (stage_moves.h)
-  bool plain = false;          // one plan throughout
-  bool each_operator = false;  // also plans that split each operator in a way of its own
+  int copies = 0;      // those with as many (stage_moves.h)
+  bool plain = false;  // one plan throughout
+  int chosen = 0;      // also plans that split each operator in a way of its own, of this kind
 };
 
 // Stages whose operators begin at `begin`, by the number of their layers, which end at `ends`: for each the fastest of

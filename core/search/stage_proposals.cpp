@@ -40,7 +40,7 @@ std::vector<Proposal> propose(const StrategyInput& in, IntraPlans& plans, const 
       it->second =
           chains(plans, estimates, begin_of(first), std::span(layer_ends).subspan(static_cast<std::size_t>(first)),
                  example(problem.submeshes[static_cast<std::size_t>(submesh)]),
-                 {micro_batches, remat, request.copies, request.plain, request.each_operator});
+                 {micro_batches, remat, request.copies, request.plain, request.chosen});
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {

@@ -25,11 +25,11 @@ struct Proposal {
 struct ProposalRequest {
   int micro_batches = 1;
   Saving saving = {};
-  int copies = 0;              // of the plans inside stages (copies_of()); 0: any without
-  bool plain = false;          // one plan in a stage
-  double margin = 1;           // what is estimated may be so many times the memory that there is
-  int overlap = 0;             // as of a schedule
-  bool each_operator = false;  // as of ChainKind
+  int copies = 0;      // of the plans inside stages (copies_of()); 0: any without
+  bool plain = false;  // one plan in a stage
+  double margin = 1;   // what is estimated may be so many times the memory that there is
+  int overlap = 0;     // as of a schedule
+  int chosen = 0;      // as of ChainKind
 };
 
 // For each number of stages one. `layer_ends`: one past the last operator of each layer.

@@ -44,6 +44,7 @@ constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of
 constexpr double kLessPromising = 1.01;                       // is a plan of which so many moves are known
 constexpr double kAsLong = 0.005;                             // of what both take
 constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans that are simulated without a gain
+constexpr double kLessPatience = 5;                           // with operators that are split in ways of their own
 constexpr double kGain = 0.998;                               // times what the best took
 constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
@@ -54,6 +55,7 @@ constexpr int kManyLayers = 24;
 constexpr int kLayersOfMost = 48;   // on so many devices that one plan is simulated: even stages matter most
 constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
+constexpr double kFasterSo = 0.99;  // times the estimate of plans that split no operator in a way of its own
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 
 class StageSearch {
@@ -62,6 +64,7 @@ class StageSearch {
       : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
+    patience_ = kPatienceOfMany;
     tasks_left_ = options_.share * (input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks);
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
@@ -92,7 +95,7 @@ class StageSearch {
   }
   // Stages wait less where gradients of weights come behind what they send.
   int first_overlap() const { return overlap_is_free() ? 1 : in_.options.schedule.overlap; }
-  std::vector<StagedPlan> best_proposals(bool each_operator = false);
+  std::vector<StagedPlan> best_proposals(int chosen = 0);
   std::vector<StagedPlan> alternating(std::vector<StagedPlan> plans) const;
   std::vector<StagedPlan> with_parts(std::vector<StagedPlan> plans) const;
   void keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const;
@@ -109,10 +112,12 @@ class StageSearch {
   void hide_communications();
   void split_stages_alike();
   void mix();
+  void split_layers();
   void split_each_operator();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
   Open::iterator most_promising();
   void improve(int steps);
+  bool is_patience_over() const { return tasks_since_gain_ > patience_; }
   bool slows_down(const StagedPlan& from, const StagedPlan& to);
 
   const StrategyInput& in_;
@@ -130,10 +135,10 @@ class StageSearch {
   std::set<StagedPlan> too_long_;                                // to be simulated
   std::set<StagedPlan> unfit_;                                   // of those that were
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
-  double tasks_since_gain_ = 0;
+  double tasks_since_gain_ = 0, patience_ = kPatience;
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
-  std::optional<Outcome> fastest_[2];  // of what fits: of one stage, of several
+  std::optional<Outcome> fastest_[3];  // of what fits: of one stage, of several, with operators in ways of their own
   // Of several stages, whose neighbours are not all known; whether it does not fit, its time, longer the more of them
   // are.
   Open open_;
@@ -152,7 +157,7 @@ bool StageSearch::order_is_free() const {
 
 // Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
 // activations again, then what stores weights in parts.
-std::vector<StagedPlan> StageSearch::best_proposals(bool each_operator) {
+std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   std::vector<Saving> savings = {{}, {false}};
   if (order_is_free()) savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
   if (!in_.options.remat) std::erase_if(savings, [](const Saving& saving) { return saving.remat; });
@@ -165,14 +170,24 @@ std::vector<StagedPlan> StageSearch::best_proposals(bool each_operator) {
     for (int m : micro_batches_)
       for (int copies : copies_)
         for (bool plain : {false, true})
-          if (!each_operator || copies == 0) kinds.emplace_back(m, copies, plain);
+          if (chosen == 0 || copies == 0) kinds.emplace_back(m, copies, plain);
     std::vector<std::vector<Proposal>> proposed(kinds.size());
     parallel_for(kinds.size(), in_.evaluator.threads(), [&](std::size_t k) {
       if (in_.evaluator.stopping()) return;
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
       auto [m, copies, plain] = kinds[k];
-      proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_,
-                            {m, saving, copies, plain, margin_, first_overlap(), each_operator});
+      ProposalRequest request{m, saving, copies, plain, margin_, first_overlap()};
+      proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_, request);
+      if (chosen == 0) return;
+      // Where they are estimated to be faster than without.
+      std::map<std::size_t, std::int64_t> without;  // by number of stages
+      for (const Proposal& p : proposed[k]) without[p.plan.ends.size()] = p.time;
+      request.chosen = chosen;
+      proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_, request);
+      std::erase_if(proposed[k], [&](const Proposal& p) {
+        auto known = without.find(p.plan.ends.size());
+        return known != without.end() && static_cast<double>(p.time) > kFasterSo * static_cast<double>(known->second);
+      });
     });
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -324,7 +339,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
     } else if (plan.ends.size() == 1 && plan.micro_batches == 1)
       whole_.insert(std::move(scored));
   }
-  std::optional<Outcome>& of_kind = fastest_[plan.ends.size() > 1];
+  std::optional<Outcome>& of_kind = fastest_[splits_each_operator(plan) ? 2 : plan.ends.size() > 1];
   if (outcome.ok() && in_.evaluator.fits(outcome->candidate.score) &&
       (!of_kind || outcome->candidate.score.iteration < of_kind->candidate.score.iteration))
     of_kind = *outcome;
@@ -393,7 +408,7 @@ void StageSearch::improve(int steps) {
     auto& [unfit, key, plan] = next.value();
     ++improved_[plan.ends.size()];
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
-    if (tasks_since_gain_ > (std::isinf(tasks_left_) ? kPatience : kPatienceOfMany) && !in_.options.pareto) return;
+    if (is_patience_over() && !in_.options.pareto) return;
     std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom());
     std::erase_if(moves, [&](const StagedPlan& p) {
       return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));
@@ -505,24 +520,21 @@ void StageSearch::mix() {
 
 // After all others, which then find what they would find without.
 void StageSearch::split_each_operator() {
-  add_chosen_shardings(plans_, estimates_.costs(), in_, meshes_, micro_batches_);
+  const int kinds = add_chosen_shardings(plans_, estimates_.costs(), in_, meshes_, micro_batches_);
+  patience_ /= kLessPatience, tasks_since_gain_ = 0;
   for (int layers : options_.layers) {
     cluster(layers);
-    std::vector<StagedPlan> proposals = best_proposals(true);
-    simulate(proposals);
-    if (order_is_free()) simulate(alternating(std::move(proposals)));
+    for (int kind = 1; kind <= kinds && !is_patience_over(); ++kind) {
+      std::vector<StagedPlan> proposals = best_proposals(kind);
+      simulate(proposals);
+      if (order_is_free()) simulate(alternating(std::move(proposals)));
+    }
   }
   vary_best();
   improve(options_.improvements / 4);
 }
 
-Result<Outcome> StageSearch::run() {
-  if (plans_.operators().empty()) return fail("the model has no operators");
-  micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
-  prepare_stages(plans_, in_);
-  for (const Submesh& mesh : meshes_)
-    for (const IntraPlan& p : plans_.of_width(mesh.width))
-      if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
+void StageSearch::split_layers() {
   std::vector<std::vector<StagedPlan>> even;
   if (options_.even && may_have_stages(in_))
     even = even_pipelines(plans_, in_.devices, in_.options.schedule.bucket, first_overlap());
@@ -553,6 +565,16 @@ Result<Outcome> StageSearch::run() {
   }
   vary_best();
   improve(options_.even ? steps - steps / 2 : steps);
+}
+
+Result<Outcome> StageSearch::run() {
+  if (plans_.operators().empty()) return fail("the model has no operators");
+  micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
+  plans_.prepare(stage_widths(in_));
+  for (const Submesh& mesh : meshes_)
+    for (const IntraPlan& p : plans_.of_width(mesh.width))
+      if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
+  if (options_.by_layers) split_layers();
   if (options_.each_operator) split_each_operator();
   mix();
   if (best_.ok()) {
@@ -565,12 +587,6 @@ Result<Outcome> StageSearch::run() {
 }
 
 }  // namespace
-
-void prepare_stages(IntraPlans& plans, const StrategyInput& input) {
-  std::vector<int> widths;
-  for (const Submesh& mesh : stage_submeshes(input)) widths.push_back(mesh.width);
-  plans.prepare(widths);
-}
 
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans) {
   return StageSearch(input, options, plans).run();

@@ -18,7 +18,8 @@ struct StageSearchOptions {
   bool buckets = false;           // gradients are joined, or each is on its own, as is faster
   bool overlap = false;           // what stages communicate may be hidden (core/plan/overlap.h)
   bool even = false;              // also stages of as many devices and about as many FLOPs each, with data parallelism
-  bool each_operator = false;     // stages also as an exact choice for each operator has them (exact_sharding.h)
+  bool by_layers = true;          // stages whose layers follow shardings of the whole model (intra_stage.h)
+  bool each_operator = false;     // also as an exact choice for each operator has them (exact_sharding.h)
   bool mixed = false;             // also with operators that take the batch at once (mixed_pipelines.h)
   int improvements = 0;           // plans simulated to improve the best one
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none
@@ -29,9 +30,8 @@ struct StageSearchOptions {
 // parallelism of kind `pipeline` is not allowed, plans have one stage. Error: nothing could be run.
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options);
 
-// The same in two steps: `plans`, of the input's model, need nothing that a search finds, so another thread may prepare
-// them while it goes on.
-void prepare_stages(IntraPlans& plans, const StrategyInput& input);
+// The same with `plans` of the input's model: they need nothing that a search finds, so another thread may prepare them
+// (for all stage_widths()) while it goes on.
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans);
 
 }  // namespace unity

@@ -113,6 +113,10 @@ bool is_plain(const StagedPlan& plan) {
   return true;
 }
 
+bool splits_each_operator(const StagedPlan& plan) {
+  return std::any_of(plan.plans.begin(), plan.plans.end(), [](const IntraPlan& p) { return p.chosen > 0; });
+}
+
 StagedPlan without_schedule(StagedPlan plan) {
   plan.stored_parts = plan.remat = false, plan.order.reset();
   plan.bucket = {}, plan.overlap = 0;

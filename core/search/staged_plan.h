@@ -36,6 +36,8 @@ bool goes_around(const StagedPlan& plan);
 std::optional<StagedPlan> in_parts(const IntraPlans& plans, const StagedPlan& plan, int parts);
 // Whether all operators of a stage follow one plan.
 bool is_plain(const StagedPlan& plan);
+// Whether some are split in ways of their own (exact_sharding.h).
+bool splits_each_operator(const StagedPlan& plan);
 // With a schedule like that of all others: what is left is where operators are, and how they are split.
 StagedPlan without_schedule(StagedPlan plan);
 // "2 stages (data 2; tensor 4), 8 micro-batches", "2 stages with 2 parts each (data 2; data 2; ..), .."

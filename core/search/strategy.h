@@ -23,6 +23,10 @@ struct Outcome {
 
 using Strategy = Result<Outcome> (*)(const StrategyInput&);
 
+// Those that others look at, too.
+Result<Outcome> data_parallel(const StrategyInput& input);
+Result<Outcome> expert(const StrategyInput& input);
+
 // An error that says what the plan needs and what the devices have.
 Error does_not_fit(const std::string& strategy, const Score& score, const Evaluator& evaluator,
                    const std::string& plan = "the smallest plan found");

@@ -56,4 +56,10 @@ std::vector<Submesh> stage_submeshes(const StrategyInput& input) {
   return all;
 }
 
+std::vector<int> stage_widths(const StrategyInput& input) {
+  std::vector<int> widths;
+  for (const Submesh& mesh : stage_submeshes(input)) widths.push_back(mesh.width);
+  return widths;
+}
+
 }  // namespace unity

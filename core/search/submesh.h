@@ -17,5 +17,6 @@ Resources example(const Submesh& submesh);
 // What a stage may be on; without pipelines, all devices.
 bool may_have_stages(const StrategyInput& input);
 std::vector<Submesh> stage_submeshes(const StrategyInput& input);
+std::vector<int> stage_widths(const StrategyInput& input);
 
 }  // namespace unity
