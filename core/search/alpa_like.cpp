@@ -17,7 +17,7 @@
 namespace unity {
 
 Result<Outcome> alpa_like(const StrategyInput& input) {
-  Result<Outcome> found = search_stages(input, {.each_operator = true});
+  Result<Outcome> found = search_stages(input, {.each_operator = input.options.templates});
   if (!found.ok()) return fail("strategy alpa-like: {}", found.error().message);
   return found;
 }

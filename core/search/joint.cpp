@@ -553,7 +553,7 @@ Result<Outcome> JointSearch::run() {
     }
     // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
     // more.
-    if (!too_large && stages_ && in_.devices <= kManyDevices && !stages_->waits_for_batch())
+    if (!too_large && stages_ && in_.options.templates && in_.devices <= kManyDevices && !stages_->waits_for_batch())
       compare(pipelines(true, true));
   }
   if (!serial_) {
