@@ -109,9 +109,8 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        "faster",
        &o.seeds},
       {"no-templates",
-       "Strategies unity, pipeline, alpa-like: no sharding of pairs of matmuls by columns, then rows, but step by step "
-       "as "
-       "rules lead there; stages are data-parallel inside",
+       "Strategies unity, pipeline, alpa-like: no sharding of pairs of matmuls by columns, then rows, nor of each "
+       "operator of a stage in a way of its own, but step by step as rules lead there; stages are data-parallel inside",
        &o.templates},
       {"no-growth", "Strategy unity: rules lead to no graphs of more operators than the model has", &o.growth},
       {"no-uneven",
