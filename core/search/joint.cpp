@@ -44,7 +44,7 @@ constexpr std::ptrdiff_t kSmall = 12;          // compute operators of a graph t
 constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is also searched first, by itself
 constexpr int kFewDevices = 24;                // to sum gradients up
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
-constexpr int kWholeShare = 16;                // of the budget, one in so many is for complete plans
+constexpr int kWholeShare = 6;                 // of the budget, one in so many is for complete plans
 constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
 
@@ -555,6 +555,9 @@ Result<Outcome> JointSearch::run() {
     // more.
     if (!too_large && stages_ && in_.options.templates && in_.devices <= kManyDevices && !stages_->waits_for_batch())
       compare(pipelines(true, true));
+    // Where that takes little, without what is known, which would keep it from plans that others lead to.
+    if (in_.options.templates && in_.devices <= kManyDevices && compute_operators(in_.model) <= kFewOperators)
+      compare(search_stages(in_, {.each_operator = true}));
   }
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);
