@@ -19,9 +19,8 @@ namespace unity {
 // What logical devices with a number of threads do.
 struct ProfileSection {
   int threads = 1;
-  double task_overhead =
-      0;                // seconds between two tasks of a stream; negative where measured times hold more than tasks
-  double handover = 0;  // seconds until a task notices the end of one on another stream
+  double task_overhead = 0;     // seconds between two tasks of a stream; negative where times hold more than tasks
+  double handover = 0;          // seconds until a task notices the end of one on another stream
   double step_overhead = 0;     // seconds that a step takes beside its tasks: until the first starts, after the last
   double peak = 0;              // FLOP/s, the best found; 0: not measured
   double elementwise_peak = 0;  // FLOP/s of exponentials and the like

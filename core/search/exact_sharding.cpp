@@ -245,7 +245,8 @@ int add_chosen_shardings(IntraPlans& plans, const IntraCosts& costs, const Strat
   parallel_for(jobs.size(), input.evaluator.threads(), [&](std::size_t i) {
     if (input.evaluator.stopping()) return;
     auto timer = input.evaluator.record().time(SearchLevel::substitution);
-    jobs[i].operands = Chooser(plans, costs, input.options, jobs[i].request).choose().operands;
+    const Request& r = jobs[i].request;
+    jobs[i].operands = choose_shardings(plans, costs, input, r.micro_batches, r.devices, r.uneven).operands;
   });
   for (Job& job : jobs)
     if (!job.operands.empty()) plans.add(job.plan, std::move(job.operands));

@@ -59,9 +59,7 @@ class Exhaustive {
         prune_(prune),
         degrees_(degrees_of_devices(input.devices)),
         bound_(input.evaluator.cost(), input.options.optimizer, input.options.schedule) {
-    if (!input.options.algebra) return;
-    for (const Rule& rule : rule_library()) rules_.push_back(rule);
-    for (const Rule& rule : input.options.rules) rules_.push_back(rule);
+    rules_ = rules_of(input.options);
     std::erase_if(rules_, [](const Rule& rule) { return !rule.algebraic(); });
     for (const Rule& rule : rules_) least_growth_.push_back(least_growth(rule));
   }

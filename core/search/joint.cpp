@@ -555,9 +555,6 @@ Result<Outcome> JointSearch::run() {
     // more.
     if (!too_large && stages_ && in_.options.templates && in_.devices <= kManyDevices && !stages_->waits_for_batch())
       compare(pipelines(true, true));
-    // Where that takes little, without what is known, which would keep it from plans that others lead to.
-    if (in_.options.templates && in_.devices <= kManyDevices && compute_operators(in_.model) <= kFewOperators)
-      compare(search_stages(in_, {.each_operator = true}));
   }
   if (!serial_) {
     if (best_.ok()) rivals_.push_back(*best_);

@@ -138,6 +138,8 @@ std::vector<StagedPlan> other_schedules(const StagedPlan& plan, const StageMoves
     for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble})
       if (free.order && !is_interleaved(plan)) add([&](StagedPlan& p) { p.order = order; });
     if (free.overlap && plan.micro_batches > 1) add([](StagedPlan& p) { p.overlap = 2; });
+  } else if (free.overlap && plan.overlap <= 1) {
+    add([](StagedPlan& p) { p.overlap = 1 - p.overlap; });
   }
   if (buckets) add([](StagedPlan& p) { p.bucket = p.bucket.count > 0 ? Bytes{} : kUsualBucket; });
   return all;

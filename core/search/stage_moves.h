@@ -28,7 +28,8 @@ struct StageMoves {
 std::vector<StagedPlan> neighbours(IntraPlans& plans, const StagedPlan& plan, const StageMoves& free);
 
 // The plan with its weights stored in parts or not, in the other orders, and with two micro-batches at once; of one
-// stage, the first of these only. `buckets`: also with its gradients joined or not.
+// stage, the first of these only, and with weights' gradients behind what is communicated or as they come. `buckets`:
+// also with its gradients joined or not.
 std::vector<StagedPlan> other_schedules(const StagedPlan& plan, const StageMoves& free, bool buckets);
 
 // How much slower steps that change nothing but the schedule made plans.

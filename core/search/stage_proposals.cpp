@@ -75,4 +75,14 @@ std::vector<Proposal> propose(const StrategyInput& in, IntraPlans& plans, const 
   return proposals;
 }
 
+void keep_faster(std::vector<Proposal>& proposals, const std::vector<Proposal>& others) {
+  constexpr double kFaster = 0.99;
+  std::map<std::size_t, std::int64_t> known;  // by number of stages
+  for (const Proposal& p : others) known[p.plan.ends.size()] = p.time;
+  std::erase_if(proposals, [&](const Proposal& p) {
+    auto other = known.find(p.plan.ends.size());
+    return other != known.end() && static_cast<double>(p.time) > kFaster * static_cast<double>(other->second);
+  });
+}
+
 }  // namespace unity

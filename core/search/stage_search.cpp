@@ -1,6 +1,7 @@
 #include "core/search/stage_search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -55,7 +56,6 @@ constexpr int kManyLayers = 24;
 constexpr int kLayersOfMost = 48;   // on so many devices that one plan is simulated: even stages matter most
 constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
-constexpr double kFasterSo = 0.99;  // times the estimate of plans that split no operator in a way of its own
 constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 
 class StageSearch {
@@ -162,33 +162,30 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   if (order_is_free()) savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
   if (!in_.options.remat) std::erase_if(savings, [](const Saving& saving) { return saving.remat; });
   std::vector<Proposal> proposals;
+  std::optional<Saving> found;  // the first with which something fits
   for (std::size_t i = saving_; i < savings.size(); ++i) {
     const Saving& saving = savings[i];
-    if (!proposals.empty() && (saving.fits || !proposals[0].plan.stored_parts)) break;
-    if (proposals.empty()) saving_ = i;
+    if (found && (saving.fits || found->fits)) break;
+    if (!found) saving_ = i;
     std::vector<std::tuple<int, int, bool>> kinds;  // micro-batches, copies, one plan in a stage
     for (int m : micro_batches_)
       for (int copies : copies_)
         for (bool plain : {false, true})
           if (chosen == 0 || copies == 0) kinds.emplace_back(m, copies, plain);
     std::vector<std::vector<Proposal>> proposed(kinds.size());
+    std::atomic<bool> any = false;
     parallel_for(kinds.size(), in_.evaluator.threads(), [&](std::size_t k) {
       if (in_.evaluator.stopping()) return;
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
       auto [m, copies, plain] = kinds[k];
-      ProposalRequest request{m, saving, copies, plain, margin_, first_overlap()};
+      ProposalRequest request{m, saving, copies, plain, margin_, first_overlap(), chosen};
       proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_, request);
+      if (!proposed[k].empty()) any = true;
       if (chosen == 0) return;
-      // Where they are estimated to be faster than without.
-      std::map<std::size_t, std::int64_t> without;  // by number of stages
-      for (const Proposal& p : proposed[k]) without[p.plan.ends.size()] = p.time;
-      request.chosen = chosen;
-      proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_, request);
-      std::erase_if(proposed[k], [&](const Proposal& p) {
-        auto known = without.find(p.plan.ends.size());
-        return known != without.end() && static_cast<double>(p.time) > kFasterSo * static_cast<double>(known->second);
-      });
+      request.chosen = 0;
+      keep_faster(proposed[k], propose(in_, plans_, estimates_, meshes_, layer_ends_, request));
     });
+    if (!found && any) found = saving;
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
@@ -532,6 +529,7 @@ void StageSearch::split_each_operator() {
   }
   vary_best();
   improve(options_.improvements / 4);
+  vary_best();
 }
 
 void StageSearch::split_layers() {
