@@ -93,10 +93,11 @@ class Section {
 };
 
 Variant read_variant(const std::string& file, const YAML::Node& node) {
-  Section s(file, node, "a variant",
-            {"name", "strategy", "without", "parallelism", "budget", "alpha", "seed", "time-limit", "memory-limit",
-             "stages", "micro-batches", "schedule", "mappings"});
   Variant v;
+  Section s(file, node, "a variant",
+            {"name",       "strategy",     "without", "parallelism",     "budget",     "alpha",    "seed",
+             "time-limit", "memory-limit", "stages",  "micro-batches",   "mappings",   "schedule", "overlap",
+             "bucket",     "remat",        "offload", "weight-versions", "zero-stage", "fuse"});
   v.name = s.required("name");
   v.strategy = s.name("strategy", "unity", strategy_names());
   SearchOptions& o = v.settings.search;
@@ -124,7 +125,16 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
   o.seed = s.get("seed", o.seed);
   o.time_limit = s.get("time-limit", o.time_limit);
   v.settings.memory_limit = s.get<std::string>("memory-limit", "");
-  v.settings.schedule.order = s.get<std::string>("schedule", "");
+  for (const SettingField& field : setting_fields(v.settings.schedule)) {
+    if (!s.has(field.name)) continue;
+    *std::get<std::string*>(field.value) = join(s.list<std::string>(field.name, {}), ",");
+    try {
+      Schedule schedule;
+      v.settings.schedule.apply(schedule);
+    } catch (const InputError& error) {
+      s.fail_at(field.name, error.what());
+    }
+  }
   v.settings.mappings = s.get<std::string>("mappings", "");
   std::vector<std::string> settings;
   for (const auto& entry : node)

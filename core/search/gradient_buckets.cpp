@@ -65,8 +65,8 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
     const Outcome& start = joined[k];
     if (time(start) > kNearly * time(joined[0])) break;
     if (start.candidate.schedule.bucket.count == 0) {
-      // What communications hide may be hidden itself in small buckets.
-      if (start.candidate.schedule.overlap > 0) try_all({{&start, kSmaller}, {&start, kSmallest}});
+      // What waits behind communications, or for gathers of weights, may wait less for small buckets.
+      try_all({{&start, kSmaller}, {&start, kSmallest}});
       continue;
     }
     const std::size_t before = scored.size();

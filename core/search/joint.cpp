@@ -256,7 +256,7 @@ void JointSearch::store_parts(const std::optional<Outcome>& data) {
     for (Outcome& variant : memory_tradeoffs(*data, in_, Tradeoffs::stored_parts)) tried.push_back(std::move(variant));
   for (Outcome& variant : tried) {
     in_.evaluator.found(variant.candidate.score);
-    keep(variant);
+    keep(variant), rivals_.push_back(variant);
     take(std::move(variant));
   }
 }
@@ -285,7 +285,10 @@ void JointSearch::join_gradients() {
       std::erase_if(rivals_, [&](const Outcome& o) { return canonical_hash(o.candidate.pcg) == best; });
   }
   std::optional<Outcome> joined = choose_buckets(rivals_, in_, scored);
-  for (Outcome& plan : scored) keep(std::move(plan));
+  for (Outcome& plan : scored) {
+    if (fits(plan.candidate.score)) fastest_.keep(plan);
+    keep(std::move(plan));
+  }
   // It may be as fast with each gradient on its own.
   if (joined && (!best_.ok() || joined->candidate.score.iteration <= best_->candidate.score.iteration))
     best_ = std::move(*joined);

@@ -42,7 +42,13 @@ struct Variant {
 // Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts.
 std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages,
                               const SearchOptions& options) {
-  if (which == Tradeoffs::stored_parts) return {{true, 1, schedule}};
+  if (which == Tradeoffs::stored_parts) {
+    std::vector<Variant> stored = {{true, 1, schedule}};
+    // Gathers of weights may take the place of what gradients of weights were put behind.
+    if (schedule.overlap == 1 && options.overlap && options.schedule.overlap == 0)
+      stored.push_back(stored[0]), stored[1].schedule.overlap = 0;
+    return stored;
+  }
   std::vector<std::vector<std::string>> remats = {schedule.remat};
   if (options.remat && remats[0].empty()) remats.insert(remats.end(), {{"blocks"}, {"all"}});
   std::vector<Offload> offloads = {schedule.offload};
@@ -232,7 +238,7 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
       (input.options.pareto || std::none_of(plans.begin(), plans.end(),
                                             [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); })))
     try_stages({2, 3});
-  keep_front(plans);
+  if (which == Tradeoffs::all) keep_front(plans);
   return plans;
 }
 

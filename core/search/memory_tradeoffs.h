@@ -23,7 +23,8 @@ Result<Pcg> with_stored_parts(const Pcg& pcg);
 // What may be faster, too: updates of stored parts take a share of the time, gradients as many bytes as before.
 enum class Tradeoffs : std::uint8_t { stored_parts, all };
 
-// The plan itself and its variants, as far as they can be lowered, on the front of (time, peak memory), fastest first.
+// The plan itself and its variants, as far as they can be lowered, on the front of (time, peak memory), fastest first
+// (stored_parts: all of them, as other buckets may make them faster yet).
 // What the plan's schedule has already (rematerialisation, offload) stays as it is; without SearchOptions::offload
 // nothing is offloaded that is not already, without SearchOptions::remat nothing is computed again. Of plans of very many tasks, unless a front is asked for, variants are left
 // out whose weights alone do not fit, and those that save more than one that fits.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/rewrite/match.h"
+#include "core/search/through_layouts.h"
 
 namespace unity {
 
@@ -61,13 +62,19 @@ std::vector<Layout> boundary_layouts(const Pcg& pcg, const std::vector<NodeId>& 
 namespace {
 
 constexpr std::size_t kMostValues = 2;  // at a cut
+constexpr double kLittle = 0.05;        // of a graph's FLOPs, by operators behind a cut that need nothing of it
 
 // Where a graph can be cut.
 class Places {
  public:
   Places(const Pcg& pcg, const std::vector<Rule>& rules)
-      : pcg_(pcg), last_use_(pcg.size(), 0), whole_(pcg.size(), true), disturbed_(pcg.size(), 0) {
+      : pcg_(pcg),
+        last_use_(pcg.size(), 0),
+        whole_(pcg.size(), true),
+        disturbed_(pcg.size(), 0),
+        beside_(pcg.size(), 0) {
     count_disturbed(rules);
+    count_beside();
     for (std::size_t i = 0; i < pcg.size(); ++i)
       for (ValueRef v : pcg.nodes()[i].inputs) {
         if (pcg[v.node].is_leaf()) continue;
@@ -98,7 +105,7 @@ class Places {
       std::erase_if(open, [&](NodeId v) { return last_use_[v.index()] <= i; });
       const bool jumped = open.size() >= most;
       if (last_use_[i] > i || !jumped) open.emplace_back(static_cast<std::int64_t>(i));
-      if (!jumped && may_cut(open)) places.push_back({i, operators, open});
+      if (!jumped && may_cut(open) && beside_[i] <= kLittle) places.push_back({i, operators, open});
     }
     std::vector<Part> parts = {{first, last, in, {}}};
     std::size_t begun = 0;  // operators before the part
@@ -135,6 +142,25 @@ class Places {
     std::partial_sum(change.begin(), change.end(), disturbed_.begin());
   }
 
+  // By operator: the share of all FLOPs that operators behind it do without any result of it or of those before it. A
+  // cut there would put one of two branches behind the other, which can run at the same time.
+  void count_beside() {
+    std::vector<std::size_t> first(pcg_.size());  // of the operators that an operator waits for, itself included
+    double sum = 0;
+    for (std::size_t i = 0; i < pcg_.size(); ++i) {
+      const Node& n = pcg_.nodes()[i];
+      first[i] = i;
+      for (ValueRef v : n.inputs)
+        if (!pcg_[source_of(pcg_, v).node].is_leaf()) first[i] = std::min(first[i], first[v.node.index()]);
+      if (!n.is_compute()) continue;
+      const double of_operator = flops(*n.table, full_ranges(*n.table));
+      sum += of_operator;
+      if (first[i] > 0) beside_[first[i] - 1] += of_operator;
+    }
+    for (std::size_t i = pcg_.size() - 1; i-- > 0;) beside_[i] += beside_[i + 1];
+    for (double& b : beside_) b /= std::max(1.0, sum);
+  }
+
   // All have a result that a part can begin with, alike in rank.
   bool may_cut(const std::vector<NodeId>& values) const {
     return std::all_of(values.begin(), values.end(), [&](NodeId v) {
@@ -146,6 +172,7 @@ class Places {
   std::vector<std::size_t> last_use_;
   std::vector<bool> whole_;              // nothing but the first result leaves it
   std::vector<std::int64_t> disturbed_;  // by operator: rules, by a cut behind it
+  std::vector<double> beside_;           // by operator
 };
 
 std::string boundary_name(std::size_t value) { return value == 0 ? "boundary" : fmt::format("boundary.{}", value); }

@@ -1,6 +1,7 @@
 // Level 1 of the search: cutting a graph into parts that are optimised apart (paper, section 5.3). A cut is a value
 // through which everything after it depends on everything before it (a post-dominator of the compute operators before
-// it; weights and inputs may be used on both sides). For each layout of the value at a cut, the parts on its two sides
+// it; weights and inputs may be used on both sides; what needs nothing of it, like another tower of a model, may be
+// little). For each layout of the value at a cut, the parts on its two sides
 // are independent. Of graphs that have too few of these, parts are cut where everything depends through two values,
 // which have one layout then (cells of a network that read the results of the two cells before them).
 #pragma once

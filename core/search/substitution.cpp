@@ -178,6 +178,7 @@ class BestFirst {
   void score_mapped(std::span<Fresh> states);
   void expand(State from);
   bool finished();
+  bool without_gain() const { return options_.patience > 0 && since_ >= options_.patience; }
   void say_queue(std::size_t to_score);
   bool is_expanded(std::int64_t cost) const { return static_cast<double>(cost) <= alpha_ * static_cast<double>(best_); }
   void keep_fastest();
@@ -191,8 +192,10 @@ class BestFirst {
   std::set<Hash> seen_;
   RewritingGains gains_;
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max(), best_path_ = 0, best_estimate_ = 0;
-  std::int64_t gained_ = best_;  // the best time when last there was progress,
-  int gained_at_ = 0;            // scored by then
+  // Rewritings gain little each. Shardings alone say whether there is progress; without any, rewritings end first.
+  std::int64_t gained_ = best_;          // the best time when last there was some
+  int since_ = 0, shardings_since_ = 0;  // scored since then
+  bool rewritings_ = false;              // what is scored now
   double alpha_;
   int scored_ = 0, rewritten_ = 0, grown_ = 0;
   std::ptrdiff_t operators_ = 0;  // of the start
@@ -233,7 +236,7 @@ void BestFirst::consider(std::vector<Reached> states) {
   std::size_t at_once = options_.patience > 0 ? kScoredAtOnce : std::max<std::size_t>(1, fresh.size());
   for (std::size_t begin = 0; begin < fresh.size(); begin += at_once) {
     std::size_t end = std::min(fresh.size(), begin + at_once);
-    if (begin > 0 && finished()) {
+    if (begin > 0 && (finished() || (rewritings_ && without_gain()))) {
       record_.left_out(LeftOut::given_up, static_cast<std::int64_t>(fresh.size() - begin));
       break;
     }
@@ -258,7 +261,10 @@ void BestFirst::score(std::span<Fresh> states) {
       auto mapping = evaluator_.map(pcg);
       if (mapping.ok()) s.mapping = std::move(*mapping);
     } else {
-      auto candidate = options_.one_device ? evaluator_.evaluate(pcg, natural_mappings(pcg)) : evaluator_.evaluate(pcg);
+      // On many devices, of whole graphs as of parts, what a few do not tell takes too long.
+      auto candidate = options_.one_device ? evaluator_.evaluate(pcg, natural_mappings(pcg))
+                       : options_.whole    ? evaluator_.evaluate_part(pcg, {})
+                                           : evaluator_.evaluate(pcg);
       if (candidate.ok()) s.candidate = std::move(*candidate);
     }
   });
@@ -268,13 +274,14 @@ void BestFirst::score(std::span<Fresh> states) {
       record_.left_out(LeftOut::long_path);
       continue;
     }
-    ++scored_;
+    ++scored_, ++since_, shardings_since_ += rewritings_ ? 0 : 1;
     if (!s.candidate) continue;
     s.candidate->pcg = Pcg();  // the state holds it
     std::int64_t cost = s.candidate->score.iteration.count;
     if (options_.whole) evaluator_.found(s.candidate->score, ++number);
     if (cost < best_) best_ = cost, best_path_ = s.path, best_estimate_ = s.candidate->estimate.count;
-    if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_)) gained_ = best_, gained_at_ = scored_;
+    if (static_cast<double>(best_) < (1 - kGain) * static_cast<double>(gained_))
+      gained_ = best_, since_ = shardings_since_ = 0;
     std::shared_ptr<const MatchedGraph> from = std::move(s.state.from);  // of use to what is open alone
     result_.found.push_back({std::move(s.state), std::move(*s.candidate)});
     if (options_.thorough || is_expanded(cost)) {
@@ -320,8 +327,8 @@ bool BestFirst::finished() {
   if (options_.patience == 0) return false;
   if (options_.limit.count > 0 && scored_ >= options_.few && best_ > options_.limit.count)
     result_.stopped_because = "given up: too slow to be of use";
-  else if (scored_ - gained_at_ >= options_.patience)
-    result_.stopped_because = fmt::format("no progress in {} candidates", scored_ - gained_at_);
+  else if (shardings_since_ >= options_.patience)
+    result_.stopped_because = fmt::format("no progress in {} candidates", since_);
   else
     return false;
   return true;
@@ -364,10 +371,13 @@ void BestFirst::expand(State from) {
     consider(std::move(reached));
   };
   lead_on(std::move(states));
-  if ((!options_.thorough && rewritten_ >= options_.budget / options_.rewriting_share) || finished()) return;
+  if (!options_.thorough && rewritten_ >= options_.budget / options_.rewriting_share) return;
+  if (without_gain() || finished()) return;
   int before = scored_;
+  rewritings_ = true;
   lead_on(rewritings(from, options_, evaluator_, options_.gains ? *options_.gains : gains_,
                      matched ? &matched->matches : nullptr));
+  rewritings_ = false;
   rewritten_ += scored_ - before;
   if (matched) matched->pcg = std::move(from.pcg);
 }

@@ -67,6 +67,22 @@ TEST_CASE("summit has two sockets of three GPUs in each node") {
   CHECK(t.links.size() == 2 * (4 * 6 + 2 * 3 + 2));
 }
 
+TEST_CASE("summit-nccl is summit but for what runs its collectives") {
+  const Topology rings = load_topology("summit", {.nodes = 3}), nccl = load_topology("summit-nccl", {.nodes = 3});
+  CHECK(rings.collectives == nullptr);
+  CHECK(nccl.collectives != nullptr);
+  REQUIRE(nccl.links.size() == rings.links.size());
+  for (std::size_t i = 0; i < rings.links.size(); ++i) {
+    const Link &a = rings.links[i], &b = nccl.links[i];
+    CHECK(a.from == b.from);
+    CHECK(a.to == b.to);
+    CHECK(a.kind == b.kind);
+    CHECK(a.bandwidth.rate == b.bandwidth.rate);
+    CHECK(a.latency == b.latency);
+  }
+  CHECK(nccl.spec(device(0)).name == rings.spec(device(0)).name);
+}
+
 TEST_CASE("routes take the fewest hops") {
   Topology t = load_topology("summit", {.nodes = 2});
   CHECK(hops(t, 0, 2) == std::vector<std::string>{"node0.socket0.gpu2"});

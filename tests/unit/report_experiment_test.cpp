@@ -38,6 +38,28 @@ TEST_CASE("the points of an experiment are counted before they are made") {
              Contains(":7:9: layers: with it there are more than 1000000 points") || Contains(":8:9: budget: with it"));
 }
 
+TEST_CASE("a variant has a schedule of its own") {
+  const std::string variant = "variants:\n  - {name: joined, strategy: data-parallel, KEY}\n";
+  auto with = [&](const std::string& key) {
+    return kHead + std::string(variant).replace(variant.find("KEY"), 3, key);
+  };
+  std::string file = (std::filesystem::temp_directory_path() / "variant.yaml").string();
+  write_file_atomically(file, with("bucket: 25 MB, overlap: 1, schedule: 1f1b, offload: [activations, optimizer]"));
+  const Variant joined = load_experiment(file).grid.at(0).variant;
+  Schedule schedule;
+  joined.settings.schedule.apply(schedule);
+  CHECK(schedule.bucket == Bytes{25'000'000});
+  CHECK(schedule.overlap == 1);
+  CHECK(schedule.order == PipelineOrder::one_f_one_b);
+  CHECK(schedule.offload == Offload::activations_and_optimizer);
+  CHECK_THAT(joined.text, Contains("bucket=25 MB"));
+
+  CHECK_THAT(error_of(with("bucket: plenty")), Contains(":6:53: bucket: --bucket: size: found 'plenty'"));
+  CHECK_THAT(error_of(with("overlap: -1")), Contains("overlap: --overlap: found '-1'"));
+  CHECK_THAT(error_of(with("schedule: 1f2b")), Contains("schedule: "));
+  CHECK_THAT(error_of(with("buckets: 1")), Contains("unknown key 'buckets'") && Contains("bucket"));
+}
+
 TEST_CASE("figures are drawn into the folder of the results") {
   const std::string figure = "figures:\n  - {name: NAME, x: nodes, y: iteration_seconds}\n";
   auto named = [&](const std::string& name) {

@@ -153,6 +153,34 @@ TEST_CASE("of the places that make a part large enough, it is cut where the fewe
   CHECK(ends(split(graph(40, 12), 5, rules)) == std::vector<std::int64_t>{5, 12, 17, 25, 30, 35});
 }
 
+TEST_CASE("a graph is not cut between branches that can run at the same time") {
+  // Two chains from inputs of their own, added; behind each operator of the first a single value is open.
+  auto towers = [](int first, int second, int behind) {
+    Builder b("towers");
+    ValueRef ends[2];
+    for (int t : {0, 1}) {
+      ValueRef h = b.input(t == 0 ? "left" : "right", {64, 64});
+      for (int i = 0; i < (t == 0 ? first : second); ++i)
+        h = b.apply("matmul", {}, {h, b.weight(fmt::format("w{}.{}", t, i), {64, 64})});
+      ends[t] = h;
+    }
+    ValueRef h = b.apply("add", {}, {ends[0], ends[1]});
+    for (int i = 0; i < behind; ++i) h = b.apply("matmul", {}, {h, b.weight(fmt::format("w2.{}", i), {64, 64})});
+    return std::move(b).finish({h});
+  };
+  CHECK(split(towers(30, 30, 0), 10, {}).size() == 1);
+  // What is behind both can be cut, and the towers stay together.
+  std::vector<Part> parts = split(towers(30, 30, 30), 10, {});
+  REQUIRE(parts.size() > 1);
+  const Pcg g = towers(30, 30, 30);
+  const auto add =
+      std::find_if(g.nodes().begin(), g.nodes().end(), [](const Node& n) { return n.op->name() == "add"; });
+  for (std::size_t p = 0; p + 1 < parts.size(); ++p)
+    for (NodeId cut : parts[p].out) CHECK(std::cmp_greater_equal(cut.index(), add - g.nodes().begin()));
+  // A little that needs nothing of what is before it, as the first layer of a decoder, is no branch.
+  CHECK(split(towers(60, 1, 0), 10, {}).size() > 1);
+}
+
 TEST_CASE("a graph is not cut where summands of a value pass by") {
   // What a4 and a5 add up to is open to the end.
   Pcg g = parse_pcg(
