@@ -118,8 +118,7 @@ class JointSearch {
   std::optional<Hash> joined_of_;      // the graph whose buckets are chosen
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   Result<Outcome> best_ = fail("strategy unity: no plan was found");
-  std::string stopped_;                                       // why the search of the graph as a whole ended
-  Bytes smallest_{std::numeric_limits<std::int64_t>::max()};  // of the plans that do not fit
+  std::string stopped_;          // why the search of the graph as a whole ended
   std::vector<Outcome> front_;   // complete plans by time and memory, whether they fit or not
   std::vector<Outcome> hidden_;  // variants of some in which communications are hidden
   std::vector<Outcome> rivals_;  // complete plans of all kinds, each the fastest of its kind
@@ -197,14 +196,14 @@ void JointSearch::whole_graph() {
 
 // The fastest plan that fits; of plans that do not fit, the error of the smallest.
 void JointSearch::take(Result<Outcome> other) {
+  const std::optional<Score>& smallest = in_.evaluator.smallest();
   if (!other.ok()) {
-    if (!best_.ok() && smallest_.count == std::numeric_limits<std::int64_t>::max()) best_ = other.error();
+    if (!best_.ok() && !smallest) best_ = other.error();
     return;
   }
   if (!fits(other->candidate.score)) {
-    const Score& score = other->candidate.score;
-    if (!best_.ok() && score.peak() < smallest_)
-      best_ = does_not_fit(in_.options.strategy, score, in_.evaluator), smallest_ = score.peak();
+    if (!best_.ok())
+      best_ = does_not_fit(in_.options.strategy, smallest ? *smallest : other->candidate.score, in_.evaluator);
     return;
   }
   if (!serial_) fastest_.keep(*other);
