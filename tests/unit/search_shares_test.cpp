@@ -1,4 +1,6 @@
+#include <map>
 #include <set>
+#include <string>
 
 #include <catch2/catch.hpp>
 
@@ -195,4 +197,29 @@ TEST_CASE("a search ends with plans on shares, the same with any number of threa
   CHECK(found[0].search.candidates == found[1].search.candidates);
   Evaluator evaluator(cost, {true, found[0].optimizer, found[0].schedule}, {});
   CHECK(found[0].prediction.iteration < evaluator.evaluate(found[0].pcg)->score.iteration);
+}
+
+TEST_CASE(
+    "two chains of large matrices run at the same time, each on a half of the nodes that sums its gradients alone") {
+  ModelSpec spec{"mlp@artifact", {{"batch", 12 * 256}}};
+  Pcg model = build_model(spec);
+  SimulatedCostModel cost(load_topology("summit", {.nodes = 2}));
+  SearchOptions options;
+  options.jobs = 2;
+  options.buckets = options.overlap = options.stored_parts = false;
+  options.parallelism = {"data", "model", "reduction"};
+  const Plan plan = find_plan(spec, model, cost, options).value();
+  std::map<std::string, std::set<int>> nodes;  // by chain
+  for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
+    const NodeId id(static_cast<std::int64_t>(i));
+    if (plan.pcg[id].op->name() != "matmul") continue;
+    const std::string chain = plan.pcg[id].name.substr(0, plan.pcg[id].name.find('.'));
+    for (DeviceId d : plan.mappings[i].devices(node_grid(plan.pcg, id))) nodes[chain].insert(d.value / 6);
+  }
+  CHECK(nodes.at("left").size() == 1);
+  CHECK(nodes.at("right").size() == 1);
+  CHECK(nodes.at("left") != nodes.at("right"));
+  options.strategy = "data-parallel", options.parallelism.clear();
+  const Plan data = find_plan(spec, model, cost, options).value();
+  CHECK(plan.prediction.iteration.seconds() < data.prediction.iteration.seconds() / 3);
 }
