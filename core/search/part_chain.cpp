@@ -67,7 +67,7 @@ std::vector<std::vector<Layout>> PartChain::layouts_at_cuts() const {
   const std::vector<AxisClass> classes = allowed.empty() ? std::vector<AxisClass>() : axis_classes(in_.model);
   for (const Part& part : parts_) {
     if (part.out.empty()) continue;
-    all.push_back(boundary_layouts(in_.model, part.out, in_.devices));
+    all.push_back(boundary_layouts(in_.model, part, in_.devices));
     std::erase_if(all.back(), [&](const Layout& l) {
       std::set<std::string> kinds;
       for (std::size_t d = 0; d < l.degrees.size(); ++d) {

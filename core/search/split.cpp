@@ -48,13 +48,26 @@ std::vector<Layout> boundary_layouts(const Shape& shape, int devices) {
   return {layouts.begin(), layouts.end()};
 }
 
-std::vector<Layout> boundary_layouts(const Pcg& pcg, const std::vector<NodeId>& values, int devices) {
+std::vector<Layout> boundary_layouts(const Pcg& pcg, const Part& part, int devices) {
+  const std::vector<NodeId>& values = part.out;
   std::vector<Layout> layouts;
   for (std::size_t k = 0; k < values.size(); ++k) {
     std::vector<Layout> of_value = boundary_layouts(pcg.shape({values[k], 0}).shape(), devices);
     if (k == 0) layouts = of_value;
     std::erase_if(layouts,
                   [&](const Layout& l) { return std::find(of_value.begin(), of_value.end(), l) == of_value.end(); });
+  }
+  // Of branches that have had a half of the machine each, one has the value.
+  const int half = devices / 2;
+  auto divides = [&](NodeId v) {
+    const Dims& dims = pcg.shape({v, 0}).shape().dims;
+    return !dims.empty() && dims[0] % half == 0;
+  };
+  if (part.has_branches && half > 1 && devices % 2 == 0 && std::all_of(values.begin(), values.end(), divides)) {
+    Layout layout{Integers(pcg.shape({values[0], 0}).dims.size(), 1), 1};
+    layout.degrees[0] = half;
+    layouts.push_back(layout);
+    std::sort(layouts.begin(), layouts.end());
   }
   return layouts;
 }
@@ -119,6 +132,9 @@ class Places {
       parts.push_back({places[p].node + 1, last, places[p].open, {}});
       begun = places[p].operators;
     }
+    for (Part& part : parts)
+      for (std::size_t i = part.first; i + 1 < part.last; ++i)
+        part.has_branches = part.has_branches || (pcg_.nodes()[i].is_compute() && beside_[i] > kLittle);
     return parts;
   }
 

@@ -34,14 +34,16 @@ std::string to_string(const Layout& layout);  // "[2, 1, 1] copies 6"
 // sequences not the last, which would do no better than the one before it; of matrices the columns, since what one
 // matmul makes in columns the next one reads as rows of a sum.
 std::vector<Layout> boundary_layouts(const Shape& shape, int devices);
-// Those that all of several values can have.
-std::vector<Layout> boundary_layouts(const Pcg& pcg, const std::vector<NodeId>& values, int devices);
-
 struct Part {
   std::size_t first = 0, last = 0;  // nodes of the whole graph, half-open, leaves apart
   std::vector<NodeId> in;           // whose values are cut before it, ascending: none for the first part
   std::vector<NodeId> out;          // at its end: none for the last part
+  bool has_branches = false;        // that need nothing of one another, from inputs of their own
 };
+
+// Those that all values at the end of a part can have; behind branches, which may have a half of the machine each, also
+// on one half.
+std::vector<Layout> boundary_layouts(const Pcg& pcg, const Part& part, int devices);
 
 // Cuts into parts of at least `minimum` compute operators, at the same places of repeated blocks; through two values in
 // parts of more than kLargePart operators. Of the places that make a part of less than twice the minimum it is the
