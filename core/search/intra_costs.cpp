@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <unordered_map>
 
 #include "core/graph/autodiff.h"
 #include "core/plan/row_updates.h"
@@ -64,19 +65,27 @@ std::int64_t IntraCosts::slowest_collective(CollectiveKind kind, int group, int 
       groups.emplace_back();
       for (int i = 0; i < group; ++i) groups.back().emplace_back(devices.first + block + offset + i * stride);
     }
-  // The outermost level that a group crosses, and its place in the levels outside of that: 0 nodes, 1 sockets of a
-  // node.
-  std::map<std::pair<int, int>, int> sharing;
-  auto crossed = [&](const std::vector<DeviceId>& g) {
-    int level = topology.distance_level(g.front(), g.back());
-    return std::pair(level, level == 0 ? 0 : g.front().value / std::max(1, in_.devices / topology.nodes));
+  // Groups whose rings meet on a link take turns there; what one waits for in all of its steps, it waits for once.
+  std::unordered_map<LinkId, double> busy;  // by link: rings that go through it
+  auto each_link = [&](const std::vector<DeviceId>& g, auto visit) {
+    for (std::size_t i = 0; i < g.size(); ++i)
+      for (LinkId l : topology.route(g[i], g[(i + 1) % g.size()])) visit(l);
   };
-  int innermost = static_cast<int>(topology.levels.size()) - 1;
-  for (const auto& g : groups) ++sharing[crossed(g)];
+  if (groups.size() > 1)
+    for (const auto& g : groups) each_link(g, [&](LinkId l) { ++busy[l]; });
   std::int64_t slowest = 0;
   for (const auto& g : groups) {
-    int at_once = crossed(g).first < innermost ? sharing.at(crossed(g)) : 1;
-    slowest = std::max(slowest, at_once * cost.collective_time(kind, g, bytes).count);
+    std::unordered_map<LinkId, double> own;
+    if (groups.size() > 1) each_link(g, [&](LinkId l) { ++own[l]; });
+    double alone = 0, together = 0;  // seconds for each byte that goes around
+    for (auto [l, rings] : own) {
+      const double rate = topology.links[l.index()].bandwidth.rate;
+      alone = std::max(alone, rings / rate), together = std::max(together, busy.at(l) / rate);
+    }
+    const std::int64_t time = cost.collective_time(kind, g, bytes).count;
+    const std::int64_t latency = std::min(time, cost.collective_time(kind, g, Bytes{1}).count);
+    const double slower = alone > 0 ? together / alone : 1;
+    slowest = std::max(slowest, latency + static_cast<std::int64_t>(slower * static_cast<double>(time - latency)));
   }
   return slowest;
 }
