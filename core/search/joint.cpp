@@ -182,7 +182,7 @@ void JointSearch::whole_graph() {
   SubstitutionResult result = substitute(start, in_.evaluator, options);
   if (options.thorough && in_.options.mapping_dp)
     improve_mappings(result.found, in_.evaluator,
-                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 3));
+                     std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 2));
   if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
   stopped_ = result.stopped_because;

@@ -25,9 +25,9 @@ WITH_UNEVEN = {2: 4, 3: 3, 4: 2, 6: 2, 8: 2}  # of those, whose space can be sma
 DRAWS = 8
 SECONDS = 300  # that a search may take
 # What the exhaustive space has not: several schedules, stored parts, graphs of more operators than the model, pipelines.
-LIKE = ["--no-overlap", "--no-buckets", "--no-stored-parts", "--no-growth", "--micro-batches", "1", "--parallelism",
-        "data,model,reduction,head,spatial"]
-EVEN = ["--no-uneven", "--no-templates"]  # both searches of larger graphs
+LIKE = ["--no-overlap", "--no-buckets", "--no-stored-parts", "--no-growth", "--no-templates", "--micro-batches", "1",
+        "--parallelism", "data,model,reduction,head,spatial"]
+EVEN = ["--no-uneven"]  # both searches of larger graphs
 MACHINES = ["summit", "dgx-a100", "dgx-h100", "torus-2d"]
 OF_FOUR = ["pcie-host", "laptop"]
 CLUSTER = """format: unity-topology
