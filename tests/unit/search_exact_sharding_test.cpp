@@ -165,4 +165,38 @@ TEST_CASE("a baseline like Alpa's splits tables otherwise than layers of product
   CHECK(plan.prediction.iteration * 10 < data.prediction.iteration);
 }
 
+TEST_CASE("collectives that all groups do at once take as long as their links have to do for them") {
+  SimulatedCostModel cost(load_topology("summit", {.nodes = 2}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  Pcg model = build_model({"mlp-tiny", {{"batch", 24}}});
+  StrategyInput input{model, evaluator, {}, 12};
+  IntraPlans plans(model, input);
+  IntraCosts costs(input, plans);
+  const Resources all{0, 12};
+  const double bytes = 600e6;
+  auto alone = [&](const std::vector<DeviceId>& group, double b) {
+    return static_cast<double>(
+        cost.collective_time(CollectiveKind::all_reduce, group, Bytes{static_cast<std::int64_t>(b)}).count);
+  };
+  auto together = [&](int group, int stride) {
+    return static_cast<double>(costs.collective(CollectiveKind::all_reduce, group, stride, all, bytes));
+  };
+  std::vector<DeviceId> everyone;
+  for (int d = 0; d < 12; ++d) everyone.emplace_back(d);
+  CHECK(together(12, 1) == alone(everyone, bytes));
+  // Device i of one node with device i of the other: a ring alone has a socket's 16 GB/s; three share these, and six
+  // the node's 25 GB/s, which is less.
+  const std::vector<DeviceId> pair = {DeviceId(0), DeviceId(6)};
+  const double latency = alone(pair, 1);
+  CHECK(together(2, 6) - latency == Approx((alone(pair, bytes) - latency) * (6 / 25.0) / (1 / 16.0)).epsilon(1e-3));
+  // Sockets have nothing to share.
+  const std::vector<DeviceId> socket = {DeviceId(0), DeviceId(1), DeviceId(2)};
+  CHECK(together(3, 1) == alone(socket, bytes));
+  // Pairs of the two sockets of a node: three on its bus.
+  const std::vector<DeviceId> across = {DeviceId(0), DeviceId(3)};
+  const double first = alone(across, 1);
+  CHECK(static_cast<double>(costs.collective(CollectiveKind::all_reduce, 2, 3, {0, 6}, bytes)) - first ==
+        Approx((alone(across, bytes) - first) * 3).epsilon(1e-3));
+}
+
 }  // namespace unity
