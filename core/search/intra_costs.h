@@ -53,7 +53,7 @@ class IntraCosts {
                    const Resources& devices) const;
 
   // Picoseconds of collectives that all devices do at once, in groups of devices that lie `stride` apart, each with so
-  // many bytes: of the slowest, where those that leave a node share its links, and so on inside.
+  // many bytes: of the slowest, where rings that meet on a link share it.
   std::int64_t collective(CollectiveKind kind, int group, int stride, const Resources& devices, double bytes) const;
 
  private:
