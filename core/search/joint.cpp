@@ -101,7 +101,7 @@ class JointSearch {
   void hide();
   void finish_stopped(const std::optional<Outcome>& data);
   void rewrite_for_pipelines();
-  Result<Outcome> pipelines(bool join = true, bool each_operator = false);
+  Result<Outcome> pipelines(bool join = true, bool each_operator = false, int layers = 8);
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
@@ -449,14 +449,14 @@ void JointSearch::rewrite_for_pipelines() {
 }
 
 // Pipelines: their micro-batches are beyond what parts of the graph are searched for. `join`: gradients to begin with
-// as those of the plan that they have to beat. `each_operator`: only those that split operators in ways of their own.
-Result<Outcome> JointSearch::pipelines(bool join, bool each_operator) {
+// as those of the plan that they have to beat. `each_operator`: only with ways of their own. `layers`: of many devices.
+Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers) {
   SearchOptions joined = in_.options;
   if (best_.ok() && join) joined.schedule.bucket = best_->candidate.schedule.bucket;
   StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free()};
   options.overlap = options.mixed = true, options.even = in_.options.seeds && !each_operator;
   options.by_layers = !each_operator, options.each_operator = each_operator;
-  if (in_.devices > kManyDevices) options.layers = {8, 24};
+  if (in_.devices > kManyDevices) options.layers = {layers};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
@@ -469,7 +469,7 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator) {
   if (!found.ok() && !in_.evaluator.stopping()) {  // what is fastest on one device may not be splittable
     rewriting_.reset();
     stages_.emplace(in_.model, in_);
-    return pipelines(join, each_operator);
+    return pipelines(join, each_operator, layers);
   }
   if (!found.ok()) return found;
   auto lead = [&](Outcome& plan) {
@@ -545,9 +545,10 @@ Result<Outcome> JointSearch::run() {
     store_parts(data_plan);
     if (!best_.ok() && stages_) trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
-    // Where sums of gradients take long, the walk from those that are not joined may end elsewhere.
-    const bool long_sums = in_.devices > kFewDevices && in_.devices <= kManyDevices && buckets_are_free();
-    if (long_sums && !too_large && stages_ && compute_operators(in_.model) <= kFewOperators) compare(pipelines(false));
+    // The walk from gradients that are not joined, or on many devices from other layers, may end elsewhere.
+    const bool again = in_.devices > kFewDevices && in_.devices <= kVeryManyDevices && !too_large && stages_;
+    if (again && compute_operators(in_.model) <= kFewOperators && (in_.devices > kManyDevices || buckets_are_free()))
+      compare(in_.devices > kManyDevices ? pipelines(true, false, 12) : pipelines(false));
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (first && in_.options.algebra && compute_operators(in_.model) <= kFewOperators) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
