@@ -432,8 +432,7 @@ void JointSearch::parts() {
                uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
   // What needs the least memory is kept too: when nothing faster fits, it may.
   if (!uniform.empty()) plans.push_back(uniform.back());
-  progress("whole plans", 0.5);
-  whole_plans(plans);
+  progress("whole plans", 0.5), whole_plans(plans);
 }
 
 // Pipelines of a large model are made of the graph that is fastest on one device: its layers repeat, so that it is soon
@@ -546,11 +545,12 @@ Result<Outcome> JointSearch::run() {
     if (!best_.ok() && stages_) trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
     // The walk from gradients that are not joined, or on many devices from other layers, may end elsewhere.
-    const bool again = in_.devices > kFewDevices && in_.devices <= kVeryManyDevices && !too_large && stages_;
-    if (again && compute_operators(in_.model) <= kFewOperators && (in_.devices > kManyDevices || buckets_are_free()))
-      compare(in_.devices > kManyDevices ? pipelines(true, false, 12) : pipelines(false));
+    const bool many = in_.devices > kManyDevices, small = compute_operators(in_.model) <= kFewOperators;
+    const bool again =
+        many ? first && in_.devices <= kVeryManyDevices : in_.devices > kFewDevices && buckets_are_free();
+    if (small && again && !too_large && stages_) compare(many ? pipelines(true, false, 12) : pipelines(false));
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (first && in_.options.algebra && compute_operators(in_.model) <= kFewOperators) {
+    if (first && in_.options.algebra && small) {
       Picoseconds known = best_.ok() ? best_->candidate.score.iteration : Picoseconds{};
       compare(algebra_then_parallel(in_, known));
     }
