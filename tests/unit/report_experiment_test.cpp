@@ -40,9 +40,7 @@ TEST_CASE("the points of an experiment are counted before they are made") {
 
 TEST_CASE("a variant has a schedule of its own") {
   const std::string variant = "variants:\n  - {name: joined, strategy: data-parallel, KEY}\n";
-  auto with = [&](const std::string& key) {
-    return kHead + std::string(variant).replace(variant.find("KEY"), 3, key);
-  };
+  auto with = [&](const std::string& key) { return kHead + std::string(variant).replace(variant.find("KEY"), 3, key); };
   std::string file = (std::filesystem::temp_directory_path() / "variant.yaml").string();
   write_file_atomically(file, with("bucket: 25 MB, overlap: 1, schedule: 1f1b, offload: [activations, optimizer]"));
   const Variant joined = load_experiment(file).grid.at(0).variant;
