@@ -173,7 +173,7 @@ class Places {
       sum += of_operator;
       if (first[i] > 0) beside_[first[i] - 1] += of_operator;
     }
-    for (std::size_t i = pcg_.size() - 1; i-- > 0;) beside_[i] += beside_[i + 1];
+    for (std::size_t i = pcg_.size(); i > 1; --i) beside_[i - 2] += beside_[i - 1];
     for (double& b : beside_) b /= std::max(1.0, sum);
   }
 
