@@ -12,8 +12,4 @@ bool copies_may_fit(const StrategyInput& input, int parts) {
   return true;
 }
 
-Hash plan_hash(const Outcome& plan) {
-  return combine(canonical_hash(plan.candidate.pcg), schedule_hash(plan.candidate.schedule));
-}
-
 }  // namespace unity

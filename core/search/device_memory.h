@@ -1,4 +1,4 @@
-// What devices can hold, before anything is lowered; and which plans need the same.
+// What devices can hold, before anything is lowered.
 #pragma once
 
 #include "core/search/strategy.h"
@@ -8,8 +8,5 @@ namespace unity {
 // Whether each device could hold one of so many parts of all weights, their gradients and optimizer states; on few
 // devices it is not worth the question.
 bool copies_may_fit(const StrategyInput& input, int parts = 1);
-
-// The same for plans of one graph under one schedule.
-Hash plan_hash(const Outcome& plan);
 
 }  // namespace unity

@@ -550,9 +550,9 @@ void StageSearch::split_layers() {
   hide_communications();
   split_stages_alike();
   vary_best();
-  // From their own start and from even stages, half of the steps each.
+  // From their own start and from even stages or other schedules, half of the steps each, with patience of their own.
   const int steps = options_.improvements;
-  improve(options_.even ? steps / 2 : 0);
+  improve(steps / 2);
   int slow = 0;  // numbers of stages in a row
   for (std::vector<StagedPlan>& plans : even) {
     std::vector<StagedPlan> tried = plans;
@@ -562,7 +562,7 @@ void StageSearch::split_layers() {
     if (slow == 2) break;  // more stages even more so
   }
   vary_best();
-  improve(options_.even ? steps - steps / 2 : steps);
+  improve(steps - steps / 2);
 }
 
 Result<Outcome> StageSearch::run() {

@@ -187,6 +187,7 @@ TEST_CASE("joint searches go the way on record") {
 TEST_CASE("joint searches without one of their means go the way on record") {
   check({
       "bert-tiny summit --devices 4 --no-seeds",
+      "mlp-tiny summit --nodes 16 --no-seeds",
       "mlp-tiny summit --devices 4 --no-splitting",
       "bert-tiny summit --devices 4 --no-algebra --no-seeds",
       "mlp-tiny summit --devices 4 --no-dp",

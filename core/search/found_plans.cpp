@@ -1,0 +1,172 @@
+#include "core/search/found_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/search/gradient_buckets.h"
+#include "core/search/hidden_communications.h"
+#include "core/search/memory_tradeoffs.h"
+#include "core/search/pipeline_stages.h"
+#include "core/search/submesh.h"
+
+namespace unity {
+namespace {
+
+constexpr double kStoredMayGain = 1.5;  // than the best: with weights in parts, data parallelism may be faster
+
+// The same for plans of one graph under one schedule.
+Hash plan_hash(const Outcome& plan) {
+  return combine(canonical_hash(plan.candidate.pcg), schedule_hash(plan.candidate.schedule));
+}
+
+}  // namespace
+
+Result<Outcome> FoundPlans::release(const std::string& stopped_because) {
+  for (Outcome& plan : hidden_) keep(std::move(plan));
+  if (in_.options.pareto && best_.ok()) best_->front = front_;
+  if (best_.ok() && !stopped_because.empty()) best_->stopped_because = stopped_because;
+  return std::move(best_);
+}
+
+void FoundPlans::take(Result<Outcome> other) {
+  const std::optional<Score>& smallest = in_.evaluator.smallest();
+  if (!other.ok()) {
+    if (!best_.ok() && !smallest) best_ = other.error();
+    return;
+  }
+  if (!fits(other->candidate.score)) {
+    if (!best_.ok())
+      best_ = does_not_fit(in_.options.strategy, smallest ? *smallest : other->candidate.score, in_.evaluator);
+    return;
+  }
+  if (!purpose_.serial) fastest_.keep(*other);
+  if (!best_.ok() || other->candidate.score.iteration < best_->candidate.score.iteration) best_ = std::move(other);
+}
+
+void FoundPlans::keep(Outcome plan) {
+  if (purpose_.serial) return;
+  front_.push_back(std::move(plan));
+  keep_front(front_);
+}
+
+void FoundPlans::map_plainly() {
+  if (!best_.ok() || !in_.options.mapping_dp || runs_in_stages(best_->candidate.pcg, best_->candidate.mappings)) return;
+  const Candidate& best = best_->candidate;
+  std::vector<MachineMapping> plain = natural_mappings(best.pcg);
+  if (plain == best.mappings || in_.evaluator.scored() >= in_.options.budget) return;
+  auto candidate = in_.evaluator.evaluate(best.pcg, std::move(plain), best.schedule);
+  if (!candidate.ok()) return;
+  in_.evaluator.found(candidate->score);
+  take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
+}
+
+void FoundPlans::map_on_shares() {
+  if (!best_.ok() || purpose_.known.count > 0 || !in_.options.mapping_dp ||
+      in_.evaluator.scored() >= in_.options.budget)
+    return;
+  fastest_.keep(*best_);
+  for (Outcome& plan : fastest_.on_shares(in_)) {
+    if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
+    in_.evaluator.found(plan.candidate.score);
+    keep(plan);
+    take(std::move(plan));
+  }
+}
+
+void FoundPlans::store_parts(const std::optional<Outcome>& data) {
+  if (front_.empty() || !in_.options.stored_parts) return;
+  Outcome fastest = front_.front();
+  if (best_.ok() && best_->candidate.score.iteration <= fastest.candidate.score.iteration) fastest = *best_;
+  if (best_.ok()) fastest.stopped_because = best_->stopped_because;
+  auto time = [](const Outcome& plan) { return static_cast<double>(plan.candidate.score.iteration.count); };
+  stored_of_ = canonical_hash(fastest.candidate.pcg);
+  std::vector<Outcome> tried = memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts);
+  if (data && time(*data) <= kStoredMayGain * time(fastest) && canonical_hash(data->candidate.pcg) != stored_of_)
+    for (Outcome& variant : memory_tradeoffs(*data, in_, Tradeoffs::stored_parts)) tried.push_back(std::move(variant));
+  for (Outcome& variant : tried) {
+    in_.evaluator.found(variant.candidate.score);
+    keep(variant), rivals_.push_back(variant);
+    take(std::move(variant));
+  }
+}
+
+void FoundPlans::hide() {
+  std::vector<Outcome> plans = rivals_;
+  plans.insert(plans.end(), front_.begin(), front_.end());
+  for (Outcome& plan : hide_communications(plans, in_, hidden_of_)) {
+    if (best_.ok() && plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
+    hidden_.push_back(plan);
+    rivals_.push_back(plan);
+    take(std::move(plan));
+  }
+}
+
+void FoundPlans::join_gradients(Picoseconds of_no_use) {
+  std::vector<Outcome> scored;
+  if (best_.ok()) {
+    // What is so much slower gains too little; of the best graph it is known.
+    std::erase_if(rivals_, [&](const Outcome& o) { return o.candidate.score.iteration > of_no_use; });
+    Hash best = canonical_hash(best_->candidate.pcg);
+    if (best == joined_of_)
+      std::erase_if(rivals_, [&](const Outcome& o) { return canonical_hash(o.candidate.pcg) == best; });
+  }
+  std::optional<Outcome> joined = choose_buckets(rivals_, in_, scored);
+  for (Outcome& plan : scored) {
+    if (fits(plan.candidate.score)) fastest_.keep(plan);
+    keep(std::move(plan));
+  }
+  // It may be as fast with each gradient on its own.
+  if (joined && (!best_.ok() || joined->candidate.score.iteration <= best_->candidate.score.iteration))
+    best_ = std::move(*joined);
+  if (best_.ok()) joined_of_ = canonical_hash(best_->candidate.pcg);
+  rivals_.clear();
+}
+
+void FoundPlans::finish_stopped(const std::optional<Outcome>& data, bool joins) {
+  if (!best_.ok() || purpose_.serial || purpose_.rewritten || purpose_.known.count > 0 || !in_.evaluator.stopping())
+    return;
+  const bool hides = in_.options.overlap && in_.options.schedule.overlap == 0 && in_.devices <= kVeryManyDevices;
+  std::vector<Outcome> plans = {*best_};
+  if (data && canonical_hash(data->candidate.pcg) != canonical_hash(best_->candidate.pcg)) plans.push_back(*data);
+  for (const Outcome& plan : plans) {
+    if (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings)) continue;
+    for (bool hidden : {false, true})
+      for (bool joined : {false, true}) {
+        Schedule schedule = plan.candidate.schedule;
+        if (hidden && hides && schedule.overlap == 0) schedule.overlap = 1;
+        if (joined && joins && schedule.bucket.count == 0) schedule.bucket = kUsualBucket;
+        if (schedule == plan.candidate.schedule) continue;
+        in_.evaluator.score_after_stop(1);
+        auto candidate = in_.evaluator.evaluate(plan.candidate.pcg, plan.candidate.mappings, schedule);
+        in_.evaluator.score_after_stop(0);
+        if (!candidate.ok()) continue;
+        in_.evaluator.found(candidate->score);
+        take(Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}});
+      }
+  }
+}
+
+void FoundPlans::trade_memory() {
+  bool pareto = in_.options.pareto;
+  std::vector<Outcome> plans = front_;
+  for (std::size_t i = 0; i < plans.size() && !in_.evaluator.stopping(); ++i) {
+    Outcome& plan = plans[i];
+    bool slower = best_.ok() && !may_gain(plan, *best_);
+    if ((slower && !pareto && i > 0) || !traded_.insert(plan_hash(plan)).second) continue;
+    bool enough = fits(plan.candidate.score) && !pareto;
+    if (enough && !in_.options.stored_parts) continue;
+    // A pipeline's parts were stored so by the search for its stages; here its operators would be mapped anew.
+    if (enough && (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings) ||
+                   canonical_hash(plan.candidate.pcg) == stored_of_))
+      continue;
+    if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
+    for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
+      in_.evaluator.found(variant.candidate.score);
+      traded_.insert(plan_hash(variant));
+      keep(variant);
+      take(std::move(variant));
+    }
+  }
+}
+
+}  // namespace unity
