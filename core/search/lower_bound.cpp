@@ -195,7 +195,7 @@ class Bound {
 
   double seconds(const WorkStep& step, double share, double of, double joined) const {
     return std::max(share * step.flops / best_.flops.of(of * step.flops * joined),
-                    share * step.bytes / best_.bytes.of(of * step.bytes));
+                    share * step.bytes / best_.bytes.of(of * std::max(step.bytes, step.task_bytes)));
   }
 
   // For a largest task of a share between two that are tried: the path has a task of the smaller one, at the rates of

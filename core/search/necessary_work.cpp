@@ -8,87 +8,24 @@
 #include "core/base/union_find.h"
 #include "core/graph/autodiff.h"
 #include "core/rewrite/axis_classes.h"
-#include "core/rewrite/library.h"
+#include "core/search/rules_on_operators.h"
 #include "core/search/work_estimate.h"
 
 namespace unity {
 namespace {
-
-using Names = std::set<std::string, std::less<>>;
 
 // Given operands, unless a generated rule sees through them. Those of the second set, moreover, read what they are
 // given whole and are not linear in it.
 const Names kOpaque = {"batch_norm", "causal_softmax", "cross_entropy", "embedding",   "embedding_bag", "exp",    "log",
                        "mul",        "reduce_max",     "reduce_sum",    "reduce_mean", "relu",          "softmax"};
 const Names kObservers = {"batch_norm", "causal_softmax", "cross_entropy", "exp", "log", "relu", "softmax"};
+constexpr double kAddition = 3;  // traffic of an addition, in times of its result
 const Names kPassing = {"add", "concat", "reshape", "scale", "transpose"};  // results hold each element of the operand
 
-Names kinds_in_sources(const std::vector<Rule>& rules) {
-  Names names;
-  for (const Rule& rule : rules)
-    for (std::size_t n = 0; n < rule.source_nodes; ++n)
-      if (rule.nodes[n].op->category() == OpCategory::compute) names.insert(rule.nodes[n].op->name());
-  return names;
-}
-
-bool is_product(const Operator& op) {
-  return op.name() == "matmul" || op.name() == "conv2d" || op.name() == "batch_matmul";
-}
 bool is_product(const Node& n) { return is_product(*n.op); }
 bool has_activation(const Node& n) {
   return is_product(n) && n.op->name() != "batch_matmul" &&
          text_attribute(n.attributes, n.op->name() == "matmul" ? 0 : 4) != "none";
-}
-
-// What the library's rules that rewrite computations do to the kinds of operators. Those that are written by hand
-// (definitions, named) are accounted for one by one, see the header.
-struct Algebra {
-  Names rewritten;     // of which a rule makes more or fewer
-  Names seen_through;  // whose result a generated rule sees through, in the operand of a product
-  Names consumers;     // through which a generated rule sees the product that they read
-};
-
-std::multiset<std::string> kinds(const Rule& rule, std::size_t first, std::size_t last) {
-  std::multiset<std::string> names;
-  for (std::size_t n = first; n < last; ++n)
-    if (rule.nodes[n].op->category() == OpCategory::compute) names.insert(rule.nodes[n].op->name());
-  return names;
-}
-
-void note_products(const Rule& rule, Algebra& algebra) {
-  // By source node: the kinds under it.
-  std::vector<Names> under(rule.source_nodes);
-  for (std::size_t n = 0; n < rule.source_nodes; ++n) {
-    for (PatternValue v : rule.nodes[n].inputs) {
-      if (v.node < 0) continue;
-      auto in = static_cast<std::size_t>(v.node);
-      under[n].insert(rule.nodes[in].op->name());
-      under[n].insert(under[in].begin(), under[in].end());
-    }
-    if (is_product(*rule.nodes[n].op)) algebra.seen_through.insert(under[n].begin(), under[n].end());
-    for (const char* product : {"matmul", "conv2d", "batch_matmul"})
-      if (under[n].contains(product)) algebra.consumers.insert(rule.nodes[n].op->name());
-  }
-}
-
-const Algebra& library_algebra() {
-  static const Algebra algebra = [] {
-    Algebra a;
-    for (const RuleFile& file : rule_files())
-      for (const Rule& rule : file.rules) {
-        if (!rule.algebraic()) continue;
-        std::multiset<std::string> from = kinds(rule, 0, rule.source_nodes),
-                                   to = kinds(rule, rule.source_nodes, rule.nodes.size());
-        for (const std::string& name : from)
-          if (from.count(name) != to.count(name)) a.rewritten.insert(name);
-        if (file.name != "definitions" && file.name != "named") note_products(rule, a);
-      }
-    // It is in rules that transpose or pad what is around it, or make it a product's activation; it stays.
-    a.seen_through.erase("relu");
-    a.consumers.erase("relu");
-    return a;
-  }();
-  return algebra;
 }
 
 class Finder {
@@ -445,7 +382,7 @@ class Finder {
     const std::string& name = n.op->name();
     if (name == "weight") return update(id);
     if (!n.is_compute() || !live_[i]) return {};
-    if (kept(n)) return {{as_it_is(id, false)}};
+    if (kept(n)) return {{n.op->name() == "moments" ? moments(id) : as_it_is(id, false)}};
     if (users_.contains(name)) return {};
     if (name == "batch_matmul" || name == "attention")
       return counted_.at(i) ? std::vector<std::vector<WorkUnit>>{{products_of_attention(id)}}
@@ -507,7 +444,24 @@ class Finder {
     WorkUnit both = first;
     double y = shape_bytes(n.outputs[0].shape());
     for (WorkStep& s : both.steps) s.flops *= 2, s.bytes += p.joined > 1 ? 0 : y;
-    return {{first, unit}, {both, WorkUnit{{{0, 2 * y, true, {}}}, 1, uneven_[id.index()]}}};
+    std::vector<WorkUnit> as_is = {first, unit};
+    if (gives_gradient(id) && needs_[n.inputs[0].node.index()] && has_moments(n.inputs[0]))
+      as_is.push_back({{{0, y, false, {}, kAddition * y}}, 2, {}});
+    return {as_is, {both, WorkUnit{{{0, 2 * y, true, {}}}, 1, uneven_[id.index()]}}};
+  }
+  bool gives_gradient(NodeId id) const { return reached_[id.index()] && needs_[id.index()]; }
+  bool has_moments(ValueRef v) const {
+    return std::any_of(uses_[v.node.index()].begin(), uses_[v.node.index()].end(), [&](const Pcg::Use& u) {
+      const Node& user = model_[u.user];
+      return user.op->name() == "moments" && kept(user) && live_[u.user.index()] && gives_gradient(u.user);
+    });
+  }
+  // Their gradient's task may add the gradient of what is normalised.
+  WorkUnit moments(NodeId id) const {
+    WorkUnit unit = as_it_is(id, false);
+    for (WorkStep& s : unit.steps)
+      if (!s.forward) s.task_bytes = s.bytes + shape_bytes(model_.shape(model_[id].inputs[0]).shape());
+    return unit;
   }
 
   // Rows are read; of plain gradient descent the same rows are updated, else the table is.

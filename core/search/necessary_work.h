@@ -12,7 +12,9 @@
 //                   count once. No rule sees a product through a reshape, so one that no other undoes reads it whole,
 //                   and gives its result.
 //   attention       its two products, in the same way
-//   batch_norm      as it is, or folded into a second convolution beside the one whose moments are taken
+//   batch_norm      as it is, or folded into a second convolution beside the one whose moments are taken. As it is, the
+//                   gradient of what it normalises is a sum of two, its own and that of the moments: the sum is read
+//                   once more, by what computes the second one (accumulation.h), or by an addition
 //   relu            of a sum with a result that is no product: it can not become a product's activation
 //   add             on one device: of an operand that is no product to another of its shape, for an operator that reads
 //                   the sum whole. On several a collective may do it, of summands on different devices
@@ -20,8 +22,9 @@
 //   updates         of the other weights: weight, gradient and states once
 //
 // Their gradients count where the loss depends on them. Nothing else does: other sums (those of gradients are done by
-// what computes these, accumulation.h), activations that rules can fuse, re-layouts, everything that is communicated. A
-// kind in the source of one of the user's rules counts nothing, nor does what lies behind it.
+// what computes these, which in products costs nothing where the FLOPs decide), activations that rules can fuse,
+// re-layouts, everything that is communicated. A kind in the source of one of the user's rules counts nothing, nor does
+// what lies behind it.
 //
 // Which kinds of operators rules change in number, and see products through, is read off the library, but for the rules
 // that are written by hand (definitions.rules, named.rules), which this list accounts for, and relu, which rules fuse
@@ -46,13 +49,15 @@ struct WorkStep {
   double bytes = 0;              // of memory traffic
   bool forward = true;           // else of the gradient
   std::vector<int> toward = {};  // of the gradient: operands whose gradient waits for this step
+  double task_bytes = 0;         // of all of the task that may do this with other work, for its rate; 0: as `bytes`
 };
 
 // Tasks on the same shards: an operator and its gradient's steps. A task of a share s of the operator does at least a
 // share s of each step.
 struct WorkUnit {
   std::vector<WorkStep> steps;
-  double joined = 1;                 // rules may join it with others into tasks of so many times the FLOPs
+  double joined = 1;                 // rules may join it with others into tasks of so many times the FLOPs; above 1, it
+                                     // may have no task of its own
   std::vector<std::int64_t> uneven;  // sizes of axes whose parts may differ by an element
 };
 

@@ -75,6 +75,30 @@ Pcg observed(const Pcg& side) {
   return pcg.without_dead_nodes();
 }
 
+// Of the gradients of moments, and of the additions of what arrives at what they are taken of.
+struct Additions {
+  double moments = 0, sums = 0;
+};
+Additions necessary_additions(const Pcg& model, int devices) {
+  Additions bytes;
+  for (const WorkItem& item : necessary_work(model, {}, {}, devices))
+    for (const WorkUnit& u : item.alternatives[0])
+      for (const WorkStep& s : u.steps) {
+        if (model[item.node].op->name() == "moments" && !s.forward) bytes.moments += s.bytes;
+        if (model[item.node].op->name() == "batch_norm" && s.task_bytes > 0) bytes.sums += s.bytes;
+      }
+  return bytes;
+}
+double added(const Program& program) {
+  double bytes = 0;
+  for (const Task& t : program.tasks) {
+    const bool moments = t.kind == TaskKind::compute &&
+                         program.ops[static_cast<std::size_t>(t.op)].op->name().starts_with("moments_gradient");
+    if (moments || t.kind == TaskKind::accumulate) bytes += t.bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 TEST_CASE("unity finds the optimum of exhaustive search on small random graphs or better, above the certificate") {
@@ -119,6 +143,31 @@ TEST_CASE("no strategy finds a plan that is faster than the certificate") {
       CHECK(plan->search.lower_bound.count > 0);
       CHECK(plan->search.lower_bound <= plan->prediction.iteration);
     }
+}
+
+TEST_CASE("what batch norms and their moments say of one gradient is added up in every plan, at the counted traffic") {
+  Pcg pcg = build_model({"resnext-50", {{"batch", 24}, {"image", 64}, {"blocks", 1}}});
+  auto norms = [](const Pcg& graph) {
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                         [](const Node& n) { return n.op->name() == "batch_norm"; });
+  };
+  Topology one = load_topology("summit", {1, 1}), six = load_topology("summit", {1, 6});
+  Additions bytes = necessary_additions(pcg, 1);
+  REQUIRE(bytes.sums > 0);
+  // What goes around a block is added up, too.
+  const double needed = bytes.moments + bytes.sums, all = added(lower(pcg, natural_mappings(pcg), one).value());
+  CHECK(all >= needed * (1 - 1e-9));
+  CHECK(all <= needed * 1.1);
+  std::mt19937_64 random(11);
+  int seen = 0;
+  for (int i = 0; i < 24; ++i) {
+    State state = random_state(pcg, 6, random);
+    auto program = lower(state.pcg, random_mappings(state.pcg, six, random), six);
+    if (!program.ok() || norms(state.pcg) < norms(pcg)) continue;
+    ++seen;
+    CHECK(added(*program) >= needed * (1 - 1e-9));
+  }
+  CHECK(seen >= 8);
 }
 
 TEST_CASE("no random plan is faster than the certificate") {
