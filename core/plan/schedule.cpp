@@ -7,6 +7,7 @@
 #include "core/plan/buckets.h"
 #include "core/plan/delayed_weights.h"
 #include "core/plan/fuse_chains.h"
+#include "core/plan/give_way.h"
 #include "core/plan/offload.h"
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
@@ -107,6 +108,7 @@ Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   if (schedule.zero_stage >= 3) changed = gather_again(program, pool) || changed;
   changed = accumulate_in_place(program, pool) || changed;
   changed = join_gradients(program, pool, schedule.bucket) || changed;
+  if (schedule.overlap > 0) changed = give_way(program, pool) || changed;
   if (schedule.zero_stage >= 2) changed = limit_whole_gradients(program, pool) || changed;
   if (changed) put_tasks(program, pool);
   UNITY_TRY_VOID(delay_weights(program, schedule.weights));

@@ -6,6 +6,7 @@
 //   zero_stages.h     what of weights stored in parts is whole in a step
 //   accumulation.h    gradients that are added up as they are computed, whatever the schedule
 //   buckets.h         which all-reduces of gradients become one
+//   give_way.h        which of them come behind what the pass waits for
 //   delayed_weights.h which weights the passes read
 //   offload.h         which activations and optimizer states wait in the memory of the host
 //   fuse_chains.h     which element-wise tasks are one
