@@ -1,6 +1,7 @@
 // Ids that name rows of a block, sorted by row, for kernel sources. Equal ones keep their order.
 #pragma once
 
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/elements.h"
 #include "runtime/cuda/rows.h"
 #include "runtime/cuda/sort.h"
@@ -51,7 +52,7 @@ struct BlockIds {
 // radix sort do.
 constexpr std::int32_t kRanked = 8192;
 
-inline std::int64_t bytes_of_list(std::int64_t items) { return (items * 4 + 255) / 256 * 256; }
+inline std::int64_t bytes_of_list(std::int64_t items) { return aligned_bytes(items * 4); }
 
 inline SortedPairs pairs_of(const BlockIds& of, std::uint32_t* rows, std::int32_t* places, void* memory) {
   auto* keys = static_cast<char*>(memory);

@@ -11,6 +11,7 @@
 #include <nccl.h>
 
 #include "core/base/text.h"
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/resources.h"
 
@@ -44,8 +45,6 @@ ncclDataType_t nccl_type(DType held) {
 ncclRedOp_t nccl_operation(Monoid monoid) { return monoid == Monoid::sum ? ncclSum : ncclMax; }
 
 std::size_t elements_of(const Box& box) { return static_cast<std::size_t>(box.elements()); }
-
-std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
@@ -90,12 +89,13 @@ struct Collectives::Implementation {
   std::vector<std::int64_t> pieces(const Communication& c, DType held) const {
     std::vector<std::int64_t> begin = {0};
     for (const Participant& p : c.participants)
-      begin.push_back(begin.back() + round_up(p.piece.elements() * size_of(held)));
+      begin.push_back(begin.back() + aligned_bytes(p.piece.elements() * size_of(held)));
     return begin;
   }
   std::vector<std::int64_t> exchanged(const Communication& c, DType held) const {
     std::vector<std::int64_t> begin = {0};
-    for (const Exchange& e : c.exchanges) begin.push_back(begin.back() + round_up(e.box.elements() * size_of(held)));
+    for (const Exchange& e : c.exchanges)
+      begin.push_back(begin.back() + aligned_bytes(e.box.elements() * size_of(held)));
     return begin;
   }
 
@@ -163,7 +163,7 @@ void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType h
     case CollectiveKind::reduce:
     case CollectiveKind::all_reduce: {
       const Box& box = c.participants[0].piece;
-      total(box, scratch, at(scratch, round_up(box.elements() * size_of(held))));
+      total(box, scratch, at(scratch, aligned_bytes(box.elements() * size_of(held))));
       for (const LocalParticipant& p : all)
         if (c.kind == CollectiveKind::all_reduce || p.index == 0) put(p, box, scratch);
       return;
@@ -469,7 +469,7 @@ std::int64_t Collectives::Implementation::scratch_of(const Communication& c, boo
     switch (c.kind) {
       case CollectiveKind::reduce:
       case CollectiveKind::all_reduce:
-        return copies * round_up(c.participants[0].piece.elements() * size_of(held));
+        return copies * aligned_bytes(c.participants[0].piece.elements() * size_of(held));
       case CollectiveKind::reduce_scatter:
         return copies * pieces(c, held).back();
       default:
@@ -483,7 +483,7 @@ std::int64_t Collectives::Implementation::scratch_of(const Communication& c, boo
     case CollectiveKind::all_to_all:
       return exchanged(c, held).back();
     default:
-      return round_up(c.participants[0].piece.elements() * size_of(held));
+      return aligned_bytes(c.participants[0].piece.elements() * size_of(held));
   }
 }
 

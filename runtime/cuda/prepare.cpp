@@ -7,6 +7,7 @@
 #include "core/ops/chain.h"
 #include "core/plan/pieces_in_words.h"
 #include "core/plan/row_updates.h"
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/chain.h"
@@ -15,8 +16,6 @@
 
 namespace unity::cuda {
 namespace {
-
-constexpr std::int64_t kAlignment = 256;
 
 // In which type its tensors are held.
 DType moved_type(const Communication& c, const std::function<DType(BufferId)>& held) {

@@ -1,6 +1,7 @@
 // RowsSteps: sort the ids of every table, cut each sorted list in pieces of a fixed length, and let a group of threads
 // add up each run of equal rows within a piece. Where all ids of a row lie within one piece, the group updates the row
 // at once; the sums of a row that reaches into other pieces are put together afterwards, in the order of the pieces.
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/block_ids.h"
 #include "runtime/cuda/optimizers.h"
 #include "runtime/cuda/walk.h"
@@ -45,8 +46,8 @@ struct Layout {
   explicit Layout(const TableStep& t) {
     std::int64_t list = bytes_of_list(t.ids.count), sum = t.width * (t.doubles ? 8 : 4);
     rows = 0, places = list, sums = 2 * list;
-    sorting = sums + (2 * pieces_of(t.ids.count) * sum + 255) / 256 * 256;
-    all = sorting + (sort_rows_bytes(t.ids) + 255) / 256 * 256;
+    sorting = sums + aligned_bytes(2 * pieces_of(t.ids.count) * sum);
+    all = sorting + aligned_bytes(sort_rows_bytes(t.ids));
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/call.h"
 
 namespace unity::cuda {
@@ -38,7 +39,7 @@ inline void turn_image(Stream stream, const Operand& image, bool to_rows, const 
 template <class F>
 void through_rows(const Call& c, F kernel) {
   std::vector<Operand> inputs(c.inputs.begin(), c.inputs.end()), outputs(c.outputs.begin(), c.outputs.end());
-  auto bytes = [](const Operand& o) { return (o.elements() * size_of(o.dtype) + 255) / 256 * 256; };
+  auto bytes = [](const Operand& o) { return aligned_bytes(o.elements() * size_of(o.dtype)); };
   std::int64_t all = 0;
   for (const std::vector<Operand>* operands : {&inputs, &outputs})
     for (const Operand& o : *operands)

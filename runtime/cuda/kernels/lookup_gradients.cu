@@ -3,6 +3,7 @@
 // group of threads to each run within a piece of the sorted ids, then one to each run that reaches over several pieces.
 #include "core/ops/embedding_bag.h"
 #include "core/ops/gather.h"
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/block_ids.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/walk.h"
@@ -94,11 +95,11 @@ void scatter_rows(const Call& c, const Operand& index, const Operand& slopes, co
   const BlockIds ids(indices(index), s.entries, s.offset, s.n);
   const std::int64_t columns = s.outer * s.inner, list = bytes_of_list(s.entries),
                      kept = 2 * ((s.entries + kPiece - 1) / kPiece) * columns * static_cast<std::int64_t>(sizeof(V));
-  auto* memory = static_cast<char*>(c.scratch(2 * list + (kept + 255) / 256 * 256 + sort_rows_bytes(ids)));
+  auto* memory = static_cast<char*>(c.scratch(2 * list + aligned_bytes(kept) + sort_rows_bytes(ids)));
   auto* rows = reinterpret_cast<std::uint32_t*>(memory);
   auto* places = reinterpret_cast<std::int32_t*>(memory + list);
   auto* sums = reinterpret_cast<V*>(memory + 2 * list);
-  sort_rows(c.stream, ids, rows, places, memory + 2 * list + (kept + 255) / 256 * 256);
+  sort_rows(c.stream, ids, rows, places, memory + 2 * list + aligned_bytes(kept));
   set_zero(c.stream, c.outputs[0]);
 
   auto sum = [&]<class G, int kCount>(Dense<G> dy, std::integral_constant<int, kCount>) {

@@ -80,8 +80,8 @@ Result<LibraryPlan> gradient(Libraries& libraries, const AttentionShape& a, doub
   std::int64_t workspace_bytes = std::max(again.workspace(), plan.workspace());
   bool reserves = workspace_bytes > libraries.options().workspace;
   std::int64_t rows = a.batch * a.heads * a.s;
-  std::int64_t log_sums = aligned(rows * a.f * size_of(DType::bf16)), inner = log_sums + aligned(rows * 4);
-  std::int64_t end = inner + aligned(rows * 4);
+  std::int64_t log_sums = aligned_bytes(rows * a.f * size_of(DType::bf16)), inner = log_sums + aligned_bytes(rows * 4);
+  std::int64_t end = inner + aligned_bytes(rows * 4);
   staging.reserve(end + (reserves ? workspace_bytes : 0));
   auto run = [=, &libraries, causal = a.causal](const Call& c) {
     void* reserved = nullptr;

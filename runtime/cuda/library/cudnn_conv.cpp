@@ -81,8 +81,8 @@ Result<LibraryPlan> plan_of(Libraries& libraries, const LibraryCall& call, bool 
                                             kConvIds, bytes));
     const bool reserves = plan.workspace() > options.workspace;
     // What is reserved: x with its pads, the result before it is added, what cuDNN works in.
-    const std::int64_t padded_bytes = pads ? aligned(bytes[0]) : 0;
-    const std::int64_t result_bytes = apart ? aligned(call.outputs[0].elements() * size_of(type)) : 0;
+    const std::int64_t padded_bytes = pads ? aligned_bytes(bytes[0]) : 0;
+    const std::int64_t result_bytes = apart ? aligned_bytes(call.outputs[0].elements() * size_of(type)) : 0;
     staging.reserve(padded_bytes + result_bytes + (reserves ? plan.workspace() : 0));
     // Where windows do not read the whole block of x, cuDNN leaves the rest of its gradient alone.
     bool clears = op == "conv2d_input_gradient" && shape.crops && !in_place;

@@ -28,7 +28,7 @@ Result<LibraryPlan> make_plan(Libraries& libraries, const NormShape& s, double e
                                                 .deterministic = options.deterministic,
                                                 .exact = s.type == DType::f32}));
   // In scratch memory behind what is staged: means, deviations, and what cuDNN works in where that is much.
-  std::int64_t of_rows = s.backward ? aligned(s.rows * 4) : 0, end = 2 * of_rows;
+  std::int64_t of_rows = s.backward ? aligned_bytes(s.rows * 4) : 0, end = 2 * of_rows;
   bool reserves = plan.workspace() > options.workspace;
   staging.reserve(end + (reserves ? plan.workspace() : 0));
   std::vector<std::int64_t> ids;

@@ -27,7 +27,7 @@ Staging::Staging(const LibraryCall& call, std::span<const DType> wanted) : input
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Operand& o = i < inputs_ ? call.inputs[i] : call.outputs[i - inputs_];
     operands_.push_back({o.dtype, wanted[i], o.elements(), bytes_});
-    if (o.dtype != wanted[i]) bytes_ += aligned(o.elements() * size_of(wanted[i]));
+    if (o.dtype != wanted[i]) bytes_ += aligned_bytes(o.elements() * size_of(wanted[i]));
   }
 }
 

@@ -3,12 +3,10 @@
 
 #include <array>
 
+#include "runtime/cuda/alignment.h"
 #include "runtime/cuda/library/library.h"
 
 namespace unity::cuda {
-
-// Where the next operand may begin in scratch memory.
-inline std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 constexpr std::size_t kMostOperands = 8;
 using Pointers = std::array<void*, kMostOperands>;  // of a call's inputs, then its results
