@@ -13,6 +13,7 @@ namespace unity {
 namespace {
 
 constexpr double kStoredMayGain = 1.5;  // than the best: with weights in parts, data parallelism may be faster
+constexpr double kPlainMayGain = 1.02;  // than the best: mapped plainly
 
 // The same for plans of one graph under one schedule.
 Hash plan_hash(const Outcome& plan) {
@@ -60,12 +61,31 @@ void FoundPlans::map_plainly() {
   take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
 }
 
+std::vector<Outcome> FoundPlans::mapped_plainly() {
+  std::vector<Outcome> found;
+  if (in_.devices > kManyDevices) return found;
+  for (const Outcome& plan : fastest_.plans()) {
+    const Candidate& c = plan.candidate;
+    if (static_cast<double>(c.score.iteration.count) >
+        kPlainMayGain * static_cast<double>(best_->candidate.score.iteration.count))
+      break;
+    std::vector<MachineMapping> plain = natural_mappings(c.pcg);
+    if (runs_in_stages(c.pcg, c.mappings) || plain == c.mappings || in_.evaluator.scored() >= in_.options.budget)
+      continue;
+    if (auto candidate = in_.evaluator.evaluate(c.pcg, std::move(plain), c.schedule); candidate.ok())
+      found.push_back({std::move(*candidate), plan.derivation, plan.stopped_because, {}});
+  }
+  return found;
+}
+
 void FoundPlans::map_on_shares() {
   if (!best_.ok() || purpose_.known.count > 0 || !in_.options.mapping_dp ||
       in_.evaluator.scored() >= in_.options.budget)
     return;
   fastest_.keep(*best_);
-  for (Outcome& plan : fastest_.on_shares(in_)) {
+  std::vector<Outcome> mapped = fastest_.on_shares(in_);
+  for (Outcome& plan : mapped_plainly()) mapped.push_back(std::move(plan));
+  for (Outcome& plan : mapped) {
     if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
     in_.evaluator.found(plan.candidate.score);
     keep(plan);

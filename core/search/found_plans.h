@@ -46,7 +46,8 @@ class FoundPlans {
 
   // The mapping search adds up pieces, and may spread single tasks over devices whose links are busy.
   void map_plainly();
-  // Last, so that no step before goes another way by it: the fastest plans, on other shares of the machine than halves.
+  // Last, so that no step before goes another way by it: the fastest plans, on other shares of the machine than halves,
+  // and plainly.
   void map_on_shares();
   // Of the fastest plan, which pipelines have to be faster than, and of data parallelism, where that may be the fastest
   // then (ZeRO).
@@ -65,6 +66,8 @@ class FoundPlans {
   void trade_memory();
 
  private:
+  std::vector<Outcome> mapped_plainly();
+
   const StrategyInput& in_;
   SearchPurpose purpose_;
   Result<Outcome> best_ = fail("strategy unity: no plan was found");

@@ -41,6 +41,12 @@ void map_all(const std::vector<Outcome>& plans, const StrategyInput& input, std:
 
 }  // namespace
 
+std::vector<Outcome> FastestPlans::plans() const {
+  std::vector<Outcome> plans;
+  for (const Kept& kept : kept_) plans.push_back(kept.plan);
+  return plans;
+}
+
 void FastestPlans::keep(const Outcome& plan) {
   if (kept_.size() == kMostPlans && !is_faster(plan, kept_.back().plan)) return;
   if (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings)) return;

@@ -15,6 +15,7 @@ class FastestPlans {
  public:
   // Of one stage, the fastest few graphs, each with the fastest of its schedules.
   void keep(const Outcome& plan);
+  std::vector<Outcome> plans() const;  // the fastest first
 
   // Those that the mapping search estimates to be faster on other shares than halves, so mapped, as simulated; the
   // fastest of them with weights stored in parts, too. None on many devices, which have halves only. The same plans
