@@ -70,20 +70,20 @@ std::vector<Outcome> FoundPlans::mapped_plainly() {
         kPlainMayGain * static_cast<double>(best_->candidate.score.iteration.count))
       break;
     std::vector<MachineMapping> plain = natural_mappings(c.pcg);
-    if (runs_in_stages(c.pcg, c.mappings) || plain == c.mappings || in_.evaluator.scored() >= in_.options.budget)
-      continue;
-    if (auto candidate = in_.evaluator.evaluate(c.pcg, std::move(plain), c.schedule); candidate.ok())
-      found.push_back({std::move(*candidate), plan.derivation, plan.stopped_because, {}});
+    if (runs_in_stages(c.pcg, c.mappings) || plain == c.mappings) continue;
+    in_.evaluator.score_after_stop(1);  // a few, whatever is left
+    auto candidate = in_.evaluator.evaluate(c.pcg, std::move(plain), c.schedule);
+    in_.evaluator.score_after_stop(0);
+    if (candidate.ok()) found.push_back({std::move(*candidate), plan.derivation, plan.stopped_because, {}});
   }
   return found;
 }
 
 void FoundPlans::map_on_shares() {
-  if (!best_.ok() || purpose_.known.count > 0 || !in_.options.mapping_dp ||
-      in_.evaluator.scored() >= in_.options.budget)
-    return;
+  if (!best_.ok() || !in_.options.mapping_dp) return;
   fastest_.keep(*best_);
-  std::vector<Outcome> mapped = fastest_.on_shares(in_);
+  std::vector<Outcome> mapped;
+  if (purpose_.known.count == 0 && in_.evaluator.scored() < in_.options.budget) mapped = fastest_.on_shares(in_);
   for (Outcome& plan : mapped_plainly()) mapped.push_back(std::move(plan));
   for (Outcome& plan : mapped) {
     if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
