@@ -254,7 +254,8 @@ void JointSearch::parts() {
                uniform.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(uniform.size(), 4)));
   // What needs the least memory is kept too: when nothing faster fits, it may.
   if (!uniform.empty()) plans.push_back(uniform.back());
-  progress("whole plans", 0.5), whole_plans(plans);
+  progress("whole plans", 0.5);
+  whole_plans(plans);
 }
 
 // Pipelines of a large model are made of the graph that is fastest on one device: its layers repeat, so that it is soon
