@@ -32,7 +32,6 @@ class FoundPlans {
   // It, with all that was found where a front is asked for. Ends the use of this object.
   Result<Outcome> release(const std::string& stopped_because);
   bool fits(const Score& score) const { return purpose_.serial || in_.evaluator.fits(score); }
-  bool empty() const { return front_.empty(); }
 
   // The fastest plan that fits; of plans that do not fit, the error of the smallest.
   void take(Result<Outcome> other);
