@@ -133,8 +133,8 @@ struct Communication {
   std::vector<Exchange> exchanges;
   DType dtype = DType::f32;
   std::string name;  // of the tensor moved
-  // Further tensors that the same call moves, of all_reduce and reduce_scatter (buckets.h): for each, its participants,
-  // the same devices in the same order. What they compute is what calls of their own would, bit for bit.
+  // Further tensors that the same call moves (join_communications.h), but for all_gather and all_to_all: for each, its
+  // participants, the same devices in the same order. What they compute is what calls of their own would, bit for bit.
   std::vector<std::vector<Participant>> joined;
 
   std::size_t part_count() const { return 1 + joined.size(); }

@@ -8,6 +8,7 @@
 #include "core/plan/delayed_weights.h"
 #include "core/plan/fuse_chains.h"
 #include "core/plan/give_way.h"
+#include "core/plan/join_small.h"
 #include "core/plan/offload.h"
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
@@ -103,7 +104,8 @@ int parse_zero_stage(std::string_view text, std::string_view subject) {
 Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   std::vector<PooledTask> pool = take_tasks(program);
-  bool changed = UNITY_TRY(order_micro_batches(program, pool, schedule));
+  bool changed = join_small_communications(program, pool);
+  changed = UNITY_TRY(order_micro_batches(program, pool, schedule)) || changed;
   if (schedule.zero_stage >= 2) changed = scatter_each_gradient(program, pool) || changed;
   if (schedule.zero_stage >= 3) changed = gather_again(program, pool) || changed;
   changed = accumulate_in_place(program, pool) || changed;

@@ -100,9 +100,13 @@ class Ring {
       cpu::copy_block(b.receive, b.receive_box, data.data(), box, box, dtype_);
   }
   void settle(const Box& box, std::span<const std::byte> data) const { settle(buffers_, box, data); }
-  void copy_own(const Box& box) const {
-    if (buffers_.receive && buffers_.receive != buffers_.send)
-      cpu::copy_block(buffers_.receive, buffers_.receive_box, buffers_.send, buffers_.send_box, box, dtype_);
+  void copy_own(const CollectiveBuffers& b, const Box& box) const {
+    if (b.receive && b.receive != b.send)
+      cpu::copy_block(b.receive, b.receive_box, b.send, b.send_box, box, dtype_);
+  }
+  void copy_own(const Box& box) const { copy_own(buffers_, box); }
+  void copy_own_pieces() const {
+    for (std::size_t k = 0; k < parts_.size(); ++k) copy_own(parts_[k], c_.part(k)[self_].piece);
   }
   void add(std::span<std::byte> to, std::span<const std::byte> from) const {
     cpu::combine(to.data(), from.data(), static_cast<std::int64_t>(to.size()) / size_of(dtype_), dtype_, c_.monoid);
@@ -141,37 +145,38 @@ class Ring {
   }
 
   void broadcast() {
-    const Box& box = me().piece;
     Scratch scratch;
     if (self_ == 0) {
-      if (n_ > 1) send(1, outgoing(box, scratch), 0);
-      return copy_own(box);
+      if (n_ > 1) send(1, outgoing_piece(0, scratch), 0);
+      return copy_own_pieces();
     }
-    std::span<std::byte> data = place(box, scratch);
+    std::span<std::byte> data = place_piece(scratch);
     for_segments(data.size(), [&](std::size_t begin, std::size_t size) {
       receive(self_ - 1, data.subspan(begin, size), 0);
       if (self_ + 1 < n_) send(self_ + 1, data.subspan(begin, size), 0);
     });
-    settle(box, data);
+    settle_own_piece(data);
   }
 
   void reduce() {
-    const Box& box = me().piece;
     Scratch own, sum;
     if (self_ + 1 == n_) {
-      if (self_ > 0) return send(self_ - 1, outgoing(box, own), 0);
-      return copy_own(box);
+      if (self_ > 0) return send(self_ - 1, outgoing_piece(self_, own), 0);
+      return copy_own_pieces();
     }
-    std::span<std::byte> data = self_ == 0 ? place(box, sum) : sum.take(bytes(box));
+    const bool adds = buffers_.send;
+    UNITY_CHECK(std::all_of(parts_.begin(), parts_.end(), [&](const auto& b) { return (b.send != nullptr) == adds; }),
+                "{} of {}: participant {} has a summand of some parts only", to_string(c_.kind), c_.name, self_);
+    std::span<std::byte> data = self_ == 0 ? place_piece(sum) : sum.take(piece_bytes(self_));
     std::span<const std::byte> mine;
-    if (buffers_.send) mine = outgoing(box, own);
+    if (adds) mine = outgoing_piece(self_, own);
     for_segments(data.size(), [&](std::size_t begin, std::size_t size) {
       std::span<std::byte> part = data.subspan(begin, size);
       receive(self_ + 1, part, 0);
-      if (!mine.empty()) add(part, mine.subspan(begin, size));
+      if (adds) add(part, mine.subspan(begin, size));
       if (self_ > 0) send(self_ - 1, part, 0);
     });
-    if (self_ == 0) settle(box, data);
+    if (self_ == 0) settle_own_piece(data);
   }
 
   // In n chunks. Of several parts, a chunk has the chunks of all, one after the other.
@@ -266,6 +271,10 @@ class Ring {
     }
     return joined;
   }
+  // Where this participant's own piece is put together; settle_own_piece() ends that.
+  std::span<std::byte> place_piece(Scratch& scratch) const {
+    return parts_.size() == 1 ? place(me().piece, scratch) : scratch.take(piece_bytes(self_));
+  }
   void settle_own_piece(std::span<const std::byte> joined) const {
     if (parts_.size() == 1) return settle(me().piece, joined);
     for (std::size_t k = 0; k < parts_.size(); ++k) {
@@ -288,7 +297,7 @@ class Ring {
       std::size_t in = (self_ + 2 * n_ - 2 - step) % n_;
       bool last = step + 2 == n_;
       std::span<const std::byte> mine = outgoing_piece(in, own);
-      sum = last && parts_.size() == 1 ? place(me().piece, travelling) : travelling.take(piece_bytes(in));
+      sum = last ? place_piece(travelling) : travelling.take(piece_bytes(in));
       for_segments(sum.size(), [&](std::size_t begin, std::size_t size) {
         std::span<std::byte> part = sum.subspan(begin, size);
         receive(previous(), part, static_cast<std::int64_t>(step));
@@ -335,7 +344,7 @@ class Ring {
   const Communication& c_;
   std::size_t self_, n_;
   std::span<const CollectiveBuffers> parts_;
-  const CollectiveBuffers& buffers_;  // of the first part; only all_reduce and reduce_scatter have others
+  const CollectiveBuffers& buffers_;  // of the first part; all_gather and all_to_all have no others
   DType dtype_;
   Communicator& communicator_;
   std::int64_t tag_;

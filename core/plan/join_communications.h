@@ -1,0 +1,34 @@
+// Communications that become one with several parts (Communication::joined): the same devices in the same order do the
+// same with further tensors, and pay the latency of the links once.
+#pragma once
+
+#include <compare>
+#include <vector>
+
+#include "core/plan/program.h"
+#include "core/plan/task_pool.h"
+
+namespace unity {
+
+// Communications can be one where this is equal; not all_to_all, whose exchanges are of one tensor.
+struct JoinableAs {
+  CollectiveKind kind;
+  Monoid monoid;
+  DType dtype;
+  bool root_sends = true;  // of a reduce: the root has a summand of its own
+  std::vector<DeviceId> devices;
+  auto operator<=>(const JoinableAs&) const = default;
+};
+JoinableAs joinable_as(const Communication& communication);
+
+// Positions of tasks in the pool, in order, whose communications become one, in the place of the one at `place`.
+struct JoinedTasks {
+  std::vector<std::size_t> tasks;
+  std::size_t place = 0;
+};
+
+// Each one's dependencies become the joint one's, and whatever comes after one comes after that. All that they wait for
+// stands before its place, all that waits for them behind it.
+void join_communications(Program& program, std::vector<PooledTask>& pool, const std::vector<JoinedTasks>& groups);
+
+}  // namespace unity
