@@ -1,7 +1,8 @@
 // What a library of collectives does on a machine, as data: which algorithms it chooses from, and what its protocols
 // take for each hop and leave of the links' bandwidth. A topology names a file (format unity-collectives,
 // topologies/collectives/NAME.yaml) with its key `collectives`; without one, a hop takes the latencies of its links,
-// all of their bandwidth is used, and the algorithms are those that the runtime runs on messages: ring, chain, direct.
+// all of their bandwidth is used, and the algorithms are those that the runtime runs on messages: ring, chain, direct,
+// binomial.
 //
 // With a file, the protocol's latencies stand in place of the links' own, which then only choose routes.
 #pragma once
@@ -23,8 +24,8 @@ namespace unity {
 class Topology;
 enum class LinkKind : std::uint8_t;
 
-enum class CollectiveAlgorithm : std::uint8_t { ring, tree, hierarchical, in_switch, direct, chain };
-constexpr std::size_t kCollectiveAlgorithms = 6;
+enum class CollectiveAlgorithm : std::uint8_t { ring, tree, hierarchical, in_switch, direct, chain, binomial };
+constexpr std::size_t kCollectiveAlgorithms = 7;
 std::string_view to_string(CollectiveAlgorithm algorithm);
 Result<CollectiveAlgorithm> parse_collective_algorithm(std::string_view text);
 
@@ -52,7 +53,7 @@ struct CollectiveProtocol {
   Picoseconds network_overhead;  // on several nodes, a hop inside a node takes at least this
   std::array<std::optional<ProtocolCosts>, kCollectiveAlgorithms> costs;  // by algorithm; none: there is none
 
-  // Hierarchical, direct and chain take those of the ring unless the file gives their own.
+  // Hierarchical, direct, chain and binomial take those of the ring unless the file gives their own.
   const ProtocolCosts* of(CollectiveAlgorithm algorithm) const;
 };
 

@@ -44,7 +44,8 @@ std::vector<Small> find_small(const Program& program, const std::vector<PooledTa
   return found;
 }
 
-// Those of which list(s), which is not empty, is the same. `last`: they take the place of the last one, not the first.
+// Those of which list(s) is the same; where it is empty, since what is listed is on devices that are not lowered
+// (LowerOptions::blocks), and they follow one another. `last`: they take the place of the last one, not the first.
 template <class List>
 bool join_alike(Program& program, std::vector<PooledTask>& pool, const std::vector<Small>& small, bool last,
                 List&& list) {
@@ -60,13 +61,13 @@ bool join_alike(Program& program, std::vector<PooledTask>& pool, const std::vect
   std::unordered_map<Hash, std::vector<std::size_t>> with;  // in `groups`, by the hash of the list
   for (const Small& s : small) {
     const auto& mine = list(s);
-    if (mine.empty()) continue;
     Hash hash = mix(mine.size());
     for (std::size_t t : mine) hash = combine(hash, t);
     const Communication& c = communication_of(s.task);
     std::vector<std::size_t>& alike = with[hash];
     auto fits = [&](std::size_t g) {
       const Group& group = groups[g];
+      if (mine.empty() && group.joined.tasks.back() + 1 != s.task) return false;
       return group.bytes + bytes_of(c) <= kSmallTogether.count && std::ranges::equal(list(*group.first), mine) &&
              pool[group.first->task].task.phase == pool[s.task].task.phase &&
              joinable_as(communication_of(group.first->task)) == joinable_as(c);

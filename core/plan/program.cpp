@@ -242,7 +242,7 @@ Hash program_hash(const Program& p) {
   for (const ProgramOp& op : p.ops)
     h = combine(combine(h, hash_text(op.chain ? op.chain->text() : op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
-    h = combine(h, static_cast<Hash>(c.monoid) << 8 | static_cast<Hash>(c.kind));
+    h = combine(h, static_cast<Hash>(c.binomial) << 16 | static_cast<Hash>(c.monoid) << 8 | static_cast<Hash>(c.kind));
     for (std::size_t part = 0; part < c.part_count(); ++part)
       for (const Participant& q : c.part(part))
         h = combine(combine(h, hash_box(q.piece)),

@@ -125,14 +125,15 @@ struct Exchange {
 
 // One collective over a group of devices. Send and receive may be the same buffer in an all_reduce. Every box is in the
 // coordinates of the logical tensor. Received data overwrite (never add to) the box in the receive buffer; reductions
-// add up in the order of the ring (see runtime/comm).
+// add up in the order of the ring, chain or tree (see runtime/comm).
 struct Communication {
   CollectiveKind kind = CollectiveKind::send;
   Monoid monoid = Monoid::sum;
   std::vector<Participant> participants;
   std::vector<Exchange> exchanges;
   DType dtype = DType::f32;
-  std::string name;  // of the tensor moved
+  bool binomial = false;  // broadcast, reduce, all_reduce: along a tree (binomial.h), not a chain or ring
+  std::string name;       // of the tensor moved
   // Further tensors that the same call moves (join_communications.h), but for all_gather and all_to_all: for each, its
   // participants, the same devices in the same order. What they compute is what calls of their own would, bit for bit.
   std::vector<std::vector<Participant>> joined;

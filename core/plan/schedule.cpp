@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/plan/accumulation.h"
+#include "core/plan/binomial.h"
 #include "core/plan/buckets.h"
 #include "core/plan/delayed_weights.h"
 #include "core/plan/fuse_chains.h"
@@ -101,7 +102,7 @@ int parse_zero_stage(std::string_view text, std::string_view subject) {
   return text[0] - '0';
 }
 
-Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
+Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   std::vector<PooledTask> pool = take_tasks(program);
   bool changed = join_small_communications(program, pool);
@@ -117,6 +118,7 @@ Result<void> schedule_tasks(Program& program, const Schedule& schedule) {
   offload(program, schedule.offload);
   if (schedule.fuse == Fuse::chains)
     if (std::vector<PooledTask> all = take_tasks(program); fuse_chains(program, all)) put_tasks(program, all);
+  choose_binomial_trees(program, topology);
   return check_program(program);
 }
 

@@ -68,6 +68,7 @@ void TaskKeys::append_communication(const Communication& c) {
     key_ += " elements";
   }
   key_ += ')';
+  if (c.binomial) key_ += " along a tree";
 }
 
 const std::string& TaskKeys::of(const Task& task) {

@@ -268,7 +268,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     LowerOptions unscheduled = options;
     unscheduled.scheduled = false;
     Program kept = UNITY_TRY(programs_.get(plan, [&] { return lower(pcg, mappings, cost_.topology(), unscheduled); }));
-    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule));
+    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, cost_.topology()));
     return kept;
   }));
   auto timer = record_.time(SearchLevel::simulation);

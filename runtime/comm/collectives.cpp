@@ -51,9 +51,13 @@ class Ring {
   void run() {
     UNITY_CHECK(parts_.size() == c_.part_count(), "{} of {}: buffers of {} parts, expected {}", to_string(c_.kind),
                 c_.name, parts_.size(), c_.part_count());
+    auto differs = [&](const CollectiveBuffers& b) { return (b.send == nullptr) != (buffers_.send == nullptr); };
+    UNITY_CHECK(std::none_of(parts_.begin(), parts_.end(), differs), "{} of {}: participant {} has some parts only",
+                to_string(c_.kind), c_.name, self_);
     bool sends = std::all_of(parts_.begin(), parts_.end(), [](const CollectiveBuffers& b) { return b.send; });
     UNITY_CHECK(!must_send() || sends, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind),
                 c_.name, self_, n_);
+    if (c_.binomial) return along_tree();
     switch (c_.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
@@ -165,8 +169,6 @@ class Ring {
       return copy_own_pieces();
     }
     const bool adds = buffers_.send;
-    UNITY_CHECK(std::all_of(parts_.begin(), parts_.end(), [&](const auto& b) { return (b.send != nullptr) == adds; }),
-                "{} of {}: participant {} has a summand of some parts only", to_string(c_.kind), c_.name, self_);
     std::span<std::byte> data = self_ == 0 ? place_piece(sum) : sum.take(piece_bytes(self_));
     std::span<const std::byte> mine;
     if (adds) mine = outgoing_piece(self_, own);
@@ -177,6 +179,37 @@ class Ring {
       if (self_ > 0) send(self_ - 1, part, 0);
     });
     if (self_ == 0) settle_own_piece(data);
+  }
+
+  // A binomial tree: participant i, of which 2^k is the lowest bit, hangs on i - 2^k, and i + 1, i + 2, .. i + 2^(k-1)
+  // hang on it.
+  void along_tree() {
+    Scratch own, data, arriving;
+    const bool up = c_.kind != CollectiveKind::broadcast, down = c_.kind != CollectiveKind::reduce;
+    const bool whole = self_ == 0 || down;  // ends with the result
+    std::size_t first = 1;                  // the distance to what it hangs on; of the root, beyond all
+    while (first < n_ && (self_ & first) == 0) first *= 2;
+    std::span<std::byte> sum = whole ? place_piece(data) : data.take(piece_bytes(self_));
+    bool filled = buffers_.send && (up || self_ == 0);
+    if (filled) {
+      std::span<const std::byte> mine = outgoing_piece(self_, own);
+      if (mine.data() != sum.data()) std::copy(mine.begin(), mine.end(), sum.begin());
+    }
+    if (up) {
+      for (std::size_t d = 1; d < first && self_ + d < n_; d *= 2) {
+        std::span<std::byte> theirs = filled ? arriving.take(static_cast<std::int64_t>(sum.size())) : sum;
+        receive(self_ + d, theirs, 0);
+        if (filled) add(sum, theirs);
+        filled = true;
+      }
+      if (self_ > 0) send(self_ - first, sum, 0);
+    }
+    if (down) {
+      if (self_ > 0) receive(self_ - first, sum, 1);
+      for (std::size_t d = first / 2; d > 0; d /= 2)
+        if (self_ + d < n_) send(self_ + d, sum, 1);
+    }
+    if (whole) settle_own_piece(sum);
   }
 
   // In n chunks. Of several parts, a chunk has the chunks of all, one after the other.

@@ -6,6 +6,9 @@
 //                   same bits, since each chunk is added up once, in ring order
 //   reduce_scatter, all_gather   ring over the participants' pieces: n-1 steps
 //   broadcast, reduce            along the chain of participants
+//   broadcast, reduce, all_reduce where the Program says so along a binomial tree (core/plan/binomial.h): a reduction
+//                   adds to a participant's own summand those of the next 1, 2, 4, .. participants in turn; every
+//                   participant ends with the root's bits
 //   all_to_all      every exchange in its own messages; those to oneself as copies
 //
 // Long messages travel in segments, and each goes on along the ring or chain as soon as it has come.

@@ -68,7 +68,13 @@ void SharedCollective::add_sums(const Buffers& buffers, const std::vector<Partic
   };
   const Box& box = participants[0].piece;
   std::int64_t total = box.elements();
-  if (c_.kind == CollectiveKind::reduce) {  // along the chain from the last one to the root
+  if (c_.binomial) {
+    std::vector<std::size_t> order, all = around(0);
+    for (std::size_t i : all)
+      if (buffers[i].send || c_.kind == CollectiveKind::all_reduce) order.push_back(i);
+    add_sums(buffers, box, {{std::move(order), 0, total}},
+             c_.kind == CollectiveKind::reduce ? std::vector<std::size_t>{0} : all);
+  } else if (c_.kind == CollectiveKind::reduce) {  // along the chain from the last one to the root
     std::vector<std::size_t> order;
     for (std::size_t i = n; i-- > 0;)
       if (buffers[i].send) order.push_back(i);
@@ -147,6 +153,7 @@ void SharedCollective::add_sums(const Buffers& buffers, const Box& box, std::vec
 
 void SharedCollective::add_up(std::byte* sum, const std::vector<const std::byte*>& summands,
                               std::int64_t elements) const {
+  if (c_.binomial) return add_along_tree(sum, 0, summands, elements);
   auto bytes = static_cast<std::size_t>(elements * size_of(dtype_));
   std::memcpy(sum, summands[0], bytes);
   if (c_.monoid == Monoid::sum || c_.kind != CollectiveKind::all_reduce) {
@@ -160,6 +167,21 @@ void SharedCollective::add_up(std::byte* sum, const std::vector<const std::byte*
     std::memcpy(own, summands[i], bytes);
     cpu::combine(own, sum, elements, dtype_, c_.monoid);
     std::memcpy(sum, own, bytes);
+  }
+}
+
+void SharedCollective::add_along_tree(std::byte* sum, std::size_t participant,
+                                      const std::vector<const std::byte*>& summands, std::int64_t elements) const {
+  const std::size_t n = c_.participants.size(), missing = n - summands.size();  // of the root alone
+  const auto bytes = static_cast<std::size_t>(elements * size_of(dtype_));
+  bool filled = participant >= missing;
+  if (filled) std::memcpy(sum, summands[participant - missing], bytes);
+  Scratch scratch;
+  for (std::size_t d = 1; (participant & d) == 0 && participant + d < n; d *= 2) {
+    std::byte* theirs = filled ? scratch.take(bytes) : sum;
+    add_along_tree(theirs, participant + d, summands, elements);
+    if (filled) cpu::combine(sum, theirs, elements, dtype_, c_.monoid);
+    filled = true;
   }
 }
 

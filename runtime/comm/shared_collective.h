@@ -29,7 +29,7 @@ class SharedCollective {
   using Part = std::function<void()>;
   using Buffers = std::vector<CollectiveBuffers>;  // of one of the communication's parts, by participant
 
-  // Elements [begin, end) of a box, added up over `order` from the first on.
+  // Elements [begin, end) of a box, added up over `order` from the first on, or along the tree.
   struct Sum {
     std::vector<std::size_t> order;
     std::int64_t begin = 0, end = 0;
@@ -41,6 +41,9 @@ class SharedCollective {
   // The sums of a box, which the participants `to` get.
   void add_sums(const Buffers& buffers, const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to);
   void add_up(std::byte* sum, const std::vector<const std::byte*>& summands, std::int64_t elements) const;
+  // The binomial tree below a participant, of all of them or all but the root.
+  void add_along_tree(std::byte* sum, std::size_t participant, const std::vector<const std::byte*>& summands,
+                      std::int64_t elements) const;
 
   const Communication& c_;
   std::vector<Buffers> buffers_;  // by part of the communication

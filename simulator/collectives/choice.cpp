@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/longest_time.h"
 #include "core/base/text.h"
+#include "core/plan/binomial.h"
 #include "core/plan/collective_key.h"
 #include "simulator/collectives/measured.h"
 
@@ -35,7 +36,8 @@ std::vector<int> chunk_counts(CollectiveAlgorithm algorithm, double bytes, Bytes
 
 // Looks over algorithms and protocols; `shape_of(algorithm, protocol, chunks)` is null where that can not be done.
 template <class ShapeOf>
-CollectiveChoice cheapest(const Topology& topology, double bytes, const CollectiveOptions& options, ShapeOf shape_of) {
+CollectiveChoice cheapest(const Topology& topology, double bytes, const CollectiveOptions& options, bool along_tree,
+                          ShapeOf shape_of) {
   struct Candidate {
     const CollectiveShape* shape;
     Picoseconds time;
@@ -59,7 +61,8 @@ CollectiveChoice cheapest(const Topology& topology, double bytes, const Collecti
     asked = !candidates.empty();
   }
   if (candidates.empty())
-    for (CollectiveAlgorithm a : topology.collectives ? topology.collectives->algorithms : std::vector{ring})
+    for (CollectiveAlgorithm a :
+         topology.collectives ? topology.collectives->algorithms : std::vector{along_tree ? binomial : ring})
       consider(a);
   for (CollectiveAlgorithm a : {ring, chain, direct})
     if (candidates.empty()) consider(a);
@@ -131,23 +134,30 @@ std::size_t CollectiveCache::KeyHash::operator()(const Asked& asked) const {
   Hash h = combine(static_cast<Hash>(asked.bytes.count), static_cast<Hash>(asked.kind));
   h = combine(h, asked.options.algorithm ? static_cast<Hash>(*asked.options.algorithm) + 1 : 0);
   h = combine(combine(h, hash_text(asked.options.protocol)), static_cast<Hash>(asked.options.chunk.count));
+  h = combine(h, asked.binomial ? static_cast<Hash>(*asked.binomial) + 1 : 0);
   for (DeviceId d : asked.group) h = (h ^ static_cast<Hash>(d.value)) * 0x100000001b3u;
   return mix(h);
 }
 
 bool CollectiveCache::KeyEqual::operator()(const Asked& a, const Asked& b) const {
-  return a.kind == b.kind && a.bytes == b.bytes && a.options == b.options &&
+  return a.kind == b.kind && a.binomial == b.binomial && a.bytes == b.bytes && a.options == b.options &&
          std::equal(a.group.begin(), a.group.end(), b.group.begin(), b.group.end());
 }
 
 std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind kind, std::span<const DeviceId> group,
                                                                 Bytes bytes, const CollectiveOptions& options) const {
+  return choose(Asked{kind, std::nullopt, bytes, options, group});
+}
+
+std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Asked& asked) const {
+  const auto& [kind, binomial, bytes, options, group] = asked;
   if (group.size() < 2) return std::make_shared<const CollectiveChoice>();
-  return choices_.get(Asked{kind, bytes, options, group}, [&] {
+  return choices_.get(asked, [&, kind = kind, bytes = bytes, binomial = binomial] {
     auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol, int chunks) {
       return shapes_.find(kind, algorithm, protocol, group, chunks);
     };
-    CollectiveChoice choice = cheapest(topology(), static_cast<double>(bytes.count), options, shape_of);
+    const bool along_tree = binomial ? *binomial : along_binomial_tree(kind, group, bytes, topology());
+    CollectiveChoice choice = cheapest(topology(), static_cast<double>(bytes.count), options, along_tree, shape_of);
     take_measured(choice, options, topology(), group[0], [&] {
       return CollectiveKey{collective_name(kind, group, topology()), static_cast<double>(bytes.count)};
     });
@@ -178,7 +188,7 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
       if (algorithm != direct || (protocol && !protocol->of(direct))) return nullptr;
       return made.emplace_back(std::make_unique<const CollectiveShape>(shapes_.exchange(protocol, pairs))).get();
     };
-    auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, shape_of));
+    auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, false, shape_of));
     for (auto& shape : made)
       if (shape.get() == choice->shape) choice->own = std::move(shape);
     take_measured(*choice, options, topology(), c.participants[0].device,
@@ -188,7 +198,7 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
   std::vector<DeviceId> devices;
   devices.reserve(c.participants.size());
   for (const Participant& p : c.participants) devices.push_back(p.device);
-  return choose(c.kind, devices, {elements_moved(c) * size_of(c.dtype)}, options);
+  return choose(Asked{c.kind, c.binomial, {elements_moved(c) * size_of(c.dtype)}, options, devices});
 }
 
 }  // namespace unity

@@ -1,6 +1,6 @@
 // Which algorithm and protocol a collective takes: the cheapest predicted on the idle machine, of those that the
 // topology's library chooses from; without a library, what the runtime runs: rings, chains (broadcast, reduce, send),
-// and direct exchanges (all-to-all). Where nothing is asked for, and the profile of the devices has the collective, it
+// binomial trees where the Program says so, and direct exchanges (all-to-all). Where nothing is asked for, and the profile of the devices has the collective, it
 // takes the measured time.
 #pragma once
 
@@ -55,7 +55,7 @@ class CollectiveCache {
  public:
   explicit CollectiveCache(const Topology& topology) : shapes_(topology) {}
 
-  // `group` and `bytes` as in ShapeCache::find.
+  // `group` and `bytes` as in ShapeCache::find. Without a library: along a binomial tree where lowering would send it so.
   std::shared_ptr<const CollectiveChoice> choose(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes,
                                                  const CollectiveOptions& options = {}) const;
   std::shared_ptr<const CollectiveChoice> choose(const Communication& communication,
@@ -67,15 +67,21 @@ class CollectiveCache {
  private:
   struct Asked {
     CollectiveKind kind;
+    std::optional<bool> binomial;  // none: as lowering would choose
     Bytes bytes;
     const CollectiveOptions& options;
     std::span<const DeviceId> group;
   };
   struct Key {
     explicit Key(const Asked& a)
-        : kind(a.kind), bytes(a.bytes), options(a.options), group(a.group.begin(), a.group.end()) {}
-    operator Asked() const { return {kind, bytes, options, group}; }
+        : kind(a.kind),
+          binomial(a.binomial),
+          bytes(a.bytes),
+          options(a.options),
+          group(a.group.begin(), a.group.end()) {}
+    operator Asked() const { return {kind, binomial, bytes, options, group}; }
     CollectiveKind kind;
+    std::optional<bool> binomial;
     Bytes bytes;
     CollectiveOptions options;
     std::vector<DeviceId> group;
@@ -88,6 +94,8 @@ class CollectiveCache {
     using is_transparent = void;
     bool operator()(const Asked& a, const Asked& b) const;
   };
+  std::shared_ptr<const CollectiveChoice> choose(const Asked& asked) const;
+
   static constexpr std::size_t kKept = 1 << 18;  // a long search asks for ever new sizes
 
   ShapeCache shapes_;

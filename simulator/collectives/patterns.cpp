@@ -122,6 +122,13 @@ Pattern tree_pattern(const Topology& topology, std::span<const DeviceId> group, 
   return builder.finish();
 }
 
+Pattern binomial_round(const Topology& topology, std::span<const DeviceId> group, std::size_t distance, bool up) {
+  Builder builder(topology);
+  for (std::size_t i = 0; i + distance < group.size(); i += 2 * distance)
+    up ? builder.add(group[i + distance], group[i]) : builder.add(group[i], group[i + distance]);
+  return builder.finish();
+}
+
 Pattern direct_pattern(const Topology& topology, std::span<const DeviceId> group, Ends ends) {
   Builder builder(topology);
   for (std::size_t a = 0; a < group.size(); ++a)

@@ -44,6 +44,8 @@ Pattern chain_pattern(const Topology& topology, std::span<const DeviceId> path);
 // Up the trees (a reduction), then down (a broadcast). `group` by rank; a unit is what one tree carries.
 Pattern tree_pattern(const Topology& topology, std::span<const DeviceId> group, std::span<const Tree> trees, bool up,
                      bool down);
+// The hops of one round of a binomial tree (core/plan/binomial.h), away from the root or, `up`, towards it.
+Pattern binomial_round(const Topology& topology, std::span<const DeviceId> group, std::size_t distance, bool up);
 // Every pair: each at once to each; or from the first to all others, or from all others to it.
 enum class Ends : std::uint8_t { all, from_first, to_first };
 Pattern direct_pattern(const Topology& topology, std::span<const DeviceId> group, Ends ends);

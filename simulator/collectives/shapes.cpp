@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <tuple>
 
 #include "core/base/longest_time.h"
+#include "core/plan/binomial.h"
 #include "simulator/collectives/direct_rings.h"
 
 namespace unity {
@@ -183,6 +185,8 @@ class ShapeMaker {
         return add_direct(kind);
       case in_switch:
         return add_in_switch(kind);
+      case binomial:
+        return add_binomial(kind);
     }
     return false;
   }
@@ -329,6 +333,25 @@ class ShapeMaker {
                                             [&] { return in_switch_pattern(topology_, nodes_); });
     if (!pattern) return false;
     add(pattern, 0.5 / static_cast<double>(nodes_[0].size()));
+    return true;
+  }
+
+  bool add_binomial(CollectiveKind kind) {
+    const bool up = kind == CollectiveKind::reduce || kind == CollectiveKind::all_reduce;
+    const bool down = kind == CollectiveKind::broadcast || kind == CollectiveKind::all_reduce;
+    if (!up && !down) return false;
+    const std::vector<std::size_t> distances = binomial_distances(group_.size());
+    const std::vector<DeviceId> order = binomial_order(kind, group_);
+    auto add_round = [&](std::size_t distance, bool upwards) {
+      add(cache_.pattern({'b', static_cast<int>(distance), upwards}, order,
+                         [&] { return binomial_round(topology_, order, distance, upwards); }),
+          1);
+      next_stage();
+    };
+    if (up)
+      for (std::size_t d : distances | std::views::reverse) add_round(d, true);
+    if (down)
+      for (std::size_t d : distances) add_round(d, false);
     return true;
   }
 

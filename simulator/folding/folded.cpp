@@ -95,6 +95,7 @@ void FoldedProgram::fold_buffers() {
     to.monoid = from.monoid;
     to.exchanges = from.exchanges;
     to.dtype = from.dtype;
+    to.binomial = from.binomial;
     to.name = from.name;
     to.joined.resize(from.joined.size());
   }

@@ -245,6 +245,73 @@ TEST_CASE("broadcast copies the root's box, reduce adds up at the root, with and
   }
 }
 
+TEST_CASE("along a tree, everybody gets the same bits of the sum, the root's box, or the root the sum of the others") {
+  const Box box = rows(2, 5, 7), none;
+  for (std::size_t n = 2; n <= 17; ++n)
+    for (std::int64_t columns : {7, 9}) {  // the box is one run of the buffers, or not
+      CAPTURE(n, columns);
+      std::vector<Box> whole(n, rows(1, 8, columns)), of_root(n, none), pieces(n, box);
+      of_root[0] = whole[0];
+      for (Monoid monoid : {Monoid::sum, Monoid::max}) {
+        Group all = make(CollectiveKind::all_reduce, whole, whole, pieces);
+        all.communication.binomial = true;
+        all.communication.monoid = monoid;
+        run(all);
+        for_each(box, [&](std::int64_t r, std::int64_t c) {
+          double expected = sum_at(all, 0, r, c);
+          for (std::size_t i = 1; i < n; ++i)
+            expected = monoid == Monoid::sum ? expected + sum_at(all, i, r, c) : std::max(expected, sum_at(all, i, r, c));
+          for (std::size_t i = 0; i < n; ++i) {
+            CHECK(received_at(all, i, r, c) == received_at(all, 0, r, c));
+            CHECK(received_at(all, i, r, c) == Approx(expected).epsilon(1e-14));
+          }
+        });
+      }
+      for (bool own : {true, false}) {
+        std::vector<Box> summands = whole;
+        if (!own) summands[0] = none;
+        Group sum = make(CollectiveKind::reduce, summands, of_root, pieces);
+        sum.communication.binomial = true;
+        run(sum);
+        for_each(box, [&](std::int64_t r, std::int64_t c) {
+          double expected = 0;
+          for (std::size_t i = own ? 0 : 1; i < n; ++i) expected += sum_at(sum, i, r, c);
+          CHECK(received_at(sum, 0, r, c) == Approx(expected).epsilon(1e-14));
+        });
+      }
+      Group copies = make(CollectiveKind::broadcast, of_root, whole, pieces);
+      copies.communication.binomial = true;
+      run(copies);
+      for_each(box, [&](std::int64_t r, std::int64_t c) {
+        for (std::size_t i = 0; i < n; ++i) CHECK(received_at(copies, i, r, c) == sum_at(copies, 0, r, c));
+      });
+    }
+}
+
+TEST_CASE("tensors that are sent or added up in one call get the bits that they get alone, along chains and trees") {
+  const Box large = rows(0, 9, 5000), small = rows(0, 7, 3), strip{{0, 1}, {7, 2}}, none;
+  for (std::size_t n : {2, 3, 6})
+    for (bool binomial : {false, true})
+      for (bool own : {true, false}) {
+        CAPTURE(n, binomial, own);
+        auto of = [&](CollectiveKind kind, const Box& whole, const Box& piece) {
+          std::vector<Box> all(n, whole), root(n, none), others = all;
+          root[0] = whole;
+          if (!own) others[0] = none;
+          Group g = kind == CollectiveKind::broadcast ? make(kind, root, others, std::vector<Box>(n, piece))
+                                                      : make(kind, others, root, std::vector<Box>(n, piece));
+          g.communication.binomial = binomial;
+          return g;
+        };
+        for (CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
+          std::vector<Group> parts = {of(kind, small, strip), of(kind, large, large)}, alone = parts;
+          for (Group& g : alone) run(g);
+          run_joined(parts);
+          for (std::size_t k = 0; k < parts.size(); ++k) CHECK(parts[k].receive == alone[k].receive);
+        }
+      }
+}
+
 TEST_CASE("all-to-all turns rows into columns") {
   // Participant i holds rows [2i, 2i+2) of a 6 x 6 tensor, and wants columns [2i, 2i+2).
   std::vector<Box> held, wanted;

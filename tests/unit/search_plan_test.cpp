@@ -217,7 +217,7 @@ TEST_CASE("plans are lowered once, whatever their schedules, as long as they are
   const Program whole = lower(pcg, mappings, topology, {}).value();
   for (int i = 0; i < 3; ++i) {
     Program program = get(1);
-    REQUIRE(schedule_tasks(program, {}).ok());
+    REQUIRE(schedule_tasks(program, {}, topology).ok());
     CHECK(program_hash(program) == program_hash(whole));
   }
   CHECK(lowered == 1);

@@ -162,6 +162,17 @@ TEST_CASE("an all-reduce by trees takes 2 log2(n) a + 2 S/B, a broadcast half of
           2 * std::log2(n) * kAlpha + 2 * kSize / kBandwidth);
 }
 
+TEST_CASE("a binomial tree takes log2(n) rounds, an all-reduce twice that, step by step too") {
+  for (int n : {4, 5, 8, 12, 64, 100})
+    for (bool steps : {false, true}) {
+      INFO(n << " devices" << (steps ? " step by step" : ""));
+      const double rounds = std::ceil(std::log2(n)) * (kAlpha + kSize / kBandwidth);
+      for (CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce, kAllReduce})
+        CHECK(seconds(star(n), kind, first(n), kElements, asking(CollectiveAlgorithm::binomial, steps)) ==
+              Approx(kind == kAllReduce ? 2 * rounds : rounds).epsilon(1e-9));
+    }
+}
+
 TEST_CASE("chunks cost the filling of the pipeline") {
   // A chain of 4 hops; 9.6 MB in chunks of 2.4 MB: 4 chunks, the last of which leaves the first device after three
   // others, and goes 4 hops: (4 + 4 - 1) x (2.4 MB / B). Latencies come once for each hop.
@@ -300,11 +311,11 @@ TEST_CASE("two all-reduces over one link each get half of it until one ends") {
   }
 }
 
-TEST_CASE("a topology without a library takes rings, chains and direct exchanges, as the runtime does") {
+TEST_CASE("a topology without a library takes rings, chains, trees and direct exchanges, as the runtime does") {
   Topology t = star(4);
   CollectiveCache cache(t);
-  auto chosen = [&](CollectiveKind kind) {
-    auto choice = cache.choose(kind, ids({0, 1, 2, 3}), {1000});
+  auto chosen = [&](CollectiveKind kind, Bytes bytes = {100'000'000}) {
+    auto choice = cache.choose(kind, ids({0, 1, 2, 3}), bytes);
     CHECK(choice->alternatives.size() == 1);
     CHECK(choice->reason == ChoiceReason::only);
     return choice->shape->algorithm;
@@ -313,6 +324,9 @@ TEST_CASE("a topology without a library takes rings, chains and direct exchanges
   CHECK(chosen(CollectiveKind::reduce_scatter) == CollectiveAlgorithm::ring);
   CHECK(chosen(CollectiveKind::broadcast) == CollectiveAlgorithm::chain);
   CHECK(chosen(CollectiveKind::all_to_all) == CollectiveAlgorithm::direct);
+  for (CollectiveKind small : {kAllReduce, CollectiveKind::broadcast, CollectiveKind::reduce})
+    CHECK(chosen(small, {1000}) == CollectiveAlgorithm::binomial);
+  CHECK(chosen(CollectiveKind::all_gather, {1000}) == CollectiveAlgorithm::ring);
   // Trees can not gather: the ring stays.
   auto gather =
       cache.choose(CollectiveKind::all_gather, ids({0, 1, 2, 3}), {1000}, {.algorithm = CollectiveAlgorithm::tree});
