@@ -10,7 +10,7 @@
 
 namespace unity {
 
-// Communications can be one where this is equal; not all_to_all, whose exchanges are of one tensor.
+// Communications can be one where this is equal; not all_gather, and for sends to and from several join_sends.h.
 struct JoinableAs {
   CollectiveKind kind;
   Monoid monoid;

@@ -12,9 +12,8 @@ namespace {
 
 constexpr std::size_t kNone = SIZE_MAX;
 
-bool has_one_box(CollectiveKind kind) {
-  return kind == CollectiveKind::send || kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce ||
-         kind == CollectiveKind::all_reduce;
+bool joins(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce || kind == CollectiveKind::all_reduce;
 }
 
 std::int64_t bytes_of(const Communication& c) { return elements_moved(c) * size_of(c.dtype); }
@@ -35,9 +34,11 @@ std::vector<Small> find_small(const Program& program, const std::vector<PooledTa
     const Task& t = pool[i].task;
     if (t.kind != TaskKind::communicate) continue;
     const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
-    if (!has_one_box(c.kind) || bytes_of(c) > kSmallTogether.count) continue;
-    if (t.phase == Phase::backward && of_weights.empty()) of_weights = gradients_of_weights(pool);
-    if (t.phase == Phase::backward && of_weights[i]) continue;
+    if (!joins(c.kind) || bytes_of(c) > kSmallTogether.count) continue;
+    if (t.phase == Phase::backward && c.kind == CollectiveKind::all_reduce) {
+      if (of_weights.empty()) of_weights = gradients_of_weights(pool);
+      if (of_weights[i]) continue;
+    }
     at[i] = found.size();
     found.push_back({i, {}});
   }
@@ -94,10 +95,13 @@ bool join_alike(Program& program, std::vector<PooledTask>& pool, const std::vect
 
 bool join_small_communications(Program& program, std::vector<PooledTask>& pool) {
   std::vector<Small> small = find_small(program, pool);
-  bool together = join_alike(program, pool, small, false, [&](const Small& s) -> auto& { return pool[s.task].after; });
+  bool together = join_alike(
+      program, pool, small, false, [&](const Small& s) -> auto& { return pool[s.task].after; });
   if (together) small = find_small(program, pool);
   // Whatever waits for one waits for the other: that one starts later costs nothing but what it has in bytes.
-  return join_alike(program, pool, small, true, [](const Small& s) -> auto& { return s.before; }) || together;
+  return join_alike(
+             program, pool, small, true, [](const Small& s) -> auto& { return s.before; }) ||
+         together;
 }
 
 }  // namespace unity

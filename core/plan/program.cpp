@@ -218,8 +218,11 @@ Result<void> check_program(const Program& program) {
         }
       }
       for (const Exchange& e : c.exchanges) {
-        const Participant& from = c.participants.at(static_cast<std::size_t>(e.from));
-        const Participant& to = c.participants.at(static_cast<std::size_t>(e.to));
+        if (e.part < 0 || static_cast<std::size_t>(e.part) >= c.part_count())
+          return fail("task {}: an exchange of part {} of a communication of {}", i, e.part, c.part_count());
+        const std::vector<Participant>& participants = c.part(static_cast<std::size_t>(e.part));
+        const Participant& from = participants.at(static_cast<std::size_t>(e.from));
+        const Participant& to = participants.at(static_cast<std::size_t>(e.to));
         UNITY_TRY_VOID(inside(from.send, from.device, e.box, i));
         UNITY_TRY_VOID(inside(to.receive, to.device, e.box, i));
       }
@@ -248,7 +251,8 @@ Hash program_hash(const Program& p) {
         h = combine(combine(h, hash_box(q.piece)),
                     static_cast<Hash>(q.send.value) << 32 | static_cast<std::uint32_t>(q.receive.value));
     for (const Exchange& e : c.exchanges)
-      h = combine(combine(h, hash_box(e.box)), static_cast<Hash>(e.from) << 32 | static_cast<std::uint32_t>(e.to));
+      h = combine(combine(h, hash_box(e.box)),
+                  static_cast<Hash>(e.part) << 48 | static_cast<Hash>(e.from) << 32 | static_cast<std::uint32_t>(e.to));
   }
   for (const Task& t : p.tasks)
     h = combine(h, static_cast<Hash>(t.kind) << 56 | static_cast<Hash>(t.device.value) << 32 |

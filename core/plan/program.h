@@ -121,6 +121,7 @@ struct Participant {
 struct Exchange {
   std::int32_t from = 0, to = 0;
   Box box;
+  std::int32_t part = 0;  // of the communication (Communication::joined)
 };
 
 // One collective over a group of devices. Send and receive may be the same buffer in an all_reduce. Every box is in the
@@ -134,7 +135,7 @@ struct Communication {
   DType dtype = DType::f32;
   bool binomial = false;  // broadcast, reduce, all_reduce: along a tree (binomial.h), not a chain or ring
   std::string name;       // of the tensor moved
-  // Further tensors that the same call moves (join_communications.h), but for all_gather and all_to_all: for each, its
+  // Further tensors that the same call moves (join_communications.h), but for all_gather: for each, its
   // participants, the same devices in the same order. What they compute is what calls of their own would, bit for bit.
   std::vector<std::vector<Participant>> joined;
 

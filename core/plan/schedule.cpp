@@ -9,10 +9,12 @@
 #include "core/plan/delayed_weights.h"
 #include "core/plan/fuse_chains.h"
 #include "core/plan/give_way.h"
+#include "core/plan/join_sends.h"
 #include "core/plan/join_small.h"
 #include "core/plan/offload.h"
 #include "core/plan/pipeline_order.h"
 #include "core/plan/program.h"
+#include "core/plan/receive_in_place.h"
 #include "core/plan/rematerialise.h"
 #include "core/plan/zero_stages.h"
 
@@ -105,7 +107,9 @@ int parse_zero_stage(std::string_view text, std::string_view subject) {
 Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology) {
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   std::vector<PooledTask> pool = take_tasks(program);
-  bool changed = join_small_communications(program, pool);
+  bool changed = receive_in_place(program, pool);
+  changed = join_small_communications(program, pool) || changed;
+  changed = join_sends(program, pool) || changed;
   changed = UNITY_TRY(order_micro_batches(program, pool, schedule)) || changed;
   if (schedule.zero_stage >= 2) changed = scatter_each_gradient(program, pool) || changed;
   if (schedule.zero_stage >= 3) changed = gather_again(program, pool) || changed;

@@ -2,7 +2,8 @@
 // delayed weights). Each is a pass over the lowered Program (a file each), in this order:
 //
 //   rematerialise.h   which activations are computed again in the backward pass
-//   join_small.h      small communications that start together become one, whatever the schedule
+//   receive_in_place.h  gradients are received where they belong, whatever the schedule
+//   join_small.h, join_sends.h  small communications that start or are awaited together become one, whatever it is
 //   pipeline_order.h  the order of micro-batches, and of tasks around communications (overlap.h)
 //   zero_stages.h     what of weights stored in parts is whole in a step
 //   accumulation.h    gradients that are added up as they are computed, whatever the schedule

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <queue>
 
 namespace unity {
 
@@ -64,6 +65,34 @@ void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& orde
       std::swap(places[i], places[to]);
     }
   pool.resize(order.size());
+}
+
+std::vector<std::size_t> in_order(const std::vector<PooledTask>& pool, const std::function<bool(std::size_t)>& stays) {
+  // By task, those that come after it: from begin[task] on.
+  std::vector<std::uint32_t> begin(pool.size() + 1, 0), waits(pool.size(), 0), followers;
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    if (stays(i))
+      for (std::size_t d : pool[i].after) ++begin[d + 1], ++waits[i];
+  for (std::size_t i = 0; i < pool.size(); ++i) begin[i + 1] += begin[i];
+  followers.resize(begin.back());
+  std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    if (stays(i))
+      for (std::size_t d : pool[i].after) followers[next[d]++] = static_cast<std::uint32_t>(i);
+  std::vector<std::size_t> order;
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> open;
+  for (std::size_t i = 0; i < pool.size(); ++i) {
+    if (stays(i) && waits[i] == 0) open.push(i);
+    // Whatever is open and stands before the next one.
+    while (!open.empty() && open.top() <= i) {
+      const std::size_t task = open.top();
+      open.pop();
+      order.push_back(task);
+      for (std::uint32_t k = begin[task]; k < begin[task + 1]; ++k)
+        if (--waits[followers[k]] == 0 && followers[k] <= i) open.push(followers[k]);
+    }
+  }
+  return order;
 }
 
 void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {

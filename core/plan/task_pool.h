@@ -1,6 +1,7 @@
 // The tasks of a Program taken apart, so that a pass can order, add, join and drop them, and put them back.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <boost/container/small_vector.hpp>
@@ -21,6 +22,9 @@ std::vector<PooledTask> take_tasks(const Program& program);
 // The tasks of `order` (positions in the pool), in that order, become the pool, or the program's; whatever they come
 // after must be among them, before them.
 void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order);
+// The tasks that stay, in the order of the pool, but for those that come after one that stands behind them. They come
+// after none that goes.
+std::vector<std::size_t> in_order(const std::vector<PooledTask>& pool, const std::function<bool(std::size_t)>& stays);
 void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std::vector<std::size_t>& order);
 // All of them, in the order of the pool.
 void put_tasks(Program& program, const std::vector<PooledTask>& pool);

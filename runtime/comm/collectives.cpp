@@ -52,8 +52,8 @@ class Ring {
     UNITY_CHECK(parts_.size() == c_.part_count(), "{} of {}: buffers of {} parts, expected {}", to_string(c_.kind),
                 c_.name, parts_.size(), c_.part_count());
     auto differs = [&](const CollectiveBuffers& b) { return (b.send == nullptr) != (buffers_.send == nullptr); };
-    UNITY_CHECK(std::none_of(parts_.begin(), parts_.end(), differs), "{} of {}: participant {} has some parts only",
-                to_string(c_.kind), c_.name, self_);
+    UNITY_CHECK(c_.kind == CollectiveKind::all_to_all || std::none_of(parts_.begin(), parts_.end(), differs),
+                "{} of {}: participant {} has some parts only", to_string(c_.kind), c_.name, self_);
     bool sends = std::all_of(parts_.begin(), parts_.end(), [](const CollectiveBuffers& b) { return b.send; });
     UNITY_CHECK(!must_send() || sends, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind),
                 c_.name, self_, n_);
@@ -105,8 +105,7 @@ class Ring {
   }
   void settle(const Box& box, std::span<const std::byte> data) const { settle(buffers_, box, data); }
   void copy_own(const CollectiveBuffers& b, const Box& box) const {
-    if (b.receive && b.receive != b.send)
-      cpu::copy_block(b.receive, b.receive_box, b.send, b.send_box, box, dtype_);
+    if (b.receive && b.receive != b.send) cpu::copy_block(b.receive, b.receive_box, b.send, b.send_box, box, dtype_);
   }
   void copy_own(const Box& box) const { copy_own(buffers_, box); }
   void copy_own_pieces() const {
@@ -361,23 +360,26 @@ class Ring {
     Scratch scratch;
     for (const Exchange& e : c_.exchanges) {
       if (static_cast<std::size_t>(e.from) != self_) continue;
+      const CollectiveBuffers& own = parts_[static_cast<std::size_t>(e.part)];
+      UNITY_CHECK(own.send, "all_to_all of {}: participant {} of {} has nothing to send", c_.name, self_, n_);
       if (e.from == e.to)
-        copy_own(e.box);
+        copy_own(own, e.box);
       else
-        send(static_cast<std::size_t>(e.to), outgoing(e.box, scratch), 0);
+        send(static_cast<std::size_t>(e.to), outgoing(own, e.box, scratch), 0);
     }
     for (const Exchange& e : c_.exchanges) {
       if (static_cast<std::size_t>(e.to) != self_ || e.from == e.to) continue;
-      std::span<std::byte> data = place(e.box, scratch);
+      const CollectiveBuffers& own = parts_[static_cast<std::size_t>(e.part)];
+      std::span<std::byte> data = place(own, e.box, scratch);
       receive(static_cast<std::size_t>(e.from), data, 0);
-      settle(e.box, data);
+      settle(own, e.box, data);
     }
   }
 
   const Communication& c_;
   std::size_t self_, n_;
   std::span<const CollectiveBuffers> parts_;
-  const CollectiveBuffers& buffers_;  // of the first part; all_gather and all_to_all have no others
+  const CollectiveBuffers& buffers_;  // of the first part; an all_gather has no others
   DType dtype_;
   Communicator& communicator_;
   std::int64_t tag_;

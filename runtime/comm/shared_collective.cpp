@@ -30,7 +30,7 @@ SharedCollective::SharedCollective(const Communication& communication,
   bool sums = c_.kind == CollectiveKind::all_reduce || c_.kind == CollectiveKind::reduce_scatter ||
               c_.kind == CollectiveKind::reduce;
   for (std::size_t part = 0; part < buffers_.size(); ++part)
-    sums ? add_sums(buffers_[part], c_.part(part)) : add_copies(buffers_[part], c_.part(part));
+    sums ? add_sums(buffers_[part], c_.part(part)) : add_copies(part);
   if (parts_.empty()) parts_.emplace_back([] {});  // all is where it should be; somebody has to say that it is done
 }
 
@@ -41,7 +41,8 @@ void SharedCollective::add_missing(std::size_t participant) {
   });
 }
 
-void SharedCollective::add_copies(const Buffers& buffers, const std::vector<Participant>& participants) {
+void SharedCollective::add_copies(std::size_t part) {
+  const Buffers& buffers = buffers_[part];
   auto add = [&](std::size_t from, std::size_t to, const Box& box) {
     const CollectiveBuffers &source = buffers[from], &target = buffers[to];
     if (!target.receive || target.receive == source.send) return;
@@ -51,12 +52,14 @@ void SharedCollective::add_copies(const Buffers& buffers, const std::vector<Part
     });
   };
   if (c_.kind == CollectiveKind::all_to_all) {
-    for (const Exchange& e : c_.exchanges) add(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box);
+    for (const Exchange& e : c_.exchanges)
+      if (static_cast<std::size_t>(e.part) == part)
+        add(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box);
     return;
   }
   std::size_t n = buffers.size(), senders = c_.kind == CollectiveKind::all_gather ? n : 1;
   for (std::size_t from = 0; from < senders; ++from)
-    for (std::size_t to = 0; to < n; ++to) add(from, to, participants[from].piece);
+    for (std::size_t to = 0; to < n; ++to) add(from, to, c_.part(part)[from].piece);
 }
 
 void SharedCollective::add_sums(const Buffers& buffers, const std::vector<Participant>& participants) {

@@ -324,6 +324,7 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
       parts.push_back(c);
       parts.back().joined.clear();
       parts.back().participants = c.part(k);
+      std::erase_if(parts.back().exchanges, [k](const Exchange& e) { return static_cast<std::size_t>(e.part) != k; });
     }
     std::vector<DeviceId> devices;
     for (const Participant& p : c.participants) devices.push_back(p.device);

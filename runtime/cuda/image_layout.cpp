@@ -234,12 +234,12 @@ ImageLayout image_layout(const Program& program, bool wanted) {
         return (q.send.valid() && is_turned(q.send)) || (q.receive.valid() && is_turned(q.receive));
       });
     };
-    if (turned(c.participants))
-      for (Exchange& e : c.exchanges) turn(e.box);
     for (std::size_t k = 0; k < c.part_count(); ++k) {
       std::vector<Participant>& part = k == 0 ? c.participants : c.joined[k - 1];
-      if (turned(part))
-        for (Participant& q : part) turn(q.piece);
+      if (!turned(part)) continue;
+      for (Participant& q : part) turn(q.piece);
+      for (Exchange& e : c.exchanges)
+        if (static_cast<std::size_t>(e.part) == k) turn(e.box);
     }
   }
   return layout;

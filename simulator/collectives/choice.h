@@ -1,7 +1,7 @@
 // Which algorithm and protocol a collective takes: the cheapest predicted on the idle machine, of those that the
 // topology's library chooses from; without a library, what the runtime runs: rings, chains (broadcast, reduce, send),
-// binomial trees where the Program says so, and direct exchanges (all-to-all). Where nothing is asked for, and the profile of the devices has the collective, it
-// takes the measured time.
+// binomial trees where the Program says so, and direct exchanges (all-to-all). Where nothing is asked for, and the
+// profile of the devices has the collective, it takes the measured time.
 #pragma once
 
 #include <memory>
@@ -55,7 +55,8 @@ class CollectiveCache {
  public:
   explicit CollectiveCache(const Topology& topology) : shapes_(topology) {}
 
-  // `group` and `bytes` as in ShapeCache::find. Without a library: along a binomial tree where lowering would send it so.
+  // `group` and `bytes` as in ShapeCache::find. Without a library: along a binomial tree where lowering would send it
+  // so.
   std::shared_ptr<const CollectiveChoice> choose(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes,
                                                  const CollectiveOptions& options = {}) const;
   std::shared_ptr<const CollectiveChoice> choose(const Communication& communication,

@@ -42,7 +42,8 @@ struct Sum {
   }
 };
 
-// Three steps: the first one task by task, the others by a captured graph, each with other inputs.
+// Three steps: the first one task by task, the others by a captured graph, each with other inputs. Where there can be
+// several tensors, there is one more, of which all is negative.
 void check_case(const Case& c, const std::vector<Exchange>& exchanges, const std::string& backend, Precision precision,
                 int& step) {
   INFO(to_string(c.kind) << " among " << c.send.size() << " devices, " << to_string(c.dtype) << " in "
@@ -52,51 +53,68 @@ void check_case(const Case& c, const std::vector<Exchange>& exchanges, const std
   Communication communication;
   communication.kind = c.kind, communication.monoid = c.monoid, communication.dtype = c.dtype;
   communication.name = "x", communication.exchanges = exchanges;
-  std::vector<std::size_t> receivers;
-  for (std::size_t i = 0; i < c.send.size(); ++i) {
-    int device = static_cast<int>(i);
-    Participant p{DeviceId(device), {}, {}, c.pieces.empty() ? Box{} : c.pieces[i]};
-    h.program.devices = std::max(h.program.devices, device + 1);
-    if (c.send[i].rank()) {
-      std::int32_t x = h.leaf(fmt::format("x{}", i), "input", {c.dims, std::string(to_string(c.dtype))});
-      h.program.tensors.back().dtype = c.dtype;
-      p.send = h.buffer(x, device, c.send[i], BufferCategory::input);
+  struct Receiver {
+    std::size_t participant;
+    double sign;
+  };
+  std::vector<Receiver> receivers;
+  const int parts = c.kind == CollectiveKind::all_gather || c.monoid != Monoid::sum ? 1 : 2;
+  auto input_of = [](int part, std::size_t i) { return fmt::format("x{}.{}", part, i); };
+  for (int part = 0; part < parts; ++part) {
+    std::vector<Participant> participants;
+    for (std::size_t i = 0; i < c.send.size(); ++i) {
+      int device = static_cast<int>(i);
+      Participant p{DeviceId(device), {}, {}, c.pieces.empty() ? Box{} : c.pieces[i]};
+      h.program.devices = std::max(h.program.devices, device + 1);
+      if (c.send[i].rank()) {
+        std::int32_t x = h.leaf(input_of(part, i), "input", {c.dims, std::string(to_string(c.dtype))});
+        h.program.tensors.back().dtype = c.dtype;
+        p.send = h.buffer(x, device, c.send[i], BufferCategory::input);
+      }
+      if (c.receive[i].rank()) {
+        std::int32_t y = h.tensor(fmt::format("y{}.{}", part, i), c.dims);
+        h.program.tensors.back().dtype = c.dtype;
+        p.receive = h.buffer(y, device, c.receive[i]);
+        h.program.outputs.push_back({fmt::format("y{}.{}", part, i), c.dims, {p.receive}});
+        receivers.push_back({i, part == 0 ? 1.0 : -1.0});
+      }
+      participants.push_back(p);
     }
-    if (c.receive[i].rank()) {
-      std::int32_t y = h.tensor(fmt::format("y{}", i), c.dims);
-      h.program.tensors.back().dtype = c.dtype;
-      p.receive = h.buffer(y, device, c.receive[i]);
-      h.program.outputs.push_back({fmt::format("y{}", i), c.dims, {p.receive}});
-      receivers.push_back(i);
+    if (part == 0) {
+      communication.participants = std::move(participants);
+    } else {
+      communication.joined.push_back(std::move(participants));
+      for (Exchange e : exchanges) e.part = part, communication.exchanges.push_back(std::move(e));
     }
-    communication.participants.push_back(p);
   }
   h.communicate(communication, {});
   Executor executor(h.program, {backend, precision});
   for (step = 0; step < 3; ++step) {
-    for (std::size_t i = 0; i < c.send.size(); ++i) {
-      if (!c.send[i].rank()) continue;
-      HostTensor x = c.dtype == DType::i32 ? index_tensor(c.dims) : real_tensor(c.dims);
-      for (std::int64_t k = 0; k < x.elements(); ++k) {
-        std::int64_t value = sent(i, k / c.dims[1], k % c.dims[1], step);
-        if (c.dtype == DType::i32)
-          x.indices[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(value);
-        else
-          x.reals[static_cast<std::size_t>(k)] = static_cast<double>(value);
+    for (int part = 0; part < parts; ++part)
+      for (std::size_t i = 0; i < c.send.size(); ++i) {
+        if (!c.send[i].rank()) continue;
+        HostTensor x = c.dtype == DType::i32 ? index_tensor(c.dims) : real_tensor(c.dims);
+        for (std::int64_t k = 0; k < x.elements(); ++k) {
+          std::int64_t value = (part == 0 ? 1 : -1) * sent(i, k / c.dims[1], k % c.dims[1], step);
+          if (c.dtype == DType::i32)
+            x.indices[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(value);
+          else
+            x.reals[static_cast<std::size_t>(k)] = static_cast<double>(value);
+        }
+        executor.set_input(input_of(part, i), x);
       }
-      executor.set_input(fmt::format("x{}", i), x);
-    }
     executor.step();
     for (std::size_t o = 0; o < receivers.size(); ++o) {
-      const Box& box = c.receive[receivers[o]];
+      const auto [participant, sign] = receivers[o];
+      const Box& box = c.receive[participant];
       HostTensor found = executor.output(o), expected = real_tensor(c.dims);
       for (std::int64_t k = 0; k < expected.elements(); ++k) {
         std::int64_t row = k / c.dims[1], column = k % c.dims[1];
         if (row < box.offset[0] || row >= box.offset[0] + box.extent[0]) continue;
         if (column < box.offset[1] || column >= box.offset[1] + box.extent[1]) continue;
-        expected.reals[static_cast<std::size_t>(k)] = c.expected(receivers[o], row, column);
+        expected.reals[static_cast<std::size_t>(k)] = sign * c.expected(participant, row, column);
       }
-      INFO("step " << step << ", participant " << receivers[o]);
+      INFO("step " << step << ", participant " << participant << ", sign " << sign);
       CHECK(found.reals == expected.reals);
     }
   }

@@ -116,11 +116,13 @@ TEST_CASE("buffers that overlap are never in use at the same time, in whatever o
       moved = true;
       const Task& task = tasks[t];
       if (task.kind == TaskKind::communicate) {
-        for (const Participant& q : p.program.communications[static_cast<std::size_t>(task.op)].participants) {
-          if (q.device.index() != lane / 2) continue;
-          if (q.send.valid()) use(q.send, true);
-          if (q.receive.valid()) use(q.receive, false);
-        }
+        const Communication& c = p.program.communications[static_cast<std::size_t>(task.op)];
+        for (bool reads : {true, false})
+          for (std::size_t part = 0; part < c.part_count(); ++part)
+            for (const Participant& q : c.part(part)) {
+              if (q.device.index() != lane / 2) continue;
+              if (BufferId b = reads ? q.send : q.receive; b.valid()) use(b, reads);
+            }
       } else {
         auto operands = p.program.operands_of(task);
         const ProgramOp* op =

@@ -128,7 +128,8 @@ Interpretation interpret(const Program& program, const LeafValues& leaves, std::
             }
           }
           for (const Exchange& e : c.exchanges)
-            move(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box, false);
+            if (static_cast<std::size_t>(e.part) == part)
+              move(static_cast<std::size_t>(e.from), static_cast<std::size_t>(e.to), e.box, false);
         }
         break;
       }

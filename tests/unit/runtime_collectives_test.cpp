@@ -103,7 +103,13 @@ void run(Group& g) {
 // Several tensors in one collective.
 void run_joined(std::vector<Group>& parts) {
   Communication c = parts[0].communication;
-  for (std::size_t k = 1; k < parts.size(); ++k) c.joined.push_back(parts[k].communication.participants);
+  for (std::size_t k = 1; k < parts.size(); ++k) {
+    c.joined.push_back(parts[k].communication.participants);
+    for (Exchange e : parts[k].communication.exchanges) {
+      e.part = static_cast<std::int32_t>(k);
+      c.exchanges.push_back(std::move(e));
+    }
+  }
   Processes alone;
   auto communicator = make_communicator(static_cast<int>(c.participants.size()), alone);
   {
@@ -111,8 +117,7 @@ void run_joined(std::vector<Group>& parts) {
     for (std::size_t i = 0; i < c.participants.size(); ++i)
       threads.emplace_back([&, i] {
         std::vector<CollectiveBuffers> buffers;
-        for (Group& g : parts)
-          buffers.push_back({g.send[i].data(), g.send_box[i], g.receive[i].data(), g.receive_box[i]});
+        for (Group& g : parts) buffers.push_back(buffers_of(g)[i]);
         run_collective(c, i, buffers, DType::f64, *communicator, 0);
       });
   }
@@ -260,7 +265,8 @@ TEST_CASE("along a tree, everybody gets the same bits of the sum, the root's box
         for_each(box, [&](std::int64_t r, std::int64_t c) {
           double expected = sum_at(all, 0, r, c);
           for (std::size_t i = 1; i < n; ++i)
-            expected = monoid == Monoid::sum ? expected + sum_at(all, i, r, c) : std::max(expected, sum_at(all, i, r, c));
+            expected =
+                monoid == Monoid::sum ? expected + sum_at(all, i, r, c) : std::max(expected, sum_at(all, i, r, c));
           for (std::size_t i = 0; i < n; ++i) {
             CHECK(received_at(all, i, r, c) == received_at(all, 0, r, c));
             CHECK(received_at(all, i, r, c) == Approx(expected).epsilon(1e-14));
@@ -326,6 +332,26 @@ TEST_CASE("all-to-all turns rows into columns") {
     for_each(wanted[to], [&](std::int64_t r, std::int64_t c) {
       CHECK(received_at(g, to, r, c) == sum_at(g, static_cast<std::size_t>(r / 2), r, c));
     });
+}
+
+TEST_CASE("an all-to-all of several tensors gives what one of each gives, devices without a share included") {
+  // Tensor 0: participants 0 and 1 hold rows, 2 and 3 get columns. Tensor 1: 3 holds all, of which 0 and 3 get a row.
+  const Box none, left{{0, 0}, {4, 1}}, right{{0, 1}, {4, 2}}, all = rows(0, 4, 3);
+  std::vector<Group> parts = {make(CollectiveKind::all_to_all, {rows(0, 2, 3), rows(2, 2, 3), none, none},
+                                   {none, none, left, right}, std::vector<Box>(4)),
+                              make(CollectiveKind::all_to_all, {none, none, none, all},
+                                   {rows(1, 1, 3), none, none, rows(3, 1, 3)}, std::vector<Box>(4))};
+  for (std::int32_t from : {0, 1})
+    for (std::int32_t to : {2, 3})
+      parts[0].communication.exchanges.push_back(
+          {from, to, intersect(rows(2 * from, 2, 3), to == 2 ? left : right), 0});
+  parts[1].communication.exchanges = {{3, 0, rows(1, 1, 3), 0}, {3, 3, rows(3, 1, 3), 0}};
+  std::vector<Group> alone = parts;
+  for (Group& g : alone) run(g);
+  run_joined(parts);
+  for (std::size_t k = 0; k < parts.size(); ++k) CHECK(parts[k].receive == alone[k].receive);
+  for_each(rows(3, 1, 3),
+           [&](std::int64_t r, std::int64_t c) { CHECK(received_at(parts[1], 3, r, c) == sum_at(parts[1], 3, r, c)); });
 }
 
 TEST_CASE("a cancelled run wakes those who wait") {

@@ -31,7 +31,7 @@ TEST_CASE("what has large weights and little to do is on devices of its own, all
   SimulatedCostModel cost(load_topology("summit", {2, 4}));
   Evaluator evaluator(cost, {}, {});
   SearchOptions options;
-  Pcg model = towers(6, 16);
+  Pcg model = towers(6, 32);
   auto found = placed_operators({model, evaluator, options, 4}, Bytes{25'000'000});
   REQUIRE(found.ok());
   CHECK(found->stopped_because.starts_with("6 operators with large weights"));

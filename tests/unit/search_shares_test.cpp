@@ -182,7 +182,7 @@ TEST_CASE("eight graphs are kept to be mapped on all shares, the fastest") {
 }
 
 TEST_CASE("a search ends with plans on shares, the same with any number of threads") {
-  ModelSpec spec{"xdl", {{"batch", 6144}}};
+  ModelSpec spec{"dlrm", {{"batch", 6144}}};
   Pcg model = build_model(spec);
   SimulatedCostModel cost(load_topology("summit", {1, {}}));
   std::vector<Plan> found;
