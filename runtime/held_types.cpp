@@ -5,18 +5,26 @@
 namespace unity {
 namespace {
 
-// Where values go without being computed with: from tensor to tensor.
+// Where values go without being computed with: from tensor to tensor, which are held in one type.
 template <class F>
 void for_each_move(const Program& program, F&& f) {
   auto tensor = [&](BufferId b) { return program.buffer(b).tensor; };
   for (const Task& t : program.tasks)
     if (t.kind == TaskKind::copy || t.kind == TaskKind::accumulate)
       f(tensor(program.operands_of(t)[0]), tensor(program.operands_of(t)[1]));
-  for (const Communication& c : program.communications)
+  // A communication moves one type, of all its parts.
+  for (const Communication& c : program.communications) {
+    std::int32_t first = -1;
     for (std::size_t part = 0; part < c.part_count(); ++part)
-      for (const Participant& from : c.part(part))
-        for (const Participant& to : c.part(part))
-          if (from.send.valid() && to.receive.valid()) f(tensor(from.send), tensor(to.receive));
+      for (const Participant& p : c.part(part))
+        for (BufferId b : {p.send, p.receive}) {
+          if (!b.valid()) continue;
+          if (first < 0)
+            first = tensor(b);
+          else
+            f(first, tensor(b));
+        }
+  }
 }
 
 }  // namespace

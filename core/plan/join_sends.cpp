@@ -55,6 +55,12 @@ class Joiner {
     return program_.communications[static_cast<std::size_t>(pool_[task].task.op)];
   }
 
+  // Of a send; one of its two buffers is lowered.
+  std::int32_t tensor_of(const Communication& send) const {
+    const BufferId source = send.participants[0].send;
+    return program_.buffer(source.valid() ? source : send.participants[1].receive).tensor;
+  }
+
   void find_sends() {
     for (std::size_t i = 0; i < pool_.size(); ++i) {
       const Task& t = pool_[i].task;
@@ -70,14 +76,16 @@ class Joiner {
   UnionFind find_sets() {
     std::vector<std::uint32_t> level(pool_.size(), 0);
     UnionFind sets(sends_.size());
-    // The task before or behind, or the buffer in which tasks behind put together what comes; the level.
+    // The task before or behind, or the buffer in which tasks behind put together what comes; the level. In bf16,
+    // tensors of one dimension are held in f32 (runtime/held_types.h), and what travels together in one type.
     enum class What : std::uint8_t { before, behind, together };
-    using Key = std::tuple<What, std::size_t, std::uint32_t, Phase, DType>;
+    using Key = std::tuple<What, std::size_t, std::uint32_t, Phase, DType, bool>;
     std::map<Key, std::size_t> first;
     auto join = [&](What what, std::size_t number, std::size_t send) {
       const Task& t = pool_[sends_[send]].task;
-      auto [known, fresh] =
-          first.try_emplace({what, number, level[sends_[send]], t.phase, communication_of(sends_[send]).dtype}, send);
+      const Communication& c = communication_of(sends_[send]);
+      const bool wide = program_.tensors[static_cast<std::size_t>(tensor_of(c))].dims.size() > 1;
+      auto [known, fresh] = first.try_emplace({what, number, level[sends_[send]], t.phase, c.dtype, wide}, send);
       if (!fresh) sets.join(known->second, send);
     };
     for (std::size_t i = 0; i < pool_.size(); ++i)
@@ -113,8 +121,7 @@ class Joiner {
       Communication& c = communication_of(t);
       const Participant &source = c.participants[0], &target = c.participants[1];
       const std::size_t from = number(source.device), to = number(target.device);
-      const std::int32_t tensor =
-          program_.buffer(source.send.valid() ? source.send : target.receive).tensor;  // one of them is lowered
+      const std::int32_t tensor = tensor_of(c);
       auto part = std::ranges::find_if(
           parts, [&](const Part& p) { return p.tensor == tensor && p.takes(from, source.send, to, target.receive); });
       if (part == parts.end()) part = parts.insert(part, Part(tensor, devices));

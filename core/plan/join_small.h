@@ -3,7 +3,7 @@
 // same ones. One by one they would take the latency of the links each, which is most of their time; as one they take it
 // once. What each computes is what it would alone, bit for bit.
 //
-// Gradients of weights are left to buckets.h, which are the plan's choice.
+// All-reduces of weights' gradients are left to buckets.h, which are the plan's choice.
 #pragma once
 
 #include "core/base/units.h"

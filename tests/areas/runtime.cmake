@@ -1,5 +1,5 @@
 unity_test(test_runtime SOURCES unit/runtime_collectives_test.cpp unit/runtime_dnn_test.cpp
-  unit/runtime_executor_test.cpp unit/runtime_profile_test.cpp unit/runtime_ready_queue_test.cpp unit/runtime_schedule_test.cpp unit/runtime_training_test.cpp
+  unit/runtime_executor_test.cpp unit/runtime_held_types_test.cpp unit/runtime_profile_test.cpp unit/runtime_ready_queue_test.cpp unit/runtime_schedule_test.cpp unit/runtime_training_test.cpp
   DEPENDS unity_runtime unity_search unity_models unity_simulator)
 # A file for each format of data; they write images and archives through the same libraries.
 find_package(JPEG REQUIRED)
