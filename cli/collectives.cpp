@@ -58,7 +58,8 @@ const Communication& communication_of(const Program& program, TaskId task) {
 void CollectiveSettings::add(CLI::App& command) {
   command.add_option(
       "--collective-algorithm", algorithm,
-      "ring, tree, hierarchical, in_switch, direct, chain; or auto: the cheapest on the idle machine of those that "
+      "ring, tree, hierarchical, in_switch, direct, chain, binomial; or auto: the cheapest on the idle machine of "
+      "those that "
       "the topology's collectives choose from. A collective that can not be done so takes the cheapest, too");
   command.add_option("--collective-protocol", protocol,
                      "A protocol of the topology's collectives, such as LL (default: the cheapest)");

@@ -117,7 +117,7 @@ const Values kValues[] = {
     {"", "--comm", nullptr, "threads mpi nccl"},
     {"", "--precision", nullptr, "f32 f64 tf32 bf16"},
     {"", "--collective", nullptr, "all_reduce all_gather reduce_scatter broadcast reduce all_to_all send"},
-    {"", "--collective-algorithm", nullptr, "ring tree hierarchical in_switch direct chain auto"},
+    {"", "--collective-algorithm", nullptr, "ring tree hierarchical in_switch direct chain binomial auto"},
     {"", "--collective-protocol", nullptr, "LL LL128 Simple"},
     {"", "--profile", nullptr, "", ":files yaml"},
     {"", "--mappings", nullptr, "", ":files yaml"},
