@@ -41,10 +41,19 @@ std::vector<int> micro_batches(const std::vector<PooledTask>& tasks) {
   return micro;
 }
 
+// By participant: whether it sends in an all-to-all in which it receives nothing.
+std::vector<bool> only_send(const Communication& c) {
+  std::vector<bool> sends(c.participants.size(), false), receives = sends;
+  for (const Exchange& e : c.exchanges)
+    sends[static_cast<std::size_t>(e.from)] = receives[static_cast<std::size_t>(e.to)] = true;
+  for (std::size_t k = 0; k < sends.size(); ++k) sends[k] = sends[k] && !receives[k];
+  return sends;
+}
+
 // What a device has in a segment of a micro-batch.
 struct Segment {
   double communicated = 0;             // for later segments, and not hidden yet: in FLOPs that take as long
-  bool sent = false;                   // to one device, such as the stage before
+  bool sent = false;                   // to others that send nothing, such as the stage before
   std::vector<std::size_t> gradients;  // of weights, that no one has put behind a communication
 };
 
@@ -64,10 +73,11 @@ void hide_communications(const Program& program, const std::vector<PooledTask>& 
     if (t.kind != TaskKind::communicate || of_weights[i]) continue;
     const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
     double each = static_cast<double>(communication_bytes(c).count) / static_cast<double>(c.participants.size());
-    for (const Participant& p : c.participants) {
-      Segment& segment = at(p.device, i);
+    const std::vector<bool> passes_on = only_send(c);
+    for (std::size_t k = 0; k < c.participants.size(); ++k) {
+      Segment& segment = at(c.participants[k].device, i);
       segment.communicated += kFlopsPerByteSent * each;
-      segment.sent = segment.sent || c.kind == CollectiveKind::send;
+      segment.sent = segment.sent || c.kind == CollectiveKind::send || passes_on[k];
     }
   }
   // Each segment has its own first.

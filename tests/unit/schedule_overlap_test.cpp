@@ -7,6 +7,7 @@
 
 #include "core/graph/builder.h"
 #include "core/plan/lower.h"
+#include "core/plan/overlap.h"
 #include "core/search/pipeline_stages.h"
 #include "simulator/simulate.h"
 #include "tests/support/plan_builder.h"
@@ -96,5 +97,34 @@ TEST_CASE("what is communicated is hidden") {
     const double hidden = microseconds(lowered(micros, micros), 50) - free;
     CHECK(exposed > 20);
     CHECK(hidden < 0.4 * exposed);
+  }
+}
+
+TEST_CASE(
+    "gradients of weights come behind what a device passes on, by a send or an all-to-all, however long they take") {
+  using enum CollectiveKind;
+  for (CollectiveKind kind : {send, all_to_all, all_gather}) {
+    CAPTURE(to_string(kind));
+    // Device 0 computes the gradients of two weights and of what goes in, which device 1 gets; device 1 sends nothing.
+    ProgramBuilder b(2);
+    const TaskId first = b.compute(0, 1000), second = b.compute(0, 1000), of_input = b.compute(0, 1);
+    const TaskId passed =
+        kind == all_to_all ? b.all_to_all({0, 1}, 10, {of_input}) : b.communicate(kind, {0, 1}, 10, {of_input});
+    if (kind == all_to_all) b.program.communications[0].exchanges = {{0, 1, whole_box({10})}};
+    const TaskId next = b.compute(1, 1, {passed});
+    for (TaskId update : {b.compute(0, 1, {first, second}), b.compute(1, 1, {next})})
+      b.program.tasks[update.index()].phase = Phase::update;
+    for (TaskId t : {first, second, of_input, passed, next}) b.program.tasks[t.index()].phase = Phase::backward;
+    for (TaskId t : {first, second, of_input, next}) {
+      b.program.tasks[t.index()].kind = TaskKind::compute;
+      b.program.tasks[t.index()].op = 0;
+    }
+    b.program.ops.push_back({&get_operator("relu"), {}, OriginId(0), "work", 0, {}});
+    b.compute(1, 1, {next});
+    const std::vector<PooledTask> pool = take_tasks(b.program);
+    const std::vector<OverlapPlace> places = overlap_places(b.program, pool, 1);
+    CHECK(places[second.index()].behind);
+    CHECK(places[first.index()].behind == (kind != all_gather));  // of others, as much as hides them
+    CHECK_FALSE(places[of_input.index()].behind);
   }
 }
