@@ -58,7 +58,8 @@ class Executor {
   // Program of several iterations takes one for each.
   void set_input(const std::string& name, const HostTensor& value, int iteration = 0);
   // The same of an input or a weight, where only the kind of its values matters: each block holds `values` (of one
-  // dimension, at least one) over and over, in the order of its memory. InputError on an unknown name or another element type.
+  // dimension, at least one) over and over, in the order of its memory. InputError on an unknown name or another
+  // element type.
   void repeat_values(const std::string& name, const HostTensor& values);
   std::vector<ProgramLeaf> inputs() const;
 

@@ -9,8 +9,9 @@
 namespace unity {
 
 // By tensor. In bf16: f32 for weights, states of the model and of the optimizer, for the gradients that updates read
-// (and all that is moved or added up into them, or with them in one communication), for tensors of at most one dimension (losses, statistics, biases), and
-// for those that ask for it (ProgramTensor::full_precision); bf16 for all other reals.
+// (and all that is moved or added up into them, or with them in one communication), for tensors of at most one
+// dimension (losses, statistics, biases), and for those that ask for it (ProgramTensor::full_precision); bf16 for all
+// other reals.
 std::vector<DType> held_types(const Program& program, Precision precision);
 
 // In bf16, compute tasks read a copy of each weight of two or more dimensions, rounded to bf16. Updates write both;

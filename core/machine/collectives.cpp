@@ -10,8 +10,8 @@
 namespace unity {
 namespace {
 
-constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames = {"ring",      "tree",   "hierarchical",
-                                                                        "in_switch", "direct", "chain", "binomial"};
+constexpr std::array<std::string_view, kCollectiveAlgorithms> kNames = {"ring",   "tree",  "hierarchical", "in_switch",
+                                                                        "direct", "chain", "binomial"};
 constexpr std::array<const char*, kHopClasses> kClasses = {"nvlink", "pci", "net"};
 
 CollectiveAlgorithm read_algorithm(const YamlReader& yaml, const YAML::Node& node) {

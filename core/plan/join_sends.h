@@ -12,8 +12,8 @@
 
 namespace unity {
 
-// The most that a send has: on links of 10 GB/s 26 us. Of more, latencies are a small part, and devices that take part in
-// one all-to-all wait for one another.
+// The most that a send has: on links of 10 GB/s 26 us. Of more, latencies are a small part, and devices that take part
+// in one all-to-all wait for one another.
 inline constexpr Bytes kSmallSend{256 << 10};
 
 // Of the tasks of a Program, which the pool holds in their order. Whether there are any.

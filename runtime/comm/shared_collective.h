@@ -36,7 +36,7 @@ class SharedCollective {
   };
 
   void add_missing(std::size_t participant);  // a part that says so when the step runs
-  void add_copies(std::size_t part);  // of the communication
+  void add_copies(std::size_t part);          // of the communication
   void add_sums(const Buffers& buffers, const std::vector<Participant>& participants);
   // The sums of a box, which the participants `to` get.
   void add_sums(const Buffers& buffers, const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to);

@@ -233,8 +233,8 @@ std::int64_t sum_columns_of_channels(const Call& c, const ChannelLoops& l, Op op
 
 // For every channel: op.finish(channel, the sums over its elements of op.use(state, at, item, which count)), with state
 // = op.prepare(channel), and item = op.load(at) of the vector at `at`. In a fixed order; Op has the constants kWidth,
-// kInFlight (items that a thread asks for before it uses the first) and groups_at_once() (of kSizeOfColumns threads, for
-// which a multiprocessor of 65,536 registers has room).
+// kInFlight (items that a thread asks for before it uses the first) and groups_at_once() (of kSizeOfColumns threads,
+// for which a multiprocessor of 65,536 registers has room).
 template <class Op>
 void sum_channels(const Call& c, const ChannelLoops& l, Op op) {
   using V = typename Op::Value;
