@@ -59,8 +59,8 @@ void CollectiveSettings::add(CLI::App& command) {
   command.add_option(
       "--collective-algorithm", algorithm,
       "ring, tree, hierarchical, in_switch, direct, chain, binomial; or auto: the cheapest on the idle machine of "
-      "those that "
-      "the topology's collectives choose from. A collective that can not be done so takes the cheapest, too");
+      "those that the topology's collectives choose from. A collective that can not be done so takes the cheapest, "
+      "too");
   command.add_option("--collective-protocol", protocol,
                      "A protocol of the topology's collectives, such as LL (default: the cheapest)");
   command.add_option("--collective-chunk", chunk,

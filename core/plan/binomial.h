@@ -21,6 +21,7 @@ namespace unity {
 // Of the rounds of a broadcast among n participants, in order; those of a reduction are in the reverse order.
 std::vector<std::size_t> binomial_distances(std::size_t n);
 
+// The devices of a group, the root first, in the order in which they stand in the tree.
 std::vector<DeviceId> binomial_order(CollectiveKind kind, std::span<const DeviceId> group);
 
 // Whether the tree is faster than the chain or ring on the idle machine: a broadcast, reduction or all-reduce of so

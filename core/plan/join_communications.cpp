@@ -1,5 +1,6 @@
 #include "core/plan/join_communications.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace unity {
@@ -34,16 +35,22 @@ void join_communications(Program& program, std::vector<PooledTask>& pool, const 
     stays.task.bytes = static_cast<double>(communication_bytes(joined).count);
     communication_of(group.place) = std::move(joined);
   }
-  std::vector<std::size_t> order;
+  keep_one_of_joined(program, pool, becomes);
+}
+
+void keep_one_of_joined(Program& program, std::vector<PooledTask>& pool, const std::vector<std::size_t>& becomes) {
   for (std::size_t i = 0; i < pool.size(); ++i) {
-    for (std::size_t& d : pool[i].after) d = becomes[d];
-    if (becomes[i] == i) order.push_back(i);
+    if (becomes[i] != i) continue;
+    auto& after = pool[i].after;
+    for (std::size_t& d : after) d = becomes[d];
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
   }
-  // Communications that are left, numbered anew.
-  std::vector<Communication> communications;
+  const std::vector<std::size_t> order = in_order(pool, [&](std::size_t i) { return becomes[i] == i; });
+  std::vector<Communication> communications;  // those that are left, numbered anew
   for (std::size_t i : order)
     if (pool[i].task.kind == TaskKind::communicate) {
-      communications.push_back(std::move(communication_of(i)));
+      communications.push_back(std::move(program.communications[static_cast<std::size_t>(pool[i].task.op)]));
       pool[i].task.op = static_cast<std::int32_t>(communications.size()) - 1;
     }
   program.communications = std::move(communications);

@@ -27,8 +27,12 @@ struct JoinedTasks {
   std::size_t place = 0;
 };
 
-// Each one's dependencies become the joint one's, and whatever comes after one comes after that. All that they wait for
-// stands before its place, all that waits for them behind it.
+// Each one's dependencies become the joint one's, and whatever comes after one comes after that. None of them waits for
+// another.
 void join_communications(Program& program, std::vector<PooledTask>& pool, const std::vector<JoinedTasks>& groups);
+
+// What is left to do when some have taken others in, with their dependencies. `becomes`: by task the one that it is
+// part of now, or itself. Tasks keep their order, but for those that wait for what now comes later.
+void keep_one_of_joined(Program& program, std::vector<PooledTask>& pool, const std::vector<std::size_t>& becomes);
 
 }  // namespace unity

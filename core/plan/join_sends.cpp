@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/base/union_find.h"
+#include "core/plan/join_communications.h"
 
 namespace unity {
 namespace {
@@ -46,7 +47,7 @@ class Joiner {
       become_one(tasks);
       for (std::size_t t : tasks) becomes[t] = tasks.back();
     }
-    if (any) put_in_order(becomes);
+    if (any) keep_one_of_joined(program_, pool_, becomes);
     return any;
   }
 
@@ -139,25 +140,6 @@ class Joiner {
     one.task.bytes = static_cast<double>(communication_bytes(all).count);
     one.task.device = devices[0];
     communication_of(tasks.back()) = std::move(all);
-  }
-
-  void put_in_order(const std::vector<std::size_t>& becomes) {
-    for (std::size_t i = 0; i < pool_.size(); ++i) {
-      if (becomes[i] != i) continue;
-      auto& after = pool_[i].after;
-      for (std::size_t& d : after) d = becomes[d];
-      std::sort(after.begin(), after.end());
-      after.erase(std::unique(after.begin(), after.end()), after.end());
-    }
-    const std::vector<std::size_t> order = in_order(pool_, [&](std::size_t i) { return becomes[i] == i; });
-    std::vector<Communication> communications;
-    for (std::size_t i : order)
-      if (pool_[i].task.kind == TaskKind::communicate) {
-        communications.push_back(std::move(communication_of(i)));
-        pool_[i].task.op = static_cast<std::int32_t>(communications.size()) - 1;
-      }
-    program_.communications = std::move(communications);
-    reorder(pool_, order);
   }
 
   Program& program_;

@@ -16,12 +16,6 @@ struct Sum {
   bool other_writers = false;
 };
 
-bool meet(const Box& a, const Box& b) {
-  for (std::size_t d = 0; d < a.rank(); ++d)
-    if (a.offset[d] + a.extent[d] <= b.offset[d] || b.offset[d] + b.extent[d] <= a.offset[d]) return false;
-  return true;
-}
-
 // False also where many of them would have to be compared with each other.
 bool apart(std::vector<const Box*> boxes) {
   for (std::size_t d = 0; d < boxes[0]->rank(); ++d) {
@@ -32,7 +26,7 @@ bool apart(std::vector<const Box*> boxes) {
   if (boxes.size() > kFewBoxes) return false;
   for (std::size_t i = 1; i < boxes.size(); ++i)
     if (std::any_of(boxes.begin(), boxes.begin() + static_cast<std::ptrdiff_t>(i),
-                    [&](const Box* other) { return meet(*other, *boxes[i]); }))
+                    [&](const Box* other) { return intersect(*other, *boxes[i]).elements() > 0; }))
       return false;
   return true;
 }
