@@ -50,31 +50,47 @@ void FoundPlans::keep(Outcome plan) {
   keep_front(front_);
 }
 
+std::optional<Outcome> FoundPlans::mapped_plainly(const Outcome& plan) {
+  const Candidate& c = plan.candidate;
+  std::vector<MachineMapping> plain = natural_mappings(c.pcg);
+  if (plain == c.mappings || runs_in_stages(c.pcg, c.mappings)) return std::nullopt;
+  auto candidate = in_.evaluator.evaluate(c.pcg, std::move(plain), c.schedule);
+  if (!candidate.ok()) return std::nullopt;
+  return Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}};
+}
+
 void FoundPlans::map_plainly() {
-  if (!best_.ok() || !in_.options.mapping_dp || runs_in_stages(best_->candidate.pcg, best_->candidate.mappings)) return;
-  const Candidate& best = best_->candidate;
-  std::vector<MachineMapping> plain = natural_mappings(best.pcg);
-  if (plain == best.mappings || in_.evaluator.scored() >= in_.options.budget) return;
-  auto candidate = in_.evaluator.evaluate(best.pcg, std::move(plain), best.schedule);
-  if (!candidate.ok()) return;
-  in_.evaluator.found(candidate->score);
-  take(Outcome{std::move(*candidate), best_->derivation, best_->stopped_because, {}});
+  if (!best_.ok() || !in_.options.mapping_dp) return;
+  std::vector<Outcome> plans = {*best_};
+  std::set<Hash> graphs = {canonical_hash(best_->candidate.pcg)};
+  for (const Outcome& rival : rivals_)
+    if (fits(rival.candidate.score) && nearly_as_fast(rival) &&
+        graphs.insert(canonical_hash(rival.candidate.pcg)).second)
+      plans.push_back(rival);
+  for (const Outcome& plan : plans) {
+    if (in_.evaluator.scored() >= in_.options.budget) return;
+    std::optional<Outcome> plain = mapped_plainly(plan);
+    if (!plain) continue;
+    in_.evaluator.found(plain->candidate.score);
+    if (&plan != &plans[0]) add_rival(*plain);
+    take(std::move(*plain));
+  }
+}
+
+bool FoundPlans::nearly_as_fast(const Outcome& plan) const {
+  return static_cast<double>(plan.candidate.score.iteration.count) <=
+         kPlainMayGain * static_cast<double>(best_->candidate.score.iteration.count);
 }
 
 std::vector<Outcome> FoundPlans::mapped_plainly() {
   std::vector<Outcome> found;
   if (in_.devices > kManyDevices) return found;
   for (const Outcome& plan : fastest_.plans()) {
-    const Candidate& c = plan.candidate;
-    if (static_cast<double>(c.score.iteration.count) >
-        kPlainMayGain * static_cast<double>(best_->candidate.score.iteration.count))
-      break;
-    std::vector<MachineMapping> plain = natural_mappings(c.pcg);
-    if (runs_in_stages(c.pcg, c.mappings) || plain == c.mappings) continue;
+    if (!nearly_as_fast(plan)) break;
     in_.evaluator.score_after_stop(1);  // a few, whatever is left
-    auto candidate = in_.evaluator.evaluate(c.pcg, std::move(plain), c.schedule);
+    std::optional<Outcome> plain = mapped_plainly(plan);
     in_.evaluator.score_after_stop(0);
-    if (candidate.ok()) found.push_back({std::move(*candidate), plan.derivation, plan.stopped_because, {}});
+    if (plain) found.push_back(std::move(*plain));
   }
   return found;
 }

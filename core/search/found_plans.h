@@ -43,7 +43,8 @@ class FoundPlans {
     if (best_.ok()) rivals_.push_back(*best_);
   }
 
-  // The mapping search adds up pieces, and may spread single tasks over devices whose links are busy.
+  // The mapping search adds up pieces, and may spread single tasks over devices whose links are busy. Of the best plan,
+  // and of rivals that are nearly as fast.
   void map_plainly();
   // Last, so that no step before goes another way by it: the fastest plans, on other shares of the machine than halves,
   // and plainly.
@@ -66,6 +67,8 @@ class FoundPlans {
 
  private:
   std::vector<Outcome> mapped_plainly();
+  std::optional<Outcome> mapped_plainly(const Outcome& plan);
+  bool nearly_as_fast(const Outcome& plan) const;  // as the best one
 
   const StrategyInput& in_;
   SearchPurpose purpose_;

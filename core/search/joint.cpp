@@ -27,8 +27,11 @@ namespace unity {
 
 namespace {
 
-// `known`: the iteration of a plan that is there already; 0: none.
-Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known);
+// The graph that is fastest on one device.
+Result<Outcome> algebra_alone(const StrategyInput& input);
+// Plans of that graph, without algebra. `known`: the iteration of a plan that is there already; 0: none. `rewritten`:
+// with pipelines, as those that were looked at are of another graph.
+Result<Outcome> parallel_alone(const StrategyInput& input, const Outcome& fastest, Picoseconds known, bool rewritten);
 
 constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
 constexpr int kWholePatience = 1000;           // of whole graphs, and
@@ -78,7 +81,7 @@ class JointSearch {
   }
   void whole_graph();
   std::vector<ChainPlan> chain(const std::vector<std::vector<Layout>>& layouts, std::int64_t limit = 0);
-  void whole_plans(const std::vector<ChainPlan>& plans);
+  void whole_plans(const std::vector<ChainPlan>& plans, bool rivals = false);
   void parts();
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void rewrite_for_pipelines();
@@ -96,6 +99,7 @@ class JointSearch {
   std::optional<IntraPlans> stages_;  // of pipelines, if there are to be any
   std::set<Hash> assembled_;          // graphs of complete plans
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
+  std::optional<std::pair<ChainPlan, Picoseconds>> fastest_chain_;    // of the complete plans made of parts
   std::string stopped_;                                               // why the search of the graph as a whole ended
 };
 
@@ -168,10 +172,11 @@ void JointSearch::whole_graph() {
   }
 }
 
-// Scores what the parts' solutions make together, each graph once.
-void JointSearch::whole_plans(const std::vector<ChainPlan>& plans) {
+// Scores what the parts' solutions make together, each graph once. `rivals`: they may overtake what is faster.
+void JointSearch::whole_plans(const std::vector<ChainPlan>& plans, bool rivals) {
   SearchRecorder& record = in_.evaluator.record();
   std::vector<State> states;
+  std::vector<const ChainPlan*> made_of;
   for (const ChainPlan& plan : plans) promised_ = std::min(promised_, plan.time);
   for (const ChainPlan& plan : plans) {
     if (in_.evaluator.stopping()) break;
@@ -186,7 +191,7 @@ void JointSearch::whole_plans(const std::vector<ChainPlan>& plans) {
     else if (!assembled_.insert(canonical_hash(state->pcg)).second)
       record.left_out(LeftOut::duplicate);
     else
-      states.push_back(std::move(*state));
+      states.push_back(std::move(*state)), made_of.push_back(&plan);
   }
   std::vector<Result<Candidate>> candidates(states.size(), fail("the search was stopped"));
   std::int64_t number = in_.evaluator.scored();
@@ -208,8 +213,12 @@ void JointSearch::whole_plans(const std::vector<ChainPlan>& plans) {
       continue;
     }
     if (!serial_) in_.evaluator.found(candidates[i]->score, ++number);
+    const Picoseconds time = candidates[i]->score.iteration;
+    if (found_.fits(candidates[i]->score) && (!fastest_chain_ || time < fastest_chain_->second))
+      fastest_chain_ = {*made_of[i], time};
     Outcome complete{std::move(*candidates[i]), std::move(states[i].steps), {}, {}};
     found_.keep(complete);
+    if (rivals) found_.add_rival(complete);
     found_.take(std::move(complete));
   }
 }
@@ -256,16 +265,16 @@ void JointSearch::parts() {
   if (!uniform.empty()) plans.push_back(uniform.back());
   progress("whole plans", 0.5);
   whole_plans(plans);
+  // A rewriting that gains a little by itself may lose more between its neighbours.
+  if (!fastest_chain_) return;
+  if (auto plain = without_rewritings(fastest_chain_->first)) whole_plans({*plain}, true);
 }
 
 // Pipelines of a large model are made of the graph that is fastest on one device: its layers repeat, so that it is soon
 // found. Of small ones both graphs are looked at, in two searches.
 void JointSearch::rewrite_for_pipelines() {
   if (!in_.options.algebra || rewritten_ || compute_operators(in_.model) <= kFewOperators) return;
-  SearchOptions serial = in_.options;
-  auto scored = static_cast<int>(in_.evaluator.scored());
-  serial.budget = scored + std::max(1, (in_.options.budget - scored) / 4);
-  Result<Outcome> fastest = JointSearch({in_.model, in_.evaluator, serial, 1}, {.serial = true}).run();
+  Result<Outcome> fastest = algebra_alone(in_);
   if (fastest.ok() && canonical_hash(fastest->candidate.pcg) != canonical_hash(normalize(in_.model)))
     rewriting_ = std::move(*fastest);
 }
@@ -374,10 +383,14 @@ Result<Outcome> JointSearch::run() {
     const bool again = many ? first && in_.devices <= kVeryManyDevices : in_.devices > kFewDevices;
     if (small && again && (many || buckets_are_free()) && !too_large && stages_)
       compare(many ? pipelines(true, false, 12) : pipelines(false));
-    // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (first && in_.options.algebra && small) {
+    // Where graphs are small, rewritings crowd out shardings; one after the other, they do not. So they do in the parts
+    // of large ones, whose pipelines are made of the rewritten graph as it is.
+    if (first && in_.options.algebra && (small || rewriting_)) {
       Picoseconds known = found_.has_best() ? found_.best_time() : Picoseconds{};
-      compare(algebra_then_parallel(in_, known));
+      Result<Outcome> fastest = rewriting_ ? Result<Outcome>(*rewriting_) : algebra_alone(in_);
+      const bool another =
+          fastest.ok() && canonical_hash(fastest->candidate.pcg) != canonical_hash(normalize(in_.model));
+      if (fastest.ok()) compare(parallel_alone(in_, *fastest, known, small && (known.count == 0 || another)));
     }
     // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
     // more.
@@ -397,16 +410,18 @@ Result<Outcome> JointSearch::run() {
   return found_.release(why);
 }
 
-Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known) {
-  SearchOptions serial = input.options, parallel = input.options;
+Result<Outcome> algebra_alone(const StrategyInput& input) {
+  SearchOptions serial = input.options;
   auto scored = static_cast<int>(input.evaluator.scored());
   serial.budget = scored + std::max(1, (input.options.budget - scored) / 4);
+  return JointSearch({input.model, input.evaluator, serial, 1}, {.serial = true}).run();
+}
+
+Result<Outcome> parallel_alone(const StrategyInput& input, const Outcome& fastest, Picoseconds known, bool rewritten) {
+  SearchOptions parallel = input.options;
   parallel.algebra = false;
-  Outcome fastest = UNITY_TRY(JointSearch({input.model, input.evaluator, serial, 1}, {.serial = true}).run());
-  const Pcg& graph = fastest.candidate.pcg;
-  // Where there is a plan already, pipelines of the model as it is were looked at.
-  bool rewritten = known.count == 0 || canonical_hash(graph) != canonical_hash(normalize(input.model));
-  JointSearch second({graph, input.evaluator, parallel, input.devices}, {.known = known, .rewritten = rewritten});
+  JointSearch second({fastest.candidate.pcg, input.evaluator, parallel, input.devices},
+                     {.known = known, .rewritten = rewritten});
   Outcome outcome = UNITY_TRY(second.run());
   outcome.derivation.insert(outcome.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
   return outcome;
@@ -417,6 +432,9 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds kn
 Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
 
 // As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
-Result<Outcome> algebra_then_parallel(const StrategyInput& input) { return algebra_then_parallel(input, {}); }
+Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
+  Outcome fastest = UNITY_TRY(algebra_alone(input));
+  return parallel_alone(input, fastest, {}, true);
+}
 
 }  // namespace unity

@@ -30,7 +30,28 @@ Result<State> shard_dimension(const State& state, ValueRef value, std::size_t di
   return apply_move(state, {kind, static_cast<int>(*found), devices, degree}, classes, rule_library());
 }
 
+PartSolution solution(Found found) {
+  const auto& [state, candidate] = found;
+  return {candidate.score.iteration.count, candidate.memory.persistent.count, candidate.memory.transient.count,
+          state.moves, canonical_hash(state.pcg)};
+}
+
 }  // namespace
+
+std::optional<ChainPlan> without_rewritings(const ChainPlan& plan) {
+  ChainPlan plain;
+  bool other = false;
+  for (const auto& [out, solution] : plan.chosen) {
+    const PartSolution* s = is_rewritten(solution->moves) ? solution->plain.get() : solution;
+    if (s == nullptr) return std::nullopt;
+    other = other || s != solution;
+    plain.time += s->time;
+    plain.persistent += s->persistent;
+    plain.transient = std::max(plain.transient, s->transient);
+    plain.chosen.emplace_back(out, s);
+  }
+  return other ? std::optional(std::move(plain)) : std::nullopt;
+}
 
 void keep_front(std::vector<ChainPlan>& plans) {
   keep_pareto_front(
@@ -176,10 +197,12 @@ void PartChain::solve_all(std::vector<Problem> problems) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (in_.options.cache) gains_.merge(gains[i]);
     Solved& solved = memo_[problems[i].key];
-    for (Found& f : results[i].found)
-      solved.front.push_back({f.candidate.score.iteration.count, f.candidate.memory.persistent.count,
-                              f.candidate.memory.transient.count, std::move(f.state.moves),
-                              canonical_hash(f.state.pcg)});
+    std::shared_ptr<const PartSolution> plain;
+    if (results[i].plain) plain = std::make_shared<const PartSolution>(solution(std::move(*results[i].plain)));
+    for (Found& f : results[i].found) {
+      solved.front.push_back(solution(std::move(f)));
+      if (is_rewritten(solved.front.back().moves)) solved.front.back().plain = plain;
+    }
   }
 }
 

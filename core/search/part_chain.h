@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,8 @@ namespace unity {
 struct PartSolution {
   std::int64_t time = 0, persistent = 0, transient = 0;  // picoseconds, bytes
   std::vector<Move> moves;
-  Hash hash = 0;  // of the optimised graph
+  Hash hash = 0;                                        // of the optimised graph
+  std::shared_ptr<const PartSolution> plain = nullptr;  // the fastest without rewritings, where this one has some
 };
 
 struct ChainPlan {
@@ -29,6 +32,10 @@ struct ChainPlan {
 };
 
 void keep_front(std::vector<ChainPlan>& plans);
+
+// With no part rewritten, under the same layouts; none where no part is, or one has no such solution. The plan has to
+// stay.
+std::optional<ChainPlan> without_rewritings(const ChainPlan& plan);
 
 class PartChain {
  public:

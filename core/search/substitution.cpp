@@ -141,6 +141,10 @@ Result<State> apply_evenly_or_not(const State& state, Move move, const std::vect
   return apply_move(state, move, classes, rules);
 }
 
+bool is_rewritten(const std::vector<Move>& moves) {
+  return std::any_of(moves.begin(), moves.end(), [](const Move& m) { return m.kind == Move::Kind::rule; });
+}
+
 std::ptrdiff_t compute_operators(const Pcg& pcg) {
   return std::count_if(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.is_compute(); });
 }
@@ -192,6 +196,7 @@ class BestFirst {
   std::set<Hash> seen_;
   RewritingGains gains_;
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max(), best_path_ = 0, best_estimate_ = 0;
+  std::int64_t plain_ = best_;  // the best time without rewritings
   // Rewritings gain little each. Shardings alone say whether there is progress; without any, rewritings end first.
   std::int64_t gained_ = best_;          // the best time when last there was some
   int since_ = 0, shardings_since_ = 0;  // scored since then
@@ -284,6 +289,8 @@ void BestFirst::score(std::span<Fresh> states) {
       gained_ = best_, since_ = shardings_since_ = 0;
     std::shared_ptr<const MatchedGraph> from = std::move(s.state.from);  // of use to what is open alone
     result_.found.push_back({std::move(s.state), std::move(*s.candidate)});
+    if (cost < plain_ && !is_rewritten(result_.found.back().state.moves))
+      plain_ = cost, result_.plain = result_.found.back();
     if (options_.thorough || is_expanded(cost)) {
       Open open{cost, s.hash, result_.found.back()};
       open.found.state.from = std::move(from);
@@ -396,6 +403,7 @@ void BestFirst::keep_fastest() {
   keep_pareto(result_.found, options_.keep);
   result_.found.insert(result_.found.begin(), fastest.begin(), fastest.end());
   for (Found& f : result_.found) f.candidate.pcg = f.state.pcg;
+  if (result_.plain) result_.plain->candidate.pcg = result_.plain->state.pcg;
 }
 
 SubstitutionResult BestFirst::run(const std::vector<State>& start) {

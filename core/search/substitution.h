@@ -55,6 +55,9 @@ struct State {
   std::shared_ptr<const MatchedGraph> from = nullptr;  // in which the last move was made, as long as that is of use
 };
 
+// Whether a rule of the library is among the moves, not sharding and replication alone.
+bool is_rewritten(const std::vector<Move>& moves);
+
 struct Found {
   State state;
   Candidate candidate;
@@ -91,7 +94,8 @@ struct SubstitutionOptions {
 };
 
 struct SubstitutionResult {
-  std::vector<Found> found;  // the Pareto front of time and memory, fastest first; at most `keep`
+  std::vector<Found> found;    // the Pareto front of time and memory, fastest first; at most `keep`
+  std::optional<Found> plain;  // the fastest without rewritings, where there is one
   std::string stopped_because;
 };
 
