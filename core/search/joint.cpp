@@ -9,6 +9,7 @@
 
 #include "core/base/parallel.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/data_parallel.h"
 #include "core/search/device_memory.h"
 #include "core/search/device_speeds.h"
 #include "core/search/found_plans.h"
@@ -316,9 +317,14 @@ Result<Outcome> JointSearch::run() {
   // The search that was asked for, rather than one within it or after another.
   const bool first = !serial_ && !rewritten_ && known_.count == 0;
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
-  // is a plan from the first second on.
+  // is a plan from the first second on. Unequal shares of the batch are of a whole plan alone.
   std::optional<Result<Outcome>> data;
-  if (in_.options.seeds && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) data = data_parallel(in_);
+  if (is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) {
+    if (in_.options.seeds)
+      data = data_parallel(in_);
+    else if (auto unequal = unequal_data_parallel(in_); unequal.ok() && !serial_)
+      data = std::move(unequal);
+  }
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   const bool with_stages = first || rewritten_;
   auto compare = [&](Result<Outcome> plan) {

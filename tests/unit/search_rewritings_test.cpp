@@ -6,6 +6,7 @@
 
 #include "core/models/models.h"
 #include "core/rewrite/normalize.h"
+#include "core/search/part_chain.h"
 #include "core/search/rewritings.h"
 #include "core/search/work_estimate.h"
 #include "simulator/cost_model.h"
@@ -55,6 +56,52 @@ TEST_CASE("a state's rewritings do not depend on what is remembered of others") 
       state = std::move(*fresh[with_state[dice.below(with_state.size())]].state);
     }
   }
+}
+
+TEST_CASE("beside what is fastest, level 2 gives what is fastest without rewritings") {
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  SubstitutionOptions options;
+  options.devices = 2;
+  State start{normalize(build_model({"xdl", {{"batch", 2048}}})), {}, {}};
+  SubstitutionResult result = substitute({start}, evaluator, options);
+  REQUIRE(!result.found.empty());
+  REQUIRE(result.plain);
+  REQUIRE(is_rewritten(result.found[0].state.moves));
+  CHECK_FALSE(is_rewritten(result.plain->state.moves));
+  CHECK(result.plain->candidate.score.iteration > result.found[0].candidate.score.iteration);
+  CHECK(result.plain->candidate.score.iteration <= evaluator.evaluate(start.pcg).value().score.iteration);
+  State again = start;
+  for (const Move& m : result.plain->state.moves) again = apply_move(again, m, rule_library()).value();
+  CHECK(canonical_hash(again.pcg) == canonical_hash(result.plain->candidate.pcg));
+
+  const std::vector<Rule> none;
+  options.rules = &none;
+  SubstitutionResult sharded = substitute({start}, evaluator, options);
+  REQUIRE(sharded.plain);
+  CHECK(sharded.plain->candidate.score.iteration == sharded.found[0].candidate.score.iteration);
+}
+
+TEST_CASE("a chain without rewritings keeps its layouts, and the parts that have none") {
+  const Layout layout{{2, 1}, 3};
+  Move rule, shard;
+  rule.kind = Move::Kind::rule;
+  auto plain = std::make_shared<const PartSolution>(PartSolution{50, 7, 90, {shard}, 1});
+  PartSolution rewritten{40, 5, 60, {shard, rule}, 2, plain}, as_it_is{30, 3, 80, {shard}, 3, {}};
+  ChainPlan chain{110, 13, 80, {{layout, &rewritten}, {{}, &as_it_is}, {{}, &rewritten}}};
+  std::optional<ChainPlan> without = without_rewritings(chain);
+  REQUIRE(without);
+  CHECK(without->time == 130);
+  CHECK(without->persistent == 17);
+  CHECK(without->transient == 90);
+  REQUIRE(without->chosen.size() == 3);
+  CHECK(without->chosen[0].first == layout);
+  CHECK(without->chosen[0].second == plain.get());
+  CHECK(without->chosen[1].second == &as_it_is);
+
+  CHECK_FALSE(without_rewritings({30, 3, 80, {{{}, &as_it_is}}}));  // the same
+  rewritten.plain = nullptr;
+  CHECK_FALSE(without_rewritings(chain));  // there is none
 }
 
 TEST_CASE("rewritings are the same with the matches of the state before and without") {

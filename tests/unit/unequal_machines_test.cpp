@@ -30,8 +30,9 @@ Topology mixed(const std::string& node0, const std::string& node1, int gpus) {
                   gpus, node0, node1));
 }
 
-Plan planned(const ModelSpec& spec, const Topology& topology, const std::string& strategy) {
+Plan planned(const ModelSpec& spec, const Topology& topology, const std::string& strategy, bool seeds = true) {
   SearchOptions options;
+  options.seeds = seeds;
   options.strategy = strategy;
   options.budget = 200;
   return find_plan(spec, build_model(spec), SimulatedCostModel(topology), options).value();
@@ -75,7 +76,8 @@ TEST_CASE("on unequal devices the faster ones get more of the batch, which is fa
   CHECK(parts[2] > parts[0]);
   CHECK(std::abs(parts[0] - parts[1]) <= 1);
   CHECK(plan.prediction.iteration < equally(spec, topology));
-  CHECK(planned(spec, topology, "unity").prediction.iteration <= plan.prediction.iteration);
+  for (bool seeds : {true, false})
+    CHECK(planned(spec, topology, "unity", seeds).prediction.iteration <= plan.prediction.iteration);
   CHECK(check_plan(plan, topology).ok());
   CHECK_THAT(explain_plan(plan),
              Catch::Contains(fmt::format("unequal shares: of {} parts, {} on", places.size(), parts[0])));
