@@ -2,7 +2,9 @@
 
 python3 compare.py --unity build/release/bin/unity -o out/never-worse [--only devices=1,2 --only model=mlp] [--jobs 1] [--tolerance 1e-4]
 
-Goes on where it stopped. --no-search compares what is there. OUT/searches is the sweep (unity sweep); OUT/results.json and .csv hold the iterations
+Goes on where it stopped. --no-search compares what is there. --frozen FILE (else the one beside this script) holds the fastest plans of former
+runs, MODEL-GPUS-VARIANT.json: of baselines, which count as one, and of `unity`, with which it is compared; --freeze FILE writes them, with
+those of this run where these are faster. OUT/searches is the sweep (unity sweep); OUT/results.json and .csv hold the iterations
 simulated from the plan files, with those of the search as `searched_seconds`; `unity report OUT/results.json` draws them; OUT/table.md is what is printed.
 Exit code 1 when `unity` is slower than a baseline by more than the tolerance, has no plan where a baseline has one, or a plan's
 file is not simulated as its search said.
@@ -12,11 +14,14 @@ import csv
 import json
 import math
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 OURS = ["unity", "unseeded"]
+FROZEN = "frozen"  # of baselines, as a variant
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -31,7 +36,8 @@ def simulated(unity, searches, row):
     row = dict(row)
     if "error" in row:
         return row
-    row["searched_seconds"] = row.pop("iteration_seconds")
+    if "iteration_seconds" in row:
+        row["searched_seconds"] = row.pop("iteration_seconds")
     row["plan"] = str(searches / "plans" / pathlib.Path(row["plan"]).name)
     run = subprocess.run([unity, "simulate", row["plan"], "--json"], capture_output=True, text=True)
     if run.returncode != 0:
@@ -41,6 +47,44 @@ def simulated(unity, searches, row):
     row["iteration_seconds"], row["samples_per_second"] = found["iteration_seconds"], found["samples_per_second"]
     row["peak_memory_bytes"] = max(d["peak_memory_bytes"] for d in found["devices"])
     return row
+
+
+def unpacked(archive, folder):
+    """The paths of frozen plans by model, GPUs and whether they are ours; what they are called tells."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        model, devices, variant = re.fullmatch(r"(.+?)-(\d+)-([a-z].*)", path.stem).groups()
+        found[model, int(devices), variant in OURS] = path
+    return found
+
+
+def frozen_row(unity, place, path):
+    model, devices, _ = place
+    row = {"point": f"frozen {path.name}", "model": model, "devices": devices, "variant": FROZEN, "plan": str(path)}
+    return simulated(unity, path.parent, row)
+
+
+def freeze(archive, lines, rows, frozen):
+    """Of each point the fastest plan of a baseline and of ours; frozen ones stay where none is faster."""
+    plans = {(l["model"], l["devices"], ours): None for l in lines for ours in (False, True)}
+    plans.update({place: (row["iteration_seconds"], row["plan"], pathlib.Path(row["plan"]).name)
+                  for place, row in frozen.items() if "iteration_seconds" in row})
+    for row in rows:
+        if "iteration_seconds" not in row or row["variant"] == FROZEN:
+            continue
+        place = row["model"], row["devices"], row["variant"] in OURS
+        name = f"{row['model']}-{row['devices']}-{row['variant']}.json"
+        if plans.get(place) is None or row["iteration_seconds"] < plans[place][0]:
+            plans[place] = row["iteration_seconds"], row["plan"], name
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for plan in filter(None, (plans[place] for place in sorted(plans))):
+            info = tar.gettarinfo(plan[1], plan[2])
+            info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+            with open(plan[1], "rb") as file:
+                tar.addfile(info, file)
 
 
 def why_none(row):
@@ -68,7 +112,7 @@ def line(model, devices, variants):
     best = min(baselines, key=baselines.get)
     return {"model": model, "devices": devices, "best": best, "best_seconds": baselines[best],
             **{name: ours[name] for name in OURS}, **{f"{name}_ratio": ours[name] / baselines[best] for name in OURS},
-            "complete": len(variants) - len([n for n in OURS if n in variants]),
+            "complete": len([n for n in variants if n not in (*OURS, FROZEN)]),
             "memory": [n for n, r in variants.items() if "error" in r and why_none(r) == "memory"]}
 
 
@@ -112,6 +156,8 @@ def main():
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--no-search", action="store_true")
+    parser.add_argument("--frozen", type=pathlib.Path, default=HERE / "plans.tar.xz")
+    parser.add_argument("--freeze", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     searches = arguments.output / "searches"
@@ -120,6 +166,13 @@ def main():
     rows = json.loads((searches / "results.json").read_text())["rows"]
     results = arguments.output / "results.json"
     rows = [simulated(arguments.unity, searches, row) for row in rows]
+    here = {(row["model"], row["devices"]) for row in rows}
+    frozen = {}
+    if arguments.frozen.exists():
+        for place, path in unpacked(arguments.frozen, arguments.output / "frozen").items():
+            if place[:2] in here:
+                frozen[place] = frozen_row(arguments.unity, place, path)
+    rows += [row for place, row in frozen.items() if not place[2]]
     write(results, json.dumps({"format": "unity-results", "version": 1, "experiment": str(arguments.experiment),
                                "rows": rows}, indent=1) + "\n")
     shutil.copy(searches / "experiment.yaml", arguments.output / "experiment.yaml")
@@ -137,7 +190,7 @@ def main():
     differ = [f"{r['point']}: searched {r['searched_seconds']} s, simulated {r['iteration_seconds']} s" for r in rows
               if "searched_seconds" in r and "iteration_seconds" in r
               and not math.isclose(r["searched_seconds"], r["iteration_seconds"], rel_tol=1e-9)]
-    baselines = {r["variant"] for r in rows} - set(OURS)
+    baselines = {r["variant"] for r in rows} - {*OURS, FROZEN}
     print(f"{len(rows)} rows, {sum('iteration_seconds' in r for r in rows)} simulated from their plan files; "
           f"{len(differ)} differ from their search, {len(failed)} failed")
     for text in failed + differ:
@@ -152,6 +205,12 @@ def main():
         print(f"{name}: {len(there) - len(slower)} of {len(there)} as fast as the best baseline or faster, worst {worst:.4f}")
         for text in slower:
             print(f"  {text}")
+    for (model, devices, ours), row in frozen.items():
+        now = {(l["model"], l["devices"]): l["unity"] for l in lines}.get((model, devices), math.inf)
+        if ours and now < math.inf and now > row.get("iteration_seconds", math.inf) * (1 + arguments.tolerance):
+            print(f"  {model} on {devices}: unity found {100 * (now / row['iteration_seconds'] - 1):.2f}% faster before")
+    if arguments.freeze:
+        freeze(arguments.freeze, lines, rows, frozen)
     sys.exit(1 if failed or differ or losses(lines, "unity", arguments.tolerance) else 0)
 
 
