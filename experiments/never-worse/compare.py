@@ -64,7 +64,7 @@ def unpacked(archive, folder):
 def frozen_row(unity, place, path):
     model, devices, _ = place
     row = {"point": f"frozen {path.name}", "model": model, "devices": devices, "variant": FROZEN, "plan": str(path)}
-    return simulated(unity, path.parent, row)
+    return simulated(unity, path.parent.parent, row)
 
 
 def freeze(archive, lines, rows, frozen):
@@ -169,7 +169,7 @@ def main():
     here = {(row["model"], row["devices"]) for row in rows}
     frozen = {}
     if arguments.frozen.exists():
-        for place, path in unpacked(arguments.frozen, arguments.output / "frozen").items():
+        for place, path in unpacked(arguments.frozen, arguments.output / "frozen" / "plans").items():
             if place[:2] in here:
                 frozen[place] = frozen_row(arguments.unity, place, path)
     rows += [row for place, row in frozen.items() if not place[2]]
