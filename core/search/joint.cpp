@@ -30,9 +30,8 @@ namespace {
 
 // The graph that is fastest on one device.
 Result<Outcome> algebra_alone(const StrategyInput& input);
-// Plans of that graph, without algebra. `known`: the iteration of a plan that is there already; 0: none. `rewritten`:
-// with pipelines, as those that were looked at are of another graph.
-Result<Outcome> parallel_alone(const StrategyInput& input, const Outcome& fastest, Picoseconds known, bool rewritten);
+// `known`: the iteration of a plan that is there already; 0: none.
+Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known);
 
 constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
 constexpr int kWholePatience = 1000;           // of whole graphs, and
@@ -267,7 +266,7 @@ void JointSearch::parts() {
   progress("whole plans", 0.5);
   whole_plans(plans);
   // A rewriting that gains a little by itself may lose more between its neighbours.
-  if (!fastest_chain_) return;
+  if (serial_ || !fastest_chain_) return;
   if (auto plain = without_rewritings(fastest_chain_->first)) whole_plans({*plain}, true);
 }
 
@@ -320,10 +319,9 @@ Result<Outcome> JointSearch::run() {
   // is a plan from the first second on. Unequal shares of the batch are of a whole plan alone.
   std::optional<Result<Outcome>> data;
   if (is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) {
-    if (in_.options.seeds)
-      data = data_parallel(in_);
-    else if (auto unequal = unequal_data_parallel(in_); unequal.ok() && !serial_)
-      data = std::move(unequal);
+    if (in_.options.seeds) data = data_parallel(in_);
+    if (!in_.options.seeds && !serial_) data = unequal_data_parallel(in_);
+    if (!in_.options.seeds && data && !data->ok()) data.reset();  // as where all devices are alike
   }
   if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
   const bool with_stages = first || rewritten_;
@@ -389,14 +387,10 @@ Result<Outcome> JointSearch::run() {
     const bool again = many ? first && in_.devices <= kVeryManyDevices : in_.devices > kFewDevices;
     if (small && again && (many || buckets_are_free()) && !too_large && stages_)
       compare(many ? pipelines(true, false, 12) : pipelines(false));
-    // Where graphs are small, rewritings crowd out shardings; one after the other, they do not. So they do in the parts
-    // of large ones, whose pipelines are made of the rewritten graph as it is.
-    if (first && in_.options.algebra && (small || rewriting_)) {
+    // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
+    if (first && in_.options.algebra && small) {
       Picoseconds known = found_.has_best() ? found_.best_time() : Picoseconds{};
-      Result<Outcome> fastest = rewriting_ ? Result<Outcome>(*rewriting_) : algebra_alone(in_);
-      const bool another =
-          fastest.ok() && canonical_hash(fastest->candidate.pcg) != canonical_hash(normalize(in_.model));
-      if (fastest.ok()) compare(parallel_alone(in_, *fastest, known, small && (known.count == 0 || another)));
+      compare(algebra_then_parallel(in_, known));
     }
     // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
     // more.
@@ -423,11 +417,14 @@ Result<Outcome> algebra_alone(const StrategyInput& input) {
   return JointSearch({input.model, input.evaluator, serial, 1}, {.serial = true}).run();
 }
 
-Result<Outcome> parallel_alone(const StrategyInput& input, const Outcome& fastest, Picoseconds known, bool rewritten) {
+Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known) {
   SearchOptions parallel = input.options;
   parallel.algebra = false;
-  JointSearch second({fastest.candidate.pcg, input.evaluator, parallel, input.devices},
-                     {.known = known, .rewritten = rewritten});
+  Outcome fastest = UNITY_TRY(algebra_alone(input));
+  const Pcg& graph = fastest.candidate.pcg;
+  // Where there is a plan already, pipelines of the model as it is were looked at.
+  bool rewritten = known.count == 0 || canonical_hash(graph) != canonical_hash(normalize(input.model));
+  JointSearch second({graph, input.evaluator, parallel, input.devices}, {.known = known, .rewritten = rewritten});
   Outcome outcome = UNITY_TRY(second.run());
   outcome.derivation.insert(outcome.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
   return outcome;
@@ -438,9 +435,6 @@ Result<Outcome> parallel_alone(const StrategyInput& input, const Outcome& fastes
 Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
 
 // As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
-Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
-  Outcome fastest = UNITY_TRY(algebra_alone(input));
-  return parallel_alone(input, fastest, {}, true);
-}
+Result<Outcome> algebra_then_parallel(const StrategyInput& input) { return algebra_then_parallel(input, {}); }
 
 }  // namespace unity
