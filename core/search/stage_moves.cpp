@@ -12,6 +12,9 @@ namespace {
 constexpr std::array<std::optional<PipelineOrder>, 3> kOrders = {std::nullopt, PipelineOrder::one_f_one_b,
                                                                  PipelineOrder::zero_bubble};
 constexpr int kMostParts = 4;
+constexpr double kMayHide =
+    1.15;  // times what the best plan takes, when others may be faster with what is sent hidden:
+constexpr std::size_t kMostHidden = 4;  // so many of them
 
 }  // namespace
 
@@ -145,11 +148,31 @@ std::vector<StagedPlan> other_schedules(const StagedPlan& plan, const StageMoves
   return all;
 }
 
+bool communicates_inside(const StagedPlan& plan) {
+  return std::any_of(plan.plans.begin(), plan.plans.end(),
+                     [](const IntraPlan& p) { return p.tensor > 1 || p.chosen > 0; });
+}
+
+std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best) {
+  std::map<std::int64_t, const StagedPlan*> by_time;  // of those that take as long, which differ little, one
+  for (const auto& [plan, time] : simulated)
+    if (plan.ends.size() > 1 && plan.micro_batches > 1 && plan.overlap <= 1 && plan.whole.empty() &&
+        communicates_inside(plan) && static_cast<double>(time) <= kMayHide * static_cast<double>(best))
+      by_time.emplace(time, &plan);
+  std::vector<StagedPlan> found;
+  for (const auto& [time, plan] : by_time) {
+    if (found.size() == kMostHidden) break;
+    found.push_back(*plan);
+    found.back().overlap = 2;
+  }
+  return found;
+}
+
 std::optional<ScheduleEffects::Step> ScheduleEffects::step(const StagedPlan& from, const StagedPlan& to) {
   if (without_schedule(from) != without_schedule(to)) return std::nullopt;
   auto new_one = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
   return Step{new_one(from.order, to.order), new_one(from.overlap, to.overlap), new_one(from.remat, to.remat),
-              new_one(from.stored_parts, to.stored_parts)};
+              new_one(from.stored_parts, to.stored_parts), communicates_inside(from)};
 }
 
 void ScheduleEffects::learn(const StagedPlan& from, const StagedPlan& to, double slower) {

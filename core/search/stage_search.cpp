@@ -433,11 +433,13 @@ bool StageSearch::correct_margin() {
   return true;
 }
 
-// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left, but
-// on very many devices, where one of them takes seconds and gigabytes.
+// The best plan under other schedules, which the estimates tell little of, and others with what is sent hidden: for
+// these there are always tasks left, but on very many devices, where one of them takes seconds and gigabytes.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
   std::vector<StagedPlan> plans = other_schedules(std::get<2>(best_plan_), freedom(), options_.buckets);
+  if (overlap_is_free() && in_.devices <= kVeryManyDevices)
+    for (StagedPlan& p : two_at_once(simulated_, best_known())) plans.push_back(std::move(p));
   std::erase_if(plans, [&](const StagedPlan& p) { return is_known(p); });
   if (in_.devices <= kVeryManyDevices)
     tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
