@@ -26,7 +26,6 @@
 
 namespace unity {
 namespace {
-
 constexpr double kMemoryMargin = 1.05;     // estimates of memory may be too high by so much, to begin with
 constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can be simulated: they have to fit
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
@@ -37,8 +36,7 @@ constexpr double kAlpha = 1.05;  // than the best: what is slower is not improve
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
-constexpr double kHopeless = 2, kHopelessAlone = 3;  // as estimated: of one stage, half may yet be hidden
-constexpr double kHopelessAloneOfMany = 2;
+constexpr double kHopeless = 2, kHopelessAlone = 3, kHopelessAloneOfMany = 2;  // as estimated: half may yet be hidden
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
 constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
@@ -433,13 +431,11 @@ bool StageSearch::correct_margin() {
   return true;
 }
 
-// The best plan under other schedules, which the estimates tell little of, and others with what is sent hidden: for
-// these there are always tasks left, but on very many devices, where one of them takes seconds and gigabytes.
+// The best plan under other schedules, which the estimates tell little of: for these there are always tasks left, but
+// on very many devices, where one of them takes seconds and gigabytes.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
   std::vector<StagedPlan> plans = other_schedules(std::get<2>(best_plan_), freedom(), options_.buckets);
-  if (overlap_is_free() && in_.devices <= kVeryManyDevices)
-    for (StagedPlan& p : two_at_once(simulated_, best_known())) plans.push_back(std::move(p));
   std::erase_if(plans, [&](const StagedPlan& p) { return is_known(p); });
   if (in_.devices <= kVeryManyDevices)
     tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
@@ -565,6 +561,10 @@ void StageSearch::split_layers() {
   }
   vary_best();
   improve(steps - steps / 2);
+  if (!best_.ok() || !overlap_is_free() || in_.devices > kVeryManyDevices) return;
+  std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known());  // last, so that no walk goes another way
+  tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));
+  simulate(std::move(hidden));
 }
 
 Result<Outcome> StageSearch::run() {
