@@ -67,24 +67,24 @@ def frozen_row(unity, place, path):
     return simulated(unity, path.parent.parent, row)
 
 
-def freeze(archive, lines, rows, frozen):
-    """Of each point the fastest plan of a baseline and of ours; frozen ones stay where none is faster."""
-    plans = {(l["model"], l["devices"], ours): None for l in lines for ours in (False, True)}
-    plans.update({place: (row["iteration_seconds"], row["plan"], pathlib.Path(row["plan"]).name)
-                  for place, row in frozen.items() if "iteration_seconds" in row})
+def freeze(archive, rows, paths, frozen):
+    """Of each point the fastest plan of a baseline and of ours; frozen ones stay where none is faster or none was searched."""
+    plans = {place: (frozen.get(place, {}).get("iteration_seconds", math.inf), path, path.name) for place, path in paths.items()}
     for row in rows:
         if "iteration_seconds" not in row or row["variant"] == FROZEN:
             continue
         place = row["model"], row["devices"], row["variant"] in OURS
         name = f"{row['model']}-{row['devices']}-{row['variant']}.json"
-        if plans.get(place) is None or row["iteration_seconds"] < plans[place][0]:
+        if place not in plans or row["iteration_seconds"] < plans[place][0]:
             plans[place] = row["iteration_seconds"], row["plan"], name
-    with tarfile.open(archive, "w:xz", preset=9) as tar:
-        for plan in filter(None, (plans[place] for place in sorted(plans))):
-            info = tar.gettarinfo(plan[1], plan[2])
+    beside = archive.with_name(archive.name + ".new")
+    with tarfile.open(beside, "w:xz", preset=9) as tar:
+        for _, path, name in (plans[place] for place in sorted(plans)):
+            info = tar.gettarinfo(path, name)
             info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
-            with open(plan[1], "rb") as file:
+            with open(path, "rb") as file:
                 tar.addfile(info, file)
+    beside.replace(archive)
 
 
 def why_none(row):
@@ -167,11 +167,9 @@ def main():
     results = arguments.output / "results.json"
     rows = [simulated(arguments.unity, searches, row) for row in rows]
     here = {(row["model"], row["devices"]) for row in rows}
-    frozen = {}
-    if arguments.frozen.exists():
-        for place, path in unpacked(arguments.frozen, arguments.output / "frozen" / "plans").items():
-            if place[:2] in here:
-                frozen[place] = frozen_row(arguments.unity, place, path)
+    there = arguments.frozen.exists()
+    paths = unpacked(arguments.frozen, arguments.output / "frozen" / "plans") if there else {}
+    frozen = {place: frozen_row(arguments.unity, place, path) for place, path in paths.items() if place[:2] in here}
     rows += [row for place, row in frozen.items() if not place[2]]
     write(results, json.dumps({"format": "unity-results", "version": 1, "experiment": str(arguments.experiment),
                                "rows": rows}, indent=1) + "\n")
@@ -210,7 +208,7 @@ def main():
         if ours and now < math.inf and now > row.get("iteration_seconds", math.inf) * (1 + arguments.tolerance):
             print(f"  {model} on {devices}: unity found {100 * (now / row['iteration_seconds'] - 1):.2f}% faster before")
     if arguments.freeze:
-        freeze(arguments.freeze, lines, rows, frozen)
+        freeze(arguments.freeze, rows, paths, frozen)
     sys.exit(1 if failed or differ or losses(lines, "unity", arguments.tolerance) else 0)
 
 
