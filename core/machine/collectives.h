@@ -2,7 +2,7 @@
 // take for each hop and leave of the links' bandwidth. A topology names a file (format unity-collectives,
 // topologies/collectives/NAME.yaml) with its key `collectives`; without one, a hop takes the latencies of its links,
 // all of their bandwidth is used, and the algorithms are those that the runtime runs on messages: ring, chain, direct,
-// binomial.
+// binomial, hierarchical.
 //
 // With a file, the protocol's latencies stand in place of the links' own, which then only choose routes.
 #pragma once

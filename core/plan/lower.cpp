@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/base/this_machine.h"
-#include "core/plan/binomial.h"
+#include "core/plan/collective_algorithms.h"
 #include "core/plan/lowering.h"
 #include "core/plan/rematerialise.h"
 #include "core/plan/row_updates.h"
@@ -504,7 +504,7 @@ Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mapping
   } catch (const Movements::TooMany& e) {
     return fail("{}: at least {} transfers from where it is to where it is wanted", e.value, e.transfers);
   }
-  if (program.ok() && !options.training) choose_binomial_trees(*program, topology);
+  if (program.ok() && !options.training) choose_algorithms(*program, topology);
   if (!program.ok() || !options.training || !options.scheduled) return program;
   Schedule schedule = options.schedule;
   // What a schedule names may be in another piece.

@@ -204,6 +204,11 @@ Result<void> check_program(const Program& program) {
       const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
       if (c.participants.size() < 2)
         return fail("task {}: a communication with {} participants", i, c.participants.size());
+      const auto [name, devices_per_node, chunks] = c.algorithm;
+      if (name == CollectiveAlgorithm::hierarchical &&
+          (devices_per_node < 1 || chunks < 1 || c.participants.size() % static_cast<std::size_t>(devices_per_node)))
+        return fail("task {}: {} participants in nodes of {}, {} chunks", i, c.participants.size(), devices_per_node,
+                    chunks);
       for (std::size_t a = 0; a < c.participants.size(); ++a) {
         const Participant& p = c.participants[a];
         if (p.device.index() >= takes_part.size())
@@ -245,7 +250,10 @@ Hash program_hash(const Program& p) {
   for (const ProgramOp& op : p.ops)
     h = combine(combine(h, hash_text(op.chain ? op.chain->text() : op.op->name())), hash_attributes(op.attributes));
   for (const Communication& c : p.communications) {
-    h = combine(h, static_cast<Hash>(c.binomial) << 16 | static_cast<Hash>(c.monoid) << 8 | static_cast<Hash>(c.kind));
+    const auto& [name, devices_per_node, chunks] = c.algorithm;
+    const Hash algorithm = name ? static_cast<Hash>(*name) + 1 : 0;
+    h = combine(h, static_cast<Hash>(devices_per_node - 1) << 32 | static_cast<Hash>(chunks - 1) << 24 |
+                       algorithm << 16 | static_cast<Hash>(c.monoid) << 8 | static_cast<Hash>(c.kind));
     for (std::size_t part = 0; part < c.part_count(); ++part)
       for (const Participant& q : c.part(part))
         h = combine(combine(h, hash_box(q.piece)),

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/base/hash.h"
 #include "core/base/ids.h"
 #include "core/base/units.h"
+#include "core/machine/collectives.h"
 #include "core/ops/operator.h"
 #include "core/plan/optimizer.h"
 
@@ -124,17 +126,25 @@ struct Exchange {
   std::int32_t part = 0;  // of the communication (Communication::joined)
 };
 
+// How the participants of a Communication pass on its data (collective_algorithms.h).
+struct CommunicationAlgorithm {
+  std::optional<CollectiveAlgorithm> name;  // binomial or hierarchical; none: the plain one of the kind
+  // Hierarchical: so many participants after one another are of one node, and in how many chunks the data go.
+  std::int32_t devices_per_node = 1, chunks = 1;
+  bool operator==(const CommunicationAlgorithm&) const = default;
+};
+
 // One collective over a group of devices. Send and receive may be the same buffer in an all_reduce. Every box is in the
 // coordinates of the logical tensor. Received data overwrite (never add to) the box in the receive buffer; reductions
-// add up in the order of the ring, chain or tree (see runtime/comm).
+// add up in the order of the algorithm (see runtime/comm).
 struct Communication {
   CollectiveKind kind = CollectiveKind::send;
   Monoid monoid = Monoid::sum;
   std::vector<Participant> participants;
   std::vector<Exchange> exchanges;
   DType dtype = DType::f32;
-  bool binomial = false;  // broadcast, reduce, all_reduce: along a tree (binomial.h), not a chain or ring
-  std::string name;       // of the tensor moved
+  CommunicationAlgorithm algorithm;
+  std::string name;  // of the tensor moved
   // Further tensors that the same call moves (join_communications.h), but for all_gather: for each, its
   // participants, the same devices in the same order. What they compute is what calls of their own would, bit for bit.
   std::vector<std::vector<Participant>> joined;

@@ -4,7 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/plan/accumulation.h"
-#include "core/plan/binomial.h"
+#include "core/plan/collective_algorithms.h"
 #include "core/plan/buckets.h"
 #include "core/plan/delayed_weights.h"
 #include "core/plan/fuse_chains.h"
@@ -122,7 +122,7 @@ Result<void> schedule_tasks(Program& program, const Schedule& schedule, const To
   offload(program, schedule.offload);
   if (schedule.fuse == Fuse::chains)
     if (std::vector<PooledTask> all = take_tasks(program); fuse_chains(program, all)) put_tasks(program, all);
-  choose_binomial_trees(program, topology);
+  choose_algorithms(program, topology);
   return check_program(program);
 }
 

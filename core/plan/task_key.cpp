@@ -68,7 +68,15 @@ void TaskKeys::append_communication(const Communication& c) {
     key_ += " elements";
   }
   key_ += ')';
-  if (c.binomial) key_ += " along a tree";
+  const auto& [name, devices_per_node, chunks] = c.algorithm;
+  if (name == CollectiveAlgorithm::binomial) key_ += " along a tree";
+  if (name == CollectiveAlgorithm::hierarchical) {
+    key_ += " in nodes of ";
+    append(key_, std::int64_t{devices_per_node});
+    key_ += ", ";
+    append(key_, std::int64_t{chunks});
+    key_ += " chunks";
+  }
 }
 
 const std::string& TaskKeys::of(const Task& task) {

@@ -57,7 +57,8 @@ class Ring {
     bool sends = std::all_of(parts_.begin(), parts_.end(), [](const CollectiveBuffers& b) { return b.send; });
     UNITY_CHECK(!must_send() || sends, "{} of {}: participant {} of {} has nothing to send", to_string(c_.kind),
                 c_.name, self_, n_);
-    if (c_.binomial) return along_tree();
+    if (c_.algorithm.name == CollectiveAlgorithm::binomial) return along_tree();
+    if (c_.algorithm.name == CollectiveAlgorithm::hierarchical) return in_nodes_and_between();
     switch (c_.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
@@ -211,78 +212,194 @@ class Ring {
     if (whole) settle_own_piece(sum);
   }
 
-  // In n chunks. Of several parts, a chunk has the chunks of all, one after the other.
+  // In n shares, which are added up around the ring and then go around once more.
   void all_reduce() {
     const Box& box = me().piece;
-    Scratch scratch, arriving;
-    std::int64_t total = elements_moved(c_), width = size_of(dtype_), n = static_cast<std::int64_t>(n_);
-    bool alone = parts_.size() == 1;
-    std::span<std::byte> data = alone ? place(box, scratch) : scratch.take(total * width);
+    Scratch scratch;
+    const Shares shares(c_, self_, size_of(dtype_), 1, n_);
+    const bool alone = parts_.size() == 1;
+    std::span<std::byte> data = alone ? place(box, scratch) : scratch.take(shares.bytes());
     if (!alone)
-      pack(data);
+      pack(shares, data);
     else if (data.data() != buffers_.send)
       cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
-    auto begin_of = [&](std::int64_t chunk) {
-      std::int64_t begin = 0;
-      for (std::size_t k = 0; k < parts_.size(); ++k) begin += c_.part(k)[self_].piece.elements() * chunk / n;
-      return begin;
-    };
-    auto chunk_of = [&](std::int64_t c) {
-      c = ((c % n) + n) % n;
-      return data.subspan(static_cast<std::size_t>(begin_of(c) * width),
-                          static_cast<std::size_t>((begin_of(c + 1) - begin_of(c)) * width));
-    };
-    auto self = static_cast<std::int64_t>(self_);
-    if (n > 1) send(next(), chunk_of(self), 0);
-    std::span<std::byte> incoming = arriving.take(
-        std::min(static_cast<std::int64_t>(kSegment), (total / n + static_cast<std::int64_t>(parts_.size())) * width));
-    // What arrives in a step goes on in the next: first with this participant's summand, then as it is.
-    for (std::int64_t step = 0, steps = 2 * (n - 1); step < steps; ++step) {
-      std::span<std::byte> chunk = chunk_of(self - 1 - step);
-      bool adds = step < n - 1;
-      for_segments(chunk.size(), [&](std::size_t begin, std::size_t size) {
-        std::span<std::byte> part = chunk.subspan(begin, size);
-        receive(previous(), adds ? incoming.first(size) : part, step);
-        if (adds) add(part, incoming.first(size));
-        if (step + 1 < steps) send(next(), part, step + 1);
-      });
-    }
-    if (alone)
-      settle(box, data);
-    else
-      unpack(data);
+    std::vector<std::span<std::byte>> units;
+    for (std::size_t i = 0; i < n_; ++i) units.push_back(shares.in(data, i, 1));
+    RingPass pass(*this, {0, 1, n_}, std::move(units), self_, n_ - 1, 2 * (n_ - 1), 0);
+    for (pass.start(); !pass.done();) pass.step();
+    alone ? settle(box, data) : unpack(shares, data);
   }
 
-  // Calls f(begin among the joined, begin in the part, bytes) for the chunks of a part.
-  template <class F>
-  void for_chunks(std::size_t part, F&& f) const {
-    std::int64_t n = static_cast<std::int64_t>(n_), width = size_of(dtype_), joined = 0;
-    for (std::int64_t chunk = 0; chunk < n; ++chunk)
-      for (std::size_t k = 0; k < parts_.size(); ++k) {
-        std::int64_t all = c_.part(k)[self_].piece.elements(), begin = all * chunk / n, end = all * (chunk + 1) / n;
-        if (k == part) f(joined * width, begin * width, static_cast<std::size_t>((end - begin) * width));
-        joined += end - begin;
+  // Rings inside the nodes and between them, in stages that work on one chunk after the other
+  // (collective_algorithms.h). What is added up ends at the participant of the place, then of the node, that the share
+  // belongs to.
+  void in_nodes_and_between() {
+    const auto places = static_cast<std::size_t>(c_.algorithm.devices_per_node), nodes = n_ / places;
+    const auto chunks = static_cast<std::size_t>(c_.algorithm.chunks);
+    const std::size_t place = self_ % places, node = self_ / places;
+    Scratch scratch;
+    const Shares shares(c_, self_, size_of(dtype_), chunks, places, nodes);
+    std::span<std::byte> data = scratch.take(shares.bytes());
+    pack(shares, data);
+    const bool gathers = c_.kind == CollectiveKind::all_gather, scatters = c_.kind == CollectiveKind::reduce_scatter;
+    enum class Stage { add_inside, between, gather_inside };
+    std::vector<Stage> stages;
+    if (!gathers) stages.push_back(Stage::add_inside);
+    stages.push_back(Stage::between);
+    if (!scatters) stages.push_back(Stage::gather_inside);
+    auto pass_of = [&](Stage stage, std::size_t chunk) {
+      const bool inside = stage != Stage::between;
+      const std::size_t members = inside ? places : nodes, self = inside ? place : node;
+      const bool adds = inside ? stage == Stage::add_inside : !gathers;
+      const bool passes_on = inside ? stage == Stage::gather_inside : !scatters;
+      std::vector<std::span<std::byte>> units;
+      for (std::size_t i = 0; i < members; ++i) {
+        const std::size_t first = (chunk * places + (inside ? i : place)) * nodes;
+        units.push_back(inside ? shares.in(data, first, nodes) : shares.in(data, first + i, 1));
+      }
+      const std::size_t around = members - 1;
+      return RingPass(*this, inside ? Members{node * places, 1, places} : Members{place, places, nodes},
+                      std::move(units), adds ? (self + around) % members : self, adds ? around : 0,
+                      (adds ? around : 0) + (passes_on ? around : 0), static_cast<std::int64_t>(stage));
+    };
+    for (std::size_t round = 0; round + 1 < chunks + stages.size(); ++round) {
+      std::vector<RingPass> passes;
+      for (std::size_t s = 0; s < stages.size(); ++s)
+        if (round >= s && round - s < chunks) passes.push_back(pass_of(stages[s], round - s));
+      for (RingPass& pass : passes) pass.start();
+      while (!std::all_of(passes.begin(), passes.end(), [](const RingPass& p) { return p.done(); }))
+        for (RingPass& pass : passes)
+          if (!pass.done()) pass.step();
+    }
+    unpack(shares, data);
+  }
+
+  // A collective's data as one run of shares, one after the other: by chunk, then by place in a node, then by node.
+  // A share has a part of each of the communication's parts: of an all_reduce equal ones of the box, else a chunk of
+  // the piece of the participant that stands at this place of this node.
+  class Shares {
+   public:
+    Shares(const Communication& c, std::size_t self, std::int64_t width, std::size_t chunks, std::size_t places,
+           std::size_t nodes = 1)
+        : c_(c), self_(self), width_(width), chunks_(chunks), places_(places), nodes_(nodes) {
+      begin_.push_back(0);
+      for (std::size_t share = 0; share < count(); ++share) {
+        begin_.push_back(begin_.back());
+        for (std::size_t k = 0; k < c_.part_count(); ++k) begin_.back() += range(k, share).size;
+      }
+    }
+
+    std::int64_t bytes() const { return begin_.back(); }
+    // Shares [first, first + count) of the run.
+    std::span<std::byte> in(std::span<std::byte> run, std::size_t first, std::size_t count) const {
+      return run.subspan(static_cast<std::size_t>(begin_[first]),
+                         static_cast<std::size_t>(begin_[first + count] - begin_[first]));
+    }
+    // Calls f(begin in the run, begin in the piece, bytes) for what the run has of a participant's piece of a part.
+    template <class F>
+    void for_each(std::size_t part, std::size_t participant, F&& f) const {
+      auto one = [&](std::size_t share) {
+        std::int64_t at = begin_[share];
+        for (std::size_t k = 0; k < part; ++k) at += range(k, share).size;
+        const Range r = range(part, share);
+        if (r.size > 0) f(at, r.begin, static_cast<std::size_t>(r.size));
+      };
+      const std::size_t place = participant % places_, node = participant / places_;
+      if (whole())
+        for (std::size_t share = 0; share < count(); ++share) one(share);
+      else
+        for (std::size_t chunk = 0; chunk < chunks_; ++chunk) one((chunk * places_ + place) * nodes_ + node);
+    }
+    bool whole() const { return c_.kind == CollectiveKind::all_reduce; }
+
+   private:
+    struct Range {
+      std::int64_t begin = 0, size = 0;  // in bytes of the piece
+    };
+    std::size_t count() const { return chunks_ * places_ * nodes_; }
+    Range range(std::size_t part, std::size_t share) const {
+      const std::size_t node = share % nodes_, place = share / nodes_ % places_, chunk = share / nodes_ / places_;
+      const std::size_t owner = whole() ? self_ : node * places_ + place;
+      const auto index = static_cast<std::int64_t>(whole() ? share : chunk);
+      const auto of = static_cast<std::int64_t>(whole() ? count() : chunks_);
+      const std::int64_t all = c_.part(part)[owner].piece.elements(), begin = all * index / of;
+      return {begin * width_, (all * (index + 1) / of - begin) * width_};
+    }
+
+    const Communication& c_;
+    std::size_t self_;
+    std::int64_t width_;
+    std::size_t chunks_, places_, nodes_;
+    std::vector<std::int64_t> begin_;  // of each share, and the end
+  };
+
+  // `count` participants, `stride` apart.
+  struct Members {
+    std::size_t first = 0, stride = 1, count = 0;
+    std::size_t operator[](std::size_t i) const { return first + i % count * stride; }
+  };
+
+  // One walk of units around a ring of participants, a unit for each, step by step. A member first sends unit `first`;
+  // in each step it gets the unit before the one that it got or sent last, adds its own to it in the first `adding`
+  // steps, and sends it on in all steps but the last.
+  class RingPass {
+   public:
+    RingPass(Ring& ring, Members members, std::vector<std::span<std::byte>> units, std::size_t first,
+             std::size_t adding, std::size_t steps, std::int64_t tag)
+        : ring_(ring), units_(std::move(units)), unit_(first), adding_(adding), steps_(steps), tag_(tag) {
+      const std::size_t self = (ring.self_ - members.first) / members.stride;
+      next_ = members[self + 1], previous_ = members[self + members.count - 1];
+    }
+
+    void start() {
+      if (steps_ > 0) ring_.send(next_, units_[unit_], tag_);
+    }
+    bool done() const { return step_ == steps_; }
+    void step() {
+      unit_ = (unit_ + units_.size() - 1) % units_.size();
+      const bool adds = step_ < adding_, last = ++step_ == steps_;
+      Scratch arriving;
+      for_segments(units_[unit_].size(), [&](std::size_t begin, std::size_t size) {
+        std::span<std::byte> part = units_[unit_].subspan(begin, size);
+        std::span<std::byte> into = adds ? arriving.take(static_cast<std::int64_t>(size)) : part;
+        ring_.receive(previous_, into, tag_);
+        if (adds) ring_.add(part, into);
+        if (!last) ring_.send(next_, part, tag_);
+      });
+    }
+
+   private:
+    Ring& ring_;
+    std::vector<std::span<std::byte>> units_;
+    std::size_t unit_, adding_, steps_, step_ = 0;
+    std::int64_t tag_;
+    std::size_t next_ = 0, previous_ = 0;
+  };
+
+  void pack(const Shares& shares, std::span<std::byte> run) const {
+    for (std::size_t k = 0; k < parts_.size(); ++k)
+      for (std::size_t i = 0; i < n_; ++i) {
+        // An all_gather's participant has its own piece alone; an all_reduce's pieces are the same.
+        if (i != self_ && c_.kind != CollectiveKind::reduce_scatter) continue;
+        Scratch scratch;
+        std::span<const std::byte> piece = outgoing(parts_[k], c_.part(k)[i].piece, scratch);
+        shares.for_each(k, i, [&](std::int64_t to, std::int64_t from, std::size_t size) {
+          std::memcpy(run.data() + to, piece.data() + from, size);
+        });
       }
   }
-  void pack(std::span<std::byte> joined) const {
-    for (std::size_t k = 0; k < parts_.size(); ++k) {
-      Scratch scratch;
-      std::span<const std::byte> mine = outgoing(parts_[k], c_.part(k)[self_].piece, scratch);
-      for_chunks(k, [&](std::int64_t to, std::int64_t from, std::size_t size) {
-        if (size) std::memcpy(joined.data() + to, mine.data() + from, size);
-      });
-    }
-  }
-  void unpack(std::span<const std::byte> joined) const {
-    for (std::size_t k = 0; k < parts_.size(); ++k) {
-      Scratch scratch;
-      const Box& box = c_.part(k)[self_].piece;
-      std::span<std::byte> mine = place(parts_[k], box, scratch);
-      for_chunks(k, [&](std::int64_t from, std::int64_t to, std::size_t size) {
-        if (size) std::memcpy(mine.data() + to, joined.data() + from, size);
-      });
-      settle(parts_[k], box, mine);
-    }
+  void unpack(const Shares& shares, std::span<const std::byte> run) const {
+    for (std::size_t k = 0; k < parts_.size(); ++k)
+      for (std::size_t i = 0; i < n_; ++i) {
+        if (i != self_ && c_.kind != CollectiveKind::all_gather) continue;
+        Scratch scratch;
+        const Box& box = c_.part(k)[i].piece;
+        std::span<std::byte> piece = place(parts_[k], box, scratch);
+        shares.for_each(k, i, [&](std::int64_t from, std::int64_t to, std::size_t size) {
+          std::memcpy(piece.data() + to, run.data() + from, size);
+        });
+        settle(parts_[k], box, piece);
+      }
   }
 
   // The piece of participant i, of all parts one after the other.

@@ -71,7 +71,9 @@ void SharedCollective::add_sums(const Buffers& buffers, const std::vector<Partic
   };
   const Box& box = participants[0].piece;
   std::int64_t total = box.elements();
-  if (c_.binomial) {
+  const bool hierarchical = c_.algorithm.name == CollectiveAlgorithm::hierarchical;
+  const auto places = static_cast<std::size_t>(c_.algorithm.devices_per_node), nodes = n / places;
+  if (c_.algorithm.name == CollectiveAlgorithm::binomial) {
     std::vector<std::size_t> order, all = around(0);
     for (std::size_t i : all)
       if (buffers[i].send || c_.kind == CollectiveKind::all_reduce) order.push_back(i);
@@ -85,16 +87,18 @@ void SharedCollective::add_sums(const Buffers& buffers, const std::vector<Partic
   } else if (c_.kind == CollectiveKind::reduce_scatter) {  // piece p starts at participant p + 1
     for (std::size_t p = 0; p < n; ++p) {
       const Box& piece = participants[p].piece;
-      add_sums(buffers, piece, {{around(p + 1), 0, piece.elements()}}, {p});
+      add_sums(buffers, piece,
+               {{hierarchical ? hierarchical_order(p % places, p / places) : around(p + 1), 0, piece.elements()}}, {p});
     }
-  } else {  // chunk p starts at participant p
+  } else {  // of the ring, share p starts at participant p
     std::vector<Sum> sums;
-    for (std::size_t p = 0; p < n; ++p) {
-      auto begin_of = [&](std::size_t i) {
-        return total * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(n);
-      };
-      sums.push_back({around(p), begin_of(p), begin_of(p + 1)});
-    }
+    const std::size_t shares = hierarchical ? n * static_cast<std::size_t>(c_.algorithm.chunks) : n;
+    auto begin_of = [&](std::size_t share) {
+      return total * static_cast<std::int64_t>(share) / static_cast<std::int64_t>(shares);
+    };
+    for (std::size_t p = 0; p < shares; ++p)
+      sums.push_back(
+          {hierarchical ? hierarchical_order(p / nodes % places, p % nodes) : around(p), begin_of(p), begin_of(p + 1)});
     add_sums(buffers, box, std::move(sums), around(0));
   }
 }
@@ -156,21 +160,49 @@ void SharedCollective::add_sums(const Buffers& buffers, const Box& box, std::vec
 
 void SharedCollective::add_up(std::byte* sum, const std::vector<const std::byte*>& summands,
                               std::int64_t elements) const {
-  if (c_.binomial) return add_along_tree(sum, 0, summands, elements);
+  if (c_.algorithm.name == CollectiveAlgorithm::binomial) return add_along_tree(sum, 0, summands, elements);
+  if (c_.algorithm.name != CollectiveAlgorithm::hierarchical) return add_in_turn(sum, summands, elements);
+  const auto places = static_cast<std::size_t>(c_.algorithm.devices_per_node);
+  thread_local Scratch scratch;
+  std::byte* of_node = scratch.take(static_cast<std::size_t>(elements * size_of(dtype_)));
+  for (std::size_t first = 0; first < summands.size(); first += places) {
+    add_in_turn(first == 0 ? sum : of_node, std::span(summands).subspan(first, places), elements);
+    if (first > 0) add_before(sum, of_node, elements);
+  }
+}
+
+void SharedCollective::add_in_turn(std::byte* sum, std::span<const std::byte* const> summands,
+                                   std::int64_t elements) const {
   auto bytes = static_cast<std::size_t>(elements * size_of(dtype_));
   std::memcpy(sum, summands[0], bytes);
-  if (c_.monoid == Monoid::sum || c_.kind != CollectiveKind::all_reduce) {
-    for (std::size_t i = 1; i < summands.size(); ++i) cpu::combine(sum, summands[i], elements, dtype_, c_.monoid);
-    return;
-  }
-  // The all-reduce takes its own summand for the first operand, which shows in maxima of zeros.
+  const bool own_first =
+      c_.kind == CollectiveKind::all_reduce || c_.algorithm.name == CollectiveAlgorithm::hierarchical;
   thread_local Scratch scratch;
-  std::byte* own = scratch.take(bytes);
   for (std::size_t i = 1; i < summands.size(); ++i) {
+    if (c_.monoid == Monoid::sum || !own_first) {
+      cpu::combine(sum, summands[i], elements, dtype_, c_.monoid);
+      continue;
+    }
+    std::byte* own = scratch.take(bytes);
     std::memcpy(own, summands[i], bytes);
-    cpu::combine(own, sum, elements, dtype_, c_.monoid);
-    std::memcpy(sum, own, bytes);
+    add_before(sum, own, elements);
   }
+}
+
+// A participant takes its own summand for the first operand, which shows in maxima of zeros.
+void SharedCollective::add_before(std::byte* sum, std::byte* theirs, std::int64_t elements) const {
+  if (c_.monoid == Monoid::sum) return cpu::combine(sum, theirs, elements, dtype_, c_.monoid);
+  cpu::combine(theirs, sum, elements, dtype_, c_.monoid);
+  std::memcpy(sum, theirs, static_cast<std::size_t>(elements * size_of(dtype_)));
+}
+
+std::vector<std::size_t> SharedCollective::hierarchical_order(std::size_t place, std::size_t node) const {
+  const auto places = static_cast<std::size_t>(c_.algorithm.devices_per_node);
+  const std::size_t nodes = c_.participants.size() / places;
+  std::vector<std::size_t> order;
+  for (std::size_t q = 1; q <= nodes; ++q)
+    for (std::size_t p = 1; p <= places; ++p) order.push_back((node + q) % nodes * places + (place + p) % places);
+  return order;
 }
 
 void SharedCollective::add_along_tree(std::byte* sum, std::size_t participant,

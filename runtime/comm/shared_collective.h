@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "runtime/comm/collectives.h"
@@ -29,7 +30,8 @@ class SharedCollective {
   using Part = std::function<void()>;
   using Buffers = std::vector<CollectiveBuffers>;  // of one of the communication's parts, by participant
 
-  // Elements [begin, end) of a box, added up over `order` from the first on, or along the tree.
+  // Elements [begin, end) of a box, added up over `order` from the first on, or along the tree, or hierarchically: node
+  // by node of `order`, then the sums of the nodes.
   struct Sum {
     std::vector<std::size_t> order;
     std::int64_t begin = 0, end = 0;
@@ -40,7 +42,12 @@ class SharedCollective {
   void add_sums(const Buffers& buffers, const std::vector<Participant>& participants);
   // The sums of a box, which the participants `to` get.
   void add_sums(const Buffers& buffers, const Box& box, std::vector<Sum> sums, const std::vector<std::size_t>& to);
+  // The order of a share that belongs to a place in a node: the ring's inside each node, and of the nodes.
+  std::vector<std::size_t> hierarchical_order(std::size_t place, std::size_t node) const;
   void add_up(std::byte* sum, const std::vector<const std::byte*>& summands, std::int64_t elements) const;
+  void add_in_turn(std::byte* sum, std::span<const std::byte* const> summands, std::int64_t elements) const;
+  // `sum` becomes `theirs` + `sum`; `theirs` is lost.
+  void add_before(std::byte* sum, std::byte* theirs, std::int64_t elements) const;
   // The binomial tree below a participant, of all of them or all but the root.
   void add_along_tree(std::byte* sum, std::size_t participant, const std::vector<const std::byte*>& summands,
                       std::int64_t elements) const;

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/machine/measured_collectives.h"
-#include "core/plan/binomial.h"
+#include "core/plan/collective_algorithms.h"
 #include "runtime/profile/single_task.h"
 
 namespace unity {
@@ -49,7 +49,7 @@ Program collective_of(CollectiveKind kind, const std::vector<DeviceId>& group, B
   Program p = collective_program(kind, group, elements);
   p.name = "collective";
   p.devices = static_cast<int>(topology.device_count());
-  choose_binomial_trees(p, topology);
+  choose_algorithms(p, topology);
   return p;
 }
 

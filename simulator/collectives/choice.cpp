@@ -7,7 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/longest_time.h"
 #include "core/base/text.h"
-#include "core/plan/binomial.h"
+#include "core/plan/collective_algorithms.h"
 #include "core/plan/collective_key.h"
 #include "simulator/collectives/measured.h"
 
@@ -35,18 +35,19 @@ std::vector<int> chunk_counts(CollectiveAlgorithm algorithm, double bytes, Bytes
 }
 
 // Looks over algorithms and protocols; `shape_of(algorithm, protocol, chunks)` is null where that can not be done.
+// `runs`: what the runtime does where the topology has no library.
 template <class ShapeOf>
-CollectiveChoice cheapest(const Topology& topology, double bytes, const CollectiveOptions& options, bool along_tree,
-                          ShapeOf shape_of) {
+CollectiveChoice cheapest(const Topology& topology, double bytes, const CollectiveOptions& options,
+                          const CommunicationAlgorithm& runs, ShapeOf shape_of) {
   struct Candidate {
     const CollectiveShape* shape;
     Picoseconds time;
   };
   std::vector<Candidate> candidates;
-  auto consider = [&](CollectiveAlgorithm algorithm) {
+  auto consider = [&](CollectiveAlgorithm algorithm, const std::vector<int>& chunk_counts) {
     for (const CollectiveProtocol* protocol : protocols_of(topology)) {
       std::optional<Candidate> best;
-      for (int chunks : chunk_counts(algorithm, bytes, options.chunk)) {
+      for (int chunks : chunk_counts) {
         const CollectiveShape* shape = shape_of(algorithm, protocol, chunks);
         if (!shape) break;
         Picoseconds time = shape->idle_time(bytes, options.chunk);
@@ -57,15 +58,14 @@ CollectiveChoice cheapest(const Topology& topology, double bytes, const Collecti
   };
   bool asked = false;
   if (options.algorithm) {
-    consider(*options.algorithm);
+    consider(*options.algorithm, chunk_counts(*options.algorithm, bytes, options.chunk));
     asked = !candidates.empty();
   }
-  if (candidates.empty())
-    for (CollectiveAlgorithm a :
-         topology.collectives ? topology.collectives->algorithms : std::vector{along_tree ? binomial : ring})
-      consider(a);
+  if (candidates.empty() && topology.collectives)
+    for (CollectiveAlgorithm a : topology.collectives->algorithms) consider(a, chunk_counts(a, bytes, options.chunk));
+  if (candidates.empty() && !topology.collectives && runs.name) consider(*runs.name, {runs.chunks});
   for (CollectiveAlgorithm a : {ring, chain, direct})
-    if (candidates.empty()) consider(a);
+    if (candidates.empty()) consider(a, {1});
   UNITY_CHECK(!candidates.empty(), "no algorithm for a collective on '{}'", topology.name);
 
   auto other = [&](const Candidate& c) { return !c.shape->protocol || c.shape->protocol->name != options.protocol; };
@@ -134,13 +134,13 @@ std::size_t CollectiveCache::KeyHash::operator()(const Asked& asked) const {
   Hash h = combine(static_cast<Hash>(asked.bytes.count), static_cast<Hash>(asked.kind));
   h = combine(h, asked.options.algorithm ? static_cast<Hash>(*asked.options.algorithm) + 1 : 0);
   h = combine(combine(h, hash_text(asked.options.protocol)), static_cast<Hash>(asked.options.chunk.count));
-  h = combine(h, asked.binomial ? static_cast<Hash>(*asked.binomial) + 1 : 0);
+  h = combine(h, asked.algorithm && asked.algorithm->name ? static_cast<Hash>(*asked.algorithm->name) + 1 : 0);
   for (DeviceId d : asked.group) h = (h ^ static_cast<Hash>(d.value)) * 0x100000001b3u;
   return mix(h);
 }
 
 bool CollectiveCache::KeyEqual::operator()(const Asked& a, const Asked& b) const {
-  return a.kind == b.kind && a.binomial == b.binomial && a.bytes == b.bytes && a.options == b.options &&
+  return a.kind == b.kind && a.algorithm == b.algorithm && a.bytes == b.bytes && a.options == b.options &&
          std::equal(a.group.begin(), a.group.end(), b.group.begin(), b.group.end());
 }
 
@@ -150,14 +150,14 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(CollectiveKind k
 }
 
 std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Asked& asked) const {
-  const auto& [kind, binomial, bytes, options, group] = asked;
+  const auto& [kind, algorithm, bytes, options, group] = asked;
   if (group.size() < 2) return std::make_shared<const CollectiveChoice>();
-  return choices_.get(asked, [&, kind = kind, bytes = bytes, binomial = binomial] {
-    auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol, int chunks) {
-      return shapes_.find(kind, algorithm, protocol, group, chunks);
+  return choices_.get(asked, [&, kind = kind, bytes = bytes, algorithm = algorithm] {
+    auto shape_of = [&](CollectiveAlgorithm by, const CollectiveProtocol* protocol, int chunks) {
+      return shapes_.find(kind, by, protocol, group, chunks);
     };
-    const bool along_tree = binomial ? *binomial : along_binomial_tree(kind, group, bytes, topology());
-    CollectiveChoice choice = cheapest(topology(), static_cast<double>(bytes.count), options, along_tree, shape_of);
+    CollectiveChoice choice = cheapest(topology(), static_cast<double>(bytes.count), options,
+                                       algorithm ? *algorithm : algorithms_.choose(kind, group, bytes), shape_of);
     take_measured(choice, options, topology(), group[0], [&] {
       return CollectiveKey{collective_name(kind, group, topology()), static_cast<double>(bytes.count)};
     });
@@ -188,7 +188,7 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
       if (algorithm != direct || (protocol && !protocol->of(direct))) return nullptr;
       return made.emplace_back(std::make_unique<const CollectiveShape>(shapes_.exchange(protocol, pairs))).get();
     };
-    auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, false, shape_of));
+    auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, {}, shape_of));
     for (auto& shape : made)
       if (shape.get() == choice->shape) choice->own = std::move(shape);
     take_measured(*choice, options, topology(), c.participants[0].device,
@@ -198,7 +198,7 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
   std::vector<DeviceId> devices;
   devices.reserve(c.participants.size());
   for (const Participant& p : c.participants) devices.push_back(p.device);
-  return choose(Asked{c.kind, c.binomial, {elements_moved(c) * size_of(c.dtype)}, options, devices});
+  return choose(Asked{c.kind, c.algorithm, {elements_moved(c) * size_of(c.dtype)}, options, devices});
 }
 
 }  // namespace unity

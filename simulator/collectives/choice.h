@@ -1,7 +1,7 @@
 // Which algorithm and protocol a collective takes: the cheapest predicted on the idle machine, of those that the
 // topology's library chooses from; without a library, what the runtime runs: rings, chains (broadcast, reduce, send),
-// binomial trees where the Program says so, and direct exchanges (all-to-all). Where nothing is asked for, and the
-// profile of the devices has the collective, it takes the measured time.
+// binomial trees and hierarchical ones where the Program says so, and direct exchanges (all-to-all). Where nothing is
+// asked for, and the profile of the devices has the collective, it takes the measured time.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/collective_algorithms.h"
 #include "simulator/collectives/shapes.h"
 
 namespace unity {
@@ -53,10 +54,9 @@ struct CollectiveChoice {
 // The topology must outlive it.
 class CollectiveCache {
  public:
-  explicit CollectiveCache(const Topology& topology) : shapes_(topology) {}
+  explicit CollectiveCache(const Topology& topology) : shapes_(topology), algorithms_(topology) {}
 
-  // `group` and `bytes` as in ShapeCache::find. Without a library: along a binomial tree where lowering would send it
-  // so.
+  // `group` and `bytes` as in ShapeCache::find. Without a library: by the algorithm that lowering would choose.
   std::shared_ptr<const CollectiveChoice> choose(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes,
                                                  const CollectiveOptions& options = {}) const;
   std::shared_ptr<const CollectiveChoice> choose(const Communication& communication,
@@ -68,7 +68,7 @@ class CollectiveCache {
  private:
   struct Asked {
     CollectiveKind kind;
-    std::optional<bool> binomial;  // none: as lowering would choose
+    std::optional<CommunicationAlgorithm> algorithm;  // none: as lowering would choose
     Bytes bytes;
     const CollectiveOptions& options;
     std::span<const DeviceId> group;
@@ -76,13 +76,13 @@ class CollectiveCache {
   struct Key {
     explicit Key(const Asked& a)
         : kind(a.kind),
-          binomial(a.binomial),
+          algorithm(a.algorithm),
           bytes(a.bytes),
           options(a.options),
           group(a.group.begin(), a.group.end()) {}
-    operator Asked() const { return {kind, binomial, bytes, options, group}; }
+    operator Asked() const { return {kind, algorithm, bytes, options, group}; }
     CollectiveKind kind;
-    std::optional<bool> binomial;
+    std::optional<CommunicationAlgorithm> algorithm;
     Bytes bytes;
     CollectiveOptions options;
     std::vector<DeviceId> group;
@@ -100,6 +100,7 @@ class CollectiveCache {
   static constexpr std::size_t kKept = 1 << 18;  // a long search asks for ever new sizes
 
   ShapeCache shapes_;
+  CollectiveAlgorithms algorithms_;
   mutable ConcurrentMap<Key, std::shared_ptr<const CollectiveChoice>, KeyHash, KeyEqual> choices_{kKept};
 };
 

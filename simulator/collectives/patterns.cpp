@@ -208,18 +208,4 @@ std::optional<Pattern> in_switch_pattern(const Topology& topology, std::span<con
   return builder.finish();
 }
 
-std::vector<std::vector<DeviceId>> by_node(const Topology& topology, std::span<const DeviceId> group) {
-  std::size_t level = 0;
-  while (level < topology.levels.size() && topology.levels[level].name != "node") ++level;
-  bool found = level < topology.levels.size();
-  std::map<int, std::vector<DeviceId>> nodes;
-  for (DeviceId d : group) nodes[found ? topology.part(level, d) : 0].push_back(d);
-  std::vector<std::vector<DeviceId>> result;
-  for (auto& [node, members] : nodes) {
-    std::sort(members.begin(), members.end());
-    result.push_back(std::move(members));
-  }
-  return result;
-}
-
 }  // namespace unity

@@ -44,7 +44,8 @@ Pattern chain_pattern(const Topology& topology, std::span<const DeviceId> path);
 // Up the trees (a reduction), then down (a broadcast). `group` by rank; a unit is what one tree carries.
 Pattern tree_pattern(const Topology& topology, std::span<const DeviceId> group, std::span<const Tree> trees, bool up,
                      bool down);
-// The hops of one round of a binomial tree (core/plan/binomial.h), away from the root or, `up`, towards it.
+// The hops of one round of a binomial tree (core/plan/collective_algorithms.h), away from the root or, `up`, towards
+// it.
 Pattern binomial_round(const Topology& topology, std::span<const DeviceId> group, std::size_t distance, bool up);
 // Every pair: each at once to each; or from the first to all others, or from all others to it.
 enum class Ends : std::uint8_t { all, from_first, to_first };
@@ -57,8 +58,5 @@ std::vector<Pattern> lumped_pairs(const Topology& topology, std::span<const Devi
 // Between several nodes double binary trees join the devices of the same place. `nodes`: equally many devices of each
 // node; a unit is 1 / (2 x devices of a node) of the data. None where the devices of a node have no switch in common.
 std::optional<Pattern> in_switch_pattern(const Topology& topology, std::span<const std::vector<DeviceId>> nodes);
-
-// The devices by the part of the hierarchy's level `node` that they are in, in the order of their numbers.
-std::vector<std::vector<DeviceId>> by_node(const Topology& topology, std::span<const DeviceId> group);
 
 }  // namespace unity

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "core/base/longest_time.h"
-#include "core/plan/binomial.h"
+#include "core/plan/collective_algorithms.h"
 #include "simulator/collectives/direct_rings.h"
 
 namespace unity {
@@ -341,7 +341,7 @@ class ShapeMaker {
     const bool down = kind == CollectiveKind::broadcast || kind == CollectiveKind::all_reduce;
     if (!up && !down) return false;
     const std::vector<std::size_t> distances = binomial_distances(group_.size());
-    const std::vector<DeviceId> order = binomial_order(kind, group_);
+    const std::vector<DeviceId> order = algorithm_order(kind, group_);
     auto add_round = [&](std::size_t distance, bool upwards) {
       add(cache_.pattern({'b', static_cast<int>(distance), upwards}, order,
                          [&] { return binomial_round(topology_, order, distance, upwards); }),

@@ -20,7 +20,7 @@
 //                 both after one another; broadcast, reduce a + (n-1) S/B; all_to_all: each pair is a flow, of more
 //                 than 256 devices all pairs with equal ways (latency, least bandwidth, kind) together
 //   binomial      broadcast, reduce: log2(n) (a + S/B), one round after the other; all_reduce twice that
-//                 (core/plan/binomial.h)
+//                 (core/plan/collective_algorithms.h)
 //   in_switch     all_reduce: a + (1 + 1/n) S/B: the switch adds up (patterns.h)
 //
 // Chains and trees work in chunks: of k chunks over h hops the pipeline's filling adds (h-1)/k of the time of the

@@ -95,7 +95,7 @@ void FoldedProgram::fold_buffers() {
     to.monoid = from.monoid;
     to.exchanges = from.exchanges;
     to.dtype = from.dtype;
-    to.binomial = from.binomial;
+    to.algorithm = from.algorithm;
     to.name = from.name;
     to.joined.resize(from.joined.size());
   }

@@ -132,6 +132,8 @@ void run_joined(std::vector<Group>& parts) {
   for (std::size_t k = 0; k < parts.size(); ++k) CHECK(same_bits(parts[k], again[k]));
 }
 
+constexpr CommunicationAlgorithm kTree{.name = CollectiveAlgorithm::binomial};
+
 Box rows(std::int64_t from, std::int64_t count, std::int64_t columns) { return {{from, 0}, {count, columns}}; }
 
 }  // namespace
@@ -259,7 +261,7 @@ TEST_CASE("along a tree, everybody gets the same bits of the sum, the root's box
       of_root[0] = whole[0];
       for (Monoid monoid : {Monoid::sum, Monoid::max}) {
         Group all = make(CollectiveKind::all_reduce, whole, whole, pieces);
-        all.communication.binomial = true;
+        all.communication.algorithm = kTree;
         all.communication.monoid = monoid;
         run(all);
         for_each(box, [&](std::int64_t r, std::int64_t c) {
@@ -277,7 +279,7 @@ TEST_CASE("along a tree, everybody gets the same bits of the sum, the root's box
         std::vector<Box> summands = whole;
         if (!own) summands[0] = none;
         Group sum = make(CollectiveKind::reduce, summands, of_root, pieces);
-        sum.communication.binomial = true;
+        sum.communication.algorithm = kTree;
         run(sum);
         for_each(box, [&](std::int64_t r, std::int64_t c) {
           double expected = 0;
@@ -286,7 +288,7 @@ TEST_CASE("along a tree, everybody gets the same bits of the sum, the root's box
         });
       }
       Group copies = make(CollectiveKind::broadcast, of_root, whole, pieces);
-      copies.communication.binomial = true;
+      copies.communication.algorithm = kTree;
       run(copies);
       for_each(box, [&](std::int64_t r, std::int64_t c) {
         for (std::size_t i = 0; i < n; ++i) CHECK(received_at(copies, i, r, c) == sum_at(copies, 0, r, c));
@@ -306,7 +308,7 @@ TEST_CASE("tensors that are sent or added up in one call get the bits that they 
           if (!own) others[0] = none;
           Group g = kind == CollectiveKind::broadcast ? make(kind, root, others, std::vector<Box>(n, piece))
                                                       : make(kind, others, root, std::vector<Box>(n, piece));
-          g.communication.binomial = binomial;
+          if (binomial) g.communication.algorithm = kTree;
           return g;
         };
         for (CollectiveKind kind : {CollectiveKind::broadcast, CollectiveKind::reduce}) {
@@ -316,6 +318,80 @@ TEST_CASE("tensors that are sent or added up in one call get the bits that they 
           for (std::size_t k = 0; k < parts.size(); ++k) CHECK(parts[k].receive == alone[k].receive);
         }
       }
+}
+
+TEST_CASE("hierarchically, sums, scattered sums and gathered pieces are those of a ring, whatever nodes and chunks") {
+  for (auto [places, nodes] : {std::pair(2, 2), std::pair(3, 2), std::pair(2, 3), std::pair(1, 4), std::pair(4, 1)})
+    for (int chunks : {1, 2, 3, 5, 64})
+      for (std::int64_t columns : {7, 9}) {  // the box is one run of the buffers, or not
+        CAPTURE(places, nodes, chunks, columns);
+        const auto n = static_cast<std::size_t>(places * nodes);
+        std::vector<Box> pieces;  // of different sizes
+        std::int64_t end = 2;
+        for (std::size_t i = 0; i < n; ++i) {
+          const auto size = static_cast<std::int64_t>(i % 3);  // of none, too
+          pieces.push_back(rows(end, size, 7));
+          end += size;
+        }
+        const std::vector<Box> whole(n, rows(0, end + 1, columns)), box(n, rows(2, end - 2, 7));
+        auto of = [&](CollectiveKind kind, const std::vector<Box>& send, const std::vector<Box>& receive,
+                      const std::vector<Box>& moved) {
+          Group g = make(kind, send, receive, moved);
+          g.communication.algorithm = {CollectiveAlgorithm::hierarchical, places, chunks};
+          return g;
+        };
+        auto sum_of_all = [&](const Group& g, std::int64_t r, std::int64_t c) {
+          double sum = 0;
+          for (std::size_t i = 0; i < n; ++i) sum += sum_at(g, i, r, c);
+          return sum;
+        };
+        Group sum = of(CollectiveKind::all_reduce, whole, whole, box);
+        run(sum);
+        for_each(box[0], [&](std::int64_t r, std::int64_t c) {
+          CHECK(received_at(sum, 0, r, c) == Approx(sum_of_all(sum, r, c)).epsilon(1e-14));
+          for (std::size_t i = 1; i < n; ++i) CHECK(received_at(sum, i, r, c) == received_at(sum, 0, r, c));
+        });
+        for (std::size_t i = 0; i < n; ++i) CHECK(received_at(sum, i, 0, 0) == -1);  // outside of the box
+
+        Group scattered = of(CollectiveKind::reduce_scatter, whole, whole, pieces);
+        run(scattered);
+        Group gathered = of(CollectiveKind::all_gather, whole, whole, pieces);
+        run(gathered);
+        for (std::size_t owner = 0; owner < n; ++owner)
+          for_each(pieces[owner], [&](std::int64_t r, std::int64_t c) {
+            CHECK(received_at(scattered, owner, r, c) == Approx(sum_of_all(scattered, r, c)).epsilon(1e-14));
+            for (std::size_t i = 0; i < n; ++i) CHECK(received_at(gathered, i, r, c) == sum_at(gathered, owner, r, c));
+          });
+      }
+}
+
+TEST_CASE("hierarchical maxima of positive and negative zeros, and sums of several tensors, do not depend on how") {
+  constexpr std::size_t kMembers = 6;
+  const CommunicationAlgorithm hierarchical{CollectiveAlgorithm::hierarchical, 2, 3};
+  const std::vector<Box> box(kMembers, rows(0, 5, 9)), strip(kMembers, Box{{0, 1}, {5, 7}}),
+      large(kMembers, rows(0, 9, 40'000));
+  Group zeros = make(CollectiveKind::all_reduce, box, box, box);
+  zeros.communication.algorithm = hierarchical;
+  zeros.communication.monoid = Monoid::max;
+  for (std::size_t i = 0; i < kMembers; ++i)
+    for (std::size_t k = 0; k < zeros.send[i].size(); ++k) zeros.send[i][k] = (i * k + i + k) % 3 ? 0.0 : -0.0;
+  run(zeros);
+  CHECK(received_at(zeros, 0, 0, 0) == 0);
+
+  for (CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter}) {
+    std::vector<Box> pieces = strip, others = large;
+    if (kind == CollectiveKind::reduce_scatter)
+      for (std::size_t i = 0; i < kMembers; ++i) {
+        pieces[i] = rows(static_cast<std::int64_t>(i) % 5, i < 5 ? 1 : 0, 9);
+        others[i] = rows(static_cast<std::int64_t>(i), 1, 40'000);
+      }
+    std::vector<Group> parts = {make(kind, box, box, pieces), make(kind, large, large, others)};
+    for (Group& g : parts) g.communication.algorithm = hierarchical;
+    std::vector<Group> alone = parts;
+    for (Group& g : alone) run(g);
+    run_joined(parts);
+    for (std::size_t k = 0; k < parts.size(); ++k) CHECK(parts[k].receive == alone[k].receive);
+  }
 }
 
 TEST_CASE("all-to-all turns rows into columns") {
