@@ -12,8 +12,9 @@
 namespace unity {
 namespace {
 
-constexpr double kStoredMayGain = 1.5;  // than the best: with weights in parts, data parallelism may be faster
-constexpr double kPlainMayGain = 1.02;  // than the best: mapped plainly
+constexpr double kStoredMayGain = 1.5;   // than the best: with weights in parts, data parallelism may be faster
+constexpr double kPlainMayGain = 1.02;   // than the best: mapped plainly
+constexpr double kSharesMayGain = 1.05;  // than the best: on other shares than halves
 
 // The same for plans of one graph under one schedule.
 Hash plan_hash(const Outcome& plan) {
@@ -26,7 +27,16 @@ Result<Outcome> FoundPlans::release(const std::string& stopped_because) {
   for (Outcome& plan : hidden_) keep(std::move(plan));
   if (in_.options.pareto && best_.ok()) best_->front = front_;
   if (best_.ok() && !stopped_because.empty()) best_->stopped_because = stopped_because;
+  if (best_.ok() && purpose_.rewritten)
+    for (Outcome& plan : fastest_.plans())
+      if (nearly_as_fast(plan, kSharesMayGain) && plan.candidate.score.iteration > best_time())
+        best_->rivals.push_back(std::move(plan));
   return std::move(best_);
+}
+
+void FoundPlans::add_rival(Outcome plan) {
+  if (!purpose_.serial && fits(plan.candidate.score)) fastest_.keep(plan);
+  rivals_.push_back(std::move(plan));
 }
 
 void FoundPlans::take(Result<Outcome> other) {
@@ -64,7 +74,7 @@ void FoundPlans::map_plainly() {
   std::vector<Outcome> plans = {*best_};
   std::set<Hash> graphs = {canonical_hash(best_->candidate.pcg)};
   for (const Outcome& rival : rivals_)
-    if (fits(rival.candidate.score) && nearly_as_fast(rival) &&
+    if (fits(rival.candidate.score) && nearly_as_fast(rival, kPlainMayGain) &&
         graphs.insert(canonical_hash(rival.candidate.pcg)).second)
       plans.push_back(rival);
   for (const Outcome& plan : plans) {
@@ -77,16 +87,16 @@ void FoundPlans::map_plainly() {
   }
 }
 
-bool FoundPlans::nearly_as_fast(const Outcome& plan) const {
+bool FoundPlans::nearly_as_fast(const Outcome& plan, double slower) const {
   return static_cast<double>(plan.candidate.score.iteration.count) <=
-         kPlainMayGain * static_cast<double>(best_->candidate.score.iteration.count);
+         slower * static_cast<double>(best_->candidate.score.iteration.count);
 }
 
 std::vector<Outcome> FoundPlans::mapped_plainly() {
   std::vector<Outcome> found;
   if (in_.devices > kManyDevices) return found;
   for (const Outcome& plan : fastest_.plans()) {
-    if (!nearly_as_fast(plan)) break;
+    if (!nearly_as_fast(plan, kPlainMayGain)) break;
     in_.evaluator.score_after_stop(1);  // a few, whatever is left
     std::optional<Outcome> plain = mapped_plainly(plan);
     in_.evaluator.score_after_stop(0);

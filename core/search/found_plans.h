@@ -29,7 +29,8 @@ class FoundPlans {
   const Result<Outcome>& best() const { return best_; }
   bool has_best() const { return best_.ok(); }
   Picoseconds best_time() const { return best_->candidate.score.iteration; }
-  // It, with all that was found where a front is asked for. Ends the use of this object.
+  // It, with all that was found where a front is asked for; of a rewritten graph, whose search is one of several, with
+  // others that are nearly as fast for rivals. Ends the use of this object.
   Result<Outcome> release(const std::string& stopped_because);
   bool fits(const Score& score) const { return purpose_.serial || in_.evaluator.fits(score); }
 
@@ -38,7 +39,7 @@ class FoundPlans {
   // For the front of time and memory.
   void keep(Outcome plan);
   // Of its kind the fastest: it may overtake the best one once it is improved.
-  void add_rival(Outcome plan) { rivals_.push_back(std::move(plan)); }
+  void add_rival(Outcome plan);
   void add_best_as_rival() {
     if (best_.ok()) rivals_.push_back(*best_);
   }
@@ -68,7 +69,7 @@ class FoundPlans {
  private:
   std::vector<Outcome> mapped_plainly();
   std::optional<Outcome> mapped_plainly(const Outcome& plan);
-  bool nearly_as_fast(const Outcome& plan) const;  // as the best one
+  bool nearly_as_fast(const Outcome& plan, double slower) const;  // as the best one, or so many times slower
 
   const StrategyInput& in_;
   SearchPurpose purpose_;

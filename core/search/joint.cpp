@@ -426,7 +426,11 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds kn
   bool rewritten = known.count == 0 || canonical_hash(graph) != canonical_hash(normalize(input.model));
   JointSearch second({graph, input.evaluator, parallel, input.devices}, {.known = known, .rewritten = rewritten});
   Outcome outcome = UNITY_TRY(second.run());
-  outcome.derivation.insert(outcome.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
+  auto lead = [&](Outcome& plan) {
+    plan.derivation.insert(plan.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
+  };
+  lead(outcome);
+  for (Outcome& rival : outcome.rivals) lead(rival);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "core/search/gradient_buckets.h"
 
@@ -14,7 +15,7 @@ constexpr std::array<std::optional<PipelineOrder>, 3> kOrders = {std::nullopt, P
 constexpr int kMostParts = 4;
 constexpr double kMayHide =
     1.15;  // times what the best plan takes, when others may be faster with what is sent hidden:
-constexpr std::size_t kMostHidden = 4;  // so many of them
+constexpr std::size_t kMostHidden = 6;  // so many of them
 
 }  // namespace
 
@@ -153,17 +154,25 @@ bool communicates_inside(const StagedPlan& plan) {
                      [](const IntraPlan& p) { return p.tensor > 1 || p.chosen > 0; });
 }
 
-std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best) {
+std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best,
+                                    const StageMoves& free) {
   std::map<std::int64_t, const StagedPlan*> by_time;  // of those that take as long, which differ little, one
   for (const auto& [plan, time] : simulated)
-    if (plan.ends.size() > 1 && plan.micro_batches > 1 && plan.overlap <= 1 && plan.whole.empty() &&
-        communicates_inside(plan) && static_cast<double>(time) <= kMayHide * static_cast<double>(best))
+    if (plan.ends.size() > 1 && plan.micro_batches > 1 && plan.whole.empty() && communicates_inside(plan) &&
+        static_cast<double>(time) <= kMayHide * static_cast<double>(best))
       by_time.emplace(time, &plan);
   std::vector<StagedPlan> found;
+  std::set<std::size_t> seen;  // numbers of stages
   for (const auto& [time, plan] : by_time) {
-    if (found.size() == kMostHidden) break;
+    if (seen.size() == kMostHidden) break;
+    if (!seen.insert(plan->ends.size()).second) continue;
     found.push_back(*plan);
     found.back().overlap = 2;
+    for (PipelineOrder order : {PipelineOrder::one_f_one_b, PipelineOrder::zero_bubble})
+      if (free.order && !is_interleaved(*plan)) {
+        found.push_back(found.back());
+        found.back().order = order;
+      }
   }
   return found;
 }
@@ -172,7 +181,7 @@ std::optional<ScheduleEffects::Step> ScheduleEffects::step(const StagedPlan& fro
   if (without_schedule(from) != without_schedule(to)) return std::nullopt;
   auto new_one = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
   return Step{new_one(from.order, to.order), new_one(from.overlap, to.overlap), new_one(from.remat, to.remat),
-              new_one(from.stored_parts, to.stored_parts), communicates_inside(from)};
+              new_one(from.stored_parts, to.stored_parts)};
 }
 
 void ScheduleEffects::learn(const StagedPlan& from, const StagedPlan& to, double slower) {

@@ -36,8 +36,10 @@ std::vector<StagedPlan> other_schedules(const StagedPlan& plan, const StageMoves
 bool communicates_inside(const StagedPlan& plan);
 
 // Of pipelines that were simulated, by their times, the fastest that communicate inside their passes and take at most
-// some 15% longer than `best` (picoseconds): with two micro-batches at once, which may hide that.
-std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best);
+// some 15% longer than `best` (picoseconds): with two micro-batches at once, which may hide that, in every order that
+// may then be faster. Of as many stages, the fastest alone.
+std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best,
+                                    const StageMoves& free);
 
 // How much slower steps that change nothing but the schedule made plans.
 class ScheduleEffects {
@@ -47,10 +49,9 @@ class ScheduleEffects {
   double least(const StagedPlan& from, const StagedPlan& to) const;
 
  private:
-  // What `to` has that `from` has not: an order, an overlap, recomputation, stored parts; and whether stages
-  // communicate inside their passes, which an overlap hides.
+  // What `to` has that `from` has not: an order, an overlap, recomputation, stored parts.
   using Step = std::tuple<std::optional<std::optional<PipelineOrder>>, std::optional<int>, std::optional<bool>,
-                          std::optional<bool>, bool>;
+                          std::optional<bool>>;
   static std::optional<Step> step(const StagedPlan& from, const StagedPlan& to);
   std::map<Step, double> least_;
 };

@@ -562,7 +562,7 @@ void StageSearch::split_layers() {
   vary_best();
   improve(steps - steps / 2);
   if (!best_.ok() || !overlap_is_free() || in_.devices > kVeryManyDevices) return;
-  std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known());  // last, so that no walk goes another way
+  std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known(), freedom());  // last: no walk changes
   tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));
   simulate(std::move(hidden));
 }

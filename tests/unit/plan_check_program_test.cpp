@@ -14,7 +14,7 @@ struct Halves : ProgramByHand {
 
   Halves() {
     std::vector<TaskId> computed;
-    Communication sum{CollectiveKind::all_reduce, Monoid::sum, {}, {}, DType::f32, false, "y", {{}}};
+    Communication sum{CollectiveKind::all_reduce, Monoid::sum, {}, {}, DType::f32, {}, "y", {{}}};
     for (int device : {0, 1}) {
       BufferId from = buffer(x, device, {{0, 0}, {2, 2}}), to = buffer(y, device, {{0, 0}, {2, 2}});
       computed.push_back(compute("tanh", {}, {from, to}));

@@ -402,38 +402,53 @@ TEST_CASE("what a step of the schedule does to plans is the least that it did to
   CHECK(effects.least(plan, stored) == 1.5);
   effects.learn(plan, other, 4);  // no step of the schedule
   CHECK(effects.least(plan, other) == 0);
-  // Stages that communicate inside their passes are another matter.
-  auto in_columns = [](StagedPlan& p) { p.plans.assign(4, {1, 2, {}}); };
-  CHECK(effects.least(with(plan, in_columns), with(stored, in_columns)) == 0);
 }
 
 TEST_CASE("of pipelines that communicate inside their stages the fastest few take two micro-batches at once") {
   std::map<StagedPlan, std::int64_t> simulated;
-  auto add = [&](std::int64_t time, IntraPlan first, std::size_t cut, int micro_batches = 4, int overlap = 1) {
-    StagedPlan plan{.micro_batches = micro_batches, .ends = {cut, 9}, .devices = {{0, 2}, {2, 2}}};
-    plan.plans.assign(9, {2, 1, {}});
+  auto add = [&](std::int64_t time, IntraPlan first, int stages, int micro_batches = 4) {
+    StagedPlan plan{.micro_batches = micro_batches};
+    for (int s = 0; s < stages; ++s) {
+      plan.ends.push_back(static_cast<std::size_t>(s) + 1);
+      plan.devices.push_back({2 * s, 2});
+    }
+    plan.ends.back() = 20;
+    plan.plans.assign(20, {2, 1, {}});
     plan.plans[0] = first;
-    plan.overlap = overlap;
+    plan.overlap = 1;
     simulated.emplace(plan, time);
     return plan;
   };
   const IntraPlan columns{1, 2, {}}, chosen{2, 1, {}, 1}, data{2, 1, {}};
-  CHECK_FALSE(communicates_inside(add(100, data, 1)));
-  add(101, columns, 1, 1);     // has none
-  add(102, columns, 1, 4, 2);  // has them
-  StagedPlan first = add(103, columns, 2);
-  add(110, chosen, 3);
-  add(110, columns, 4);  // as long as another, and later
-  add(116, columns, 5);  // too slow
-  add(std::numeric_limits<std::int64_t>::max(), columns, 6);
-  std::vector<StagedPlan> found = two_at_once(simulated, 100);
+  CHECK_FALSE(communicates_inside(add(100, data, 2)));
+  add(101, columns, 2, 1);  // has none
+  add(102, columns, 1);     // no pipeline
+  StagedPlan first = add(103, columns, 3);
+  add(104, columns, 3, 8);  // slower than the one with as many stages
+  add(110, chosen, 4);
+  add(110, columns, 5);  // as long as another, and later
+  add(116, columns, 6);  // too slow
+  add(std::numeric_limits<std::int64_t>::max(), columns, 7);
+  const std::vector<std::size_t> layer_ends;
+  const std::vector<int> micro_batches;
+  StageMoves free{layer_ends, micro_batches};
+  std::vector<StagedPlan> found = two_at_once(simulated, 100, free);
   REQUIRE(found.size() == 2);
   CHECK(std::all_of(found.begin(), found.end(), [](const StagedPlan& p) { return p.overlap == 2; }));
   first.overlap = 2;
   CHECK(found[0] == first);
   CHECK(communicates_inside(found[1]));
-  for (int i = 0; i < 9; ++i) add(104 + i, columns, 7, 8 + i);
-  CHECK(two_at_once(simulated, 100).size() == 4);
+  free.order = true;  // in the orders that are left open
+  found = two_at_once(simulated, 100, free);
+  REQUIRE(found.size() == 6);
+  CHECK(found[0] == first);
+  for (auto [at, order] : {std::pair(1, PipelineOrder::one_f_one_b), std::pair(2, PipelineOrder::zero_bubble)}) {
+    first.order = order;
+    CHECK(found[static_cast<std::size_t>(at)] == first);
+  }
+  free.order = false;
+  for (int stages = 8; stages < 18; ++stages) add(97 + stages, columns, stages);
+  CHECK(two_at_once(simulated, 100, free).size() == 6);
 }
 
 TEST_CASE("even stages of columns and rows are cut where each device has a part of its own") {
