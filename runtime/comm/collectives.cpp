@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <optional>
 
 #include "runtime/comm/box_run.h"
 #include "runtime/comm/byte_store.h"
@@ -214,64 +216,73 @@ class Ring {
 
   // In n shares, which are added up around the ring and then go around once more.
   void all_reduce() {
-    const Box& box = me().piece;
-    Scratch scratch;
     const Shares shares(c_, self_, size_of(dtype_), 1, n_);
-    const bool alone = parts_.size() == 1;
-    std::span<std::byte> data = alone ? place(box, scratch) : scratch.take(shares.bytes());
-    if (!alone)
-      pack(shares, data);
-    else if (data.data() != buffers_.send)
-      cpu::copy_block(data.data(), box, buffers_.send, buffers_.send_box, box, dtype_);
+    Packing packing(*this, shares);
+    packing.pack(0);
     std::vector<std::span<std::byte>> units;
-    for (std::size_t i = 0; i < n_; ++i) units.push_back(shares.in(data, i, 1));
+    for (std::size_t i = 0; i < n_; ++i) units.push_back(shares.in(packing.run(), i, 1));
     RingPass pass(*this, {0, 1, n_}, std::move(units), self_, n_ - 1, 2 * (n_ - 1), 0);
     for (pass.start(); !pass.done();) pass.step();
-    alone ? settle(box, data) : unpack(shares, data);
+    packing.unpack(0);
+    packing.settle();
   }
 
   // Rings inside the nodes and between them, in stages that work on one chunk after the other
   // (collective_algorithms.h). What is added up ends at the participant of the place, then of the node, that the share
-  // belongs to.
+  // belongs to. The stages take turns, a step each, so that all participants send and receive in one order; a stage
+  // sends the first of its next chunk as soon as it can.
   void in_nodes_and_between() {
     const auto places = static_cast<std::size_t>(c_.algorithm.devices_per_node), nodes = n_ / places;
     const auto chunks = static_cast<std::size_t>(c_.algorithm.chunks);
     const std::size_t place = self_ % places, node = self_ / places;
-    Scratch scratch;
     const Shares shares(c_, self_, size_of(dtype_), chunks, places, nodes);
-    std::span<std::byte> data = scratch.take(shares.bytes());
-    pack(shares, data);
+    Packing packing(*this, shares);
     const bool gathers = c_.kind == CollectiveKind::all_gather, scatters = c_.kind == CollectiveKind::reduce_scatter;
-    enum class Stage { add_inside, between, gather_inside };
-    std::vector<Stage> stages;
-    if (!gathers) stages.push_back(Stage::add_inside);
-    stages.push_back(Stage::between);
-    if (!scatters) stages.push_back(Stage::gather_inside);
-    auto pass_of = [&](Stage stage, std::size_t chunk) {
-      const bool inside = stage != Stage::between;
+    enum class Work { add_inside, between, gather_inside };
+    auto pass_of = [&](Work work, std::size_t chunk) {
+      const bool inside = work != Work::between;
       const std::size_t members = inside ? places : nodes, self = inside ? place : node;
-      const bool adds = inside ? stage == Stage::add_inside : !gathers;
-      const bool passes_on = inside ? stage == Stage::gather_inside : !scatters;
+      const bool adds = inside ? work == Work::add_inside : !gathers;
+      const bool passes_on = inside ? work == Work::gather_inside : !scatters;
       std::vector<std::span<std::byte>> units;
       for (std::size_t i = 0; i < members; ++i) {
         const std::size_t first = (chunk * places + (inside ? i : place)) * nodes;
-        units.push_back(inside ? shares.in(data, first, nodes) : shares.in(data, first + i, 1));
+        units.push_back(inside ? shares.in(packing.run(), first, nodes) : shares.in(packing.run(), first + i, 1));
       }
       const std::size_t around = members - 1;
       return RingPass(*this, inside ? Members{node * places, 1, places} : Members{place, places, nodes},
                       std::move(units), adds ? (self + around) % members : self, adds ? around : 0,
-                      (adds ? around : 0) + (passes_on ? around : 0), static_cast<std::int64_t>(stage));
+                      (adds ? around : 0) + (passes_on ? around : 0), static_cast<std::int64_t>(work));
     };
-    for (std::size_t round = 0; round + 1 < chunks + stages.size(); ++round) {
-      std::vector<RingPass> passes;
-      for (std::size_t s = 0; s < stages.size(); ++s)
-        if (round >= s && round - s < chunks) passes.push_back(pass_of(stages[s], round - s));
-      for (RingPass& pass : passes) pass.start();
-      while (!std::all_of(passes.begin(), passes.end(), [](const RingPass& p) { return p.done(); }))
-        for (RingPass& pass : passes)
-          if (!pass.done()) pass.step();
-    }
-    unpack(shares, data);
+    struct Stage {
+      Work work;
+      std::size_t ended = 0;         // chunks
+      std::optional<RingPass> pass;  // of the next one, where that was begun
+    };
+    std::vector<Stage> stages;
+    if (!gathers) stages.push_back({Work::add_inside, 0, {}});
+    stages.push_back({Work::between, 0, {}});
+    if (!scatters) stages.push_back({Work::gather_inside, 0, {}});
+    auto begin = [&](std::size_t s) {
+      Stage& stage = stages[s];
+      if (stage.pass || stage.ended == (s == 0 ? chunks : stages[s - 1].ended)) return;
+      if (s == 0) packing.pack(stage.ended);
+      stage.pass.emplace(pass_of(stage.work, stage.ended));
+      stage.pass->start();
+    };
+    while (stages.back().ended < chunks)
+      for (std::size_t s = 0; s < stages.size(); ++s) {
+        Stage& stage = stages[s];
+        begin(s);
+        if (!stage.pass) continue;
+        if (!stage.pass->done()) stage.pass->step();
+        if (!stage.pass->done()) continue;
+        stage.pass.reset();
+        if (s + 1 == stages.size()) packing.unpack(stage.ended);
+        ++stage.ended;
+        begin(s);
+      }
+    packing.settle();
   }
 
   // A collective's data as one run of shares, one after the other: by chunk, then by place in a node, then by node.
@@ -295,20 +306,21 @@ class Ring {
       return run.subspan(static_cast<std::size_t>(begin_[first]),
                          static_cast<std::size_t>(begin_[first + count] - begin_[first]));
     }
-    // Calls f(begin in the run, begin in the piece, bytes) for what the run has of a participant's piece of a part.
+    // Calls f(begin in the run, begin in the piece, bytes) for what a chunk of the run has of a participant's piece of
+    // a part.
     template <class F>
-    void for_each(std::size_t part, std::size_t participant, F&& f) const {
+    void for_each(std::size_t chunk, std::size_t part, std::size_t participant, F&& f) const {
       auto one = [&](std::size_t share) {
         std::int64_t at = begin_[share];
         for (std::size_t k = 0; k < part; ++k) at += range(k, share).size;
         const Range r = range(part, share);
         if (r.size > 0) f(at, r.begin, static_cast<std::size_t>(r.size));
       };
-      const std::size_t place = participant % places_, node = participant / places_;
+      const std::size_t first = chunk * places_ * nodes_;
       if (whole())
-        for (std::size_t share = 0; share < count(); ++share) one(share);
+        for (std::size_t i = 0; i < places_ * nodes_; ++i) one(first + i);
       else
-        for (std::size_t chunk = 0; chunk < chunks_; ++chunk) one((chunk * places_ + place) * nodes_ + node);
+        one(first + participant % places_ * nodes_ + participant / places_);
     }
     bool whole() const { return c_.kind == CollectiveKind::all_reduce; }
 
@@ -376,31 +388,64 @@ class Ring {
     std::size_t next_ = 0, previous_ = 0;
   };
 
-  void pack(const Shares& shares, std::span<std::byte> run) const {
-    for (std::size_t k = 0; k < parts_.size(); ++k)
-      for (std::size_t i = 0; i < n_; ++i) {
-        // An all_gather's participant has its own piece alone; an all_reduce's pieces are the same.
-        if (i != self_ && c_.kind != CollectiveKind::reduce_scatter) continue;
-        Scratch scratch;
-        std::span<const std::byte> piece = outgoing(parts_[k], c_.part(k)[i].piece, scratch);
-        shares.for_each(k, i, [&](std::int64_t to, std::int64_t from, std::size_t size) {
-          std::memcpy(run.data() + to, piece.data() + from, size);
+  // The run of shares, from and to the buffers chunk by chunk.
+  class Packing {
+   public:
+    Packing(Ring& ring, const Shares& shares) : ring_(ring), shares_(shares) {
+      const Communication& c = ring.c_;
+      // The box of one all_reduce is such a run.
+      const bool in_place = c.kind == CollectiveKind::all_reduce && ring.parts_.size() == 1;
+      run_ = in_place ? ring.place(ring.me().piece, scratch_.emplace_back())
+                      : scratch_.emplace_back().take(shares.bytes());
+      for (std::size_t k = 0; k < ring.parts_.size(); ++k)
+        for (std::size_t i = 0; i < ring.n_; ++i) {
+          // An all_gather's participant sends its own piece alone, and gets all; a reduce_scatter's the other way
+          // round.
+          const Box& box = c.part(k)[i].piece;
+          const CollectiveBuffers& buffers = ring.parts_[k];
+          if (i == ring.self_ || c.kind == CollectiveKind::reduce_scatter)
+            from_.push_back({k, i, ring.outgoing(buffers, box, scratch_.emplace_back())});
+          if (i == ring.self_ || c.kind == CollectiveKind::all_gather)
+            to_.push_back({k, i, in_place ? run_ : ring.place(buffers, box, scratch_.emplace_back())});
+        }
+    }
+
+    std::span<std::byte> run() const { return run_; }
+    void pack(std::size_t chunk) const {
+      for (const auto& [part, participant, piece] : from_)
+        shares_.for_each(chunk, part, participant, [&](std::int64_t at, std::int64_t in_piece, std::size_t size) {
+          move(run_.data() + at, piece.data() + in_piece, size);
         });
-      }
-  }
-  void unpack(const Shares& shares, std::span<const std::byte> run) const {
-    for (std::size_t k = 0; k < parts_.size(); ++k)
-      for (std::size_t i = 0; i < n_; ++i) {
-        if (i != self_ && c_.kind != CollectiveKind::all_gather) continue;
-        Scratch scratch;
-        const Box& box = c_.part(k)[i].piece;
-        std::span<std::byte> piece = place(parts_[k], box, scratch);
-        shares.for_each(k, i, [&](std::int64_t from, std::int64_t to, std::size_t size) {
-          std::memcpy(piece.data() + to, run.data() + from, size);
+    }
+    void unpack(std::size_t chunk) const {
+      for (const auto& [part, participant, piece] : to_)
+        shares_.for_each(chunk, part, participant, [&](std::int64_t at, std::int64_t in_piece, std::size_t size) {
+          move(piece.data() + in_piece, run_.data() + at, size);
         });
-        settle(parts_[k], box, piece);
-      }
-  }
+    }
+    // What was unpacked beside a buffer, into it.
+    void settle() const {
+      for (const auto& [part, participant, piece] : to_)
+        ring_.settle(ring_.parts_[part], ring_.c_.part(part)[participant].piece, piece);
+    }
+
+   private:
+    template <class Bytes>
+    struct Piece {
+      std::size_t part, participant;
+      std::span<Bytes> bytes;
+    };
+    static void move(std::byte* to, const std::byte* from, std::size_t size) {
+      if (to != from) std::memcpy(to, from, size);
+    }
+
+    Ring& ring_;
+    const Shares& shares_;
+    std::deque<Scratch> scratch_;
+    std::span<std::byte> run_;
+    std::vector<Piece<const std::byte>> from_;
+    std::vector<Piece<std::byte>> to_;
+  };
 
   // The piece of participant i, of all parts one after the other.
   std::int64_t piece_bytes(std::size_t i) const {

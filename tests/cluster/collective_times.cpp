@@ -1,5 +1,7 @@
-// Times of a message and of a ring all-reduce between the processes of mpirun, one device each: measured by running a
-// Program of just that, and simulated on a topology. Prints one JSON document. `unity profile --comm` has all kinds.
+// Times of a message and of collectives between the processes of mpirun, each a node of the topology with its devices:
+// measured by running a Program of just that, by the algorithm that lowering chooses, and simulated. Of one device in
+// each node a message and an all-reduce; of several an all-reduce, all-gather and reduce-scatter. Prints one JSON
+// document. `unity profile --comm` has all kinds.
 //
 //   mpirun -np 3 collective_times TOPOLOGY REPETITIONS MEGABYTES...
 
@@ -11,34 +13,15 @@
 
 #include "core/base/text.h"
 #include "core/machine/topology.h"
+#include "core/plan/collective_algorithms.h"
 #include "runtime/comm/open_processes.h"
 #include "runtime/executor.h"
+#include "runtime/profile/single_task.h"
 #include "simulator/simulate.h"
-#include "tests/support/runtime_program.h"
 
 using namespace unity;
 
 namespace {
-
-Program program_of(CollectiveKind kind, int devices, std::int64_t bytes) {
-  test::ProgramByHand p;
-  p.program.name = fmt::format("{} of {} bytes", to_string(kind), bytes);
-  p.program.devices = devices;
-  Box all{{0}, {bytes / 4}};
-  std::int32_t tensor = p.tensor("x", {bytes / 4});
-  Communication c;
-  c.kind = kind;
-  c.name = "x";
-  int members = kind == CollectiveKind::send ? 2 : devices;
-  for (int d = 0; d < members; ++d) {
-    BufferId b = p.buffer(tensor, d, all);
-    bool one_way = kind == CollectiveKind::send;
-    c.participants.push_back(
-        {DeviceId(d), one_way && d == 1 ? BufferId() : b, one_way && d == 0 ? BufferId() : b, all});
-  }
-  p.communicate(std::move(c), {});
-  return p.program;
-}
 
 std::vector<double> measure(const Program& program, Processes& processes, int repetitions) {
   Executor executor(program, {.processes = &processes});
@@ -54,17 +37,28 @@ std::vector<double> measure(const Program& program, Processes& processes, int re
 int main(int argc, char** argv) try {
   if (argc < 4) throw_input_error("expected TOPOLOGY REPETITIONS MEGABYTES...");
   std::unique_ptr<Processes> processes = open_processes("mpi", std::chrono::seconds(120));
-  int n = processes->size();
-  Topology topology = load_topology(argv[1]).first_devices(n);
+  const Topology whole = load_topology(argv[1]);
+  const auto nodes = static_cast<std::size_t>(processes->size());
+  const std::size_t per_node = by_node(whole, first_devices(static_cast<int>(whole.device_count())))[0].size();
+  const Topology topology = whole.first_devices(static_cast<int>(nodes * per_node));
+  const std::vector<DeviceId> all = first_devices(static_cast<int>(topology.device_count()));
+  using enum CollectiveKind;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (CollectiveKind kind : {CollectiveKind::send, CollectiveKind::all_reduce})
+  for (CollectiveKind kind :
+       per_node == 1 ? std::vector{send, all_reduce} : std::vector{all_reduce, all_gather, reduce_scatter})
     for (int i = 3; i < argc; ++i) {
-      auto bytes = static_cast<std::int64_t>(std::atof(argv[i]) * 1e6) / 4 * 4;
-      Program program = program_of(kind, n, bytes);
+      const auto bytes = static_cast<std::int64_t>(std::atof(argv[i]) * 1e6) / 4 * 4;
+      Program program = collective_program(kind, std::span(all).first(kind == send ? 2 : all.size()), bytes / 4);
+      program.name = fmt::format("{} of {} bytes", to_string(kind), bytes);
+      program.devices = static_cast<int>(all.size());
+      choose_algorithms(program, topology);
+      const CommunicationAlgorithm algorithm = program.communications[0].algorithm;
       std::vector<double> seconds = measure(program, *processes, std::atoi(argv[2]));
       double median = seconds[seconds.size() / 2], simulated = simulate(program, topology).iteration.seconds();
       rows.push_back({{"kind", to_string(kind)},
-                      {"devices", kind == CollectiveKind::send ? 2 : n},
+                      {"devices", kind == send ? 2 : all.size()},
+                      {"algorithm", algorithm.name ? to_string(*algorithm.name) : "plain"},
+                      {"chunks", algorithm.chunks},
                       {"bytes", bytes},
                       {"measured_seconds", median},
                       {"least_seconds", seconds.front()},
