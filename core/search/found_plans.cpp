@@ -69,7 +69,7 @@ std::optional<Outcome> FoundPlans::mapped_plainly(const Outcome& plan) {
   return Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}};
 }
 
-void FoundPlans::map_plainly() {
+void FoundPlans::map_rivals_plainly() {
   if (!best_.ok() || !in_.options.mapping_dp) return;
   std::vector<Outcome> plans = {*best_};
   std::set<Hash> graphs = {canonical_hash(best_->candidate.pcg)};
@@ -92,7 +92,7 @@ bool FoundPlans::nearly_as_fast(const Outcome& plan, double slower) const {
          slower * static_cast<double>(best_->candidate.score.iteration.count);
 }
 
-std::vector<Outcome> FoundPlans::mapped_plainly() {
+std::vector<Outcome> FoundPlans::fastest_mapped_plainly() {
   std::vector<Outcome> found;
   if (in_.devices > kManyDevices) return found;
   for (const Outcome& plan : fastest_.plans()) {
@@ -110,7 +110,7 @@ void FoundPlans::map_on_shares() {
   fastest_.keep(*best_);
   std::vector<Outcome> mapped;
   if (purpose_.known.count == 0 && in_.evaluator.scored() < in_.options.budget) mapped = fastest_.on_shares(in_);
-  for (Outcome& plan : mapped_plainly()) mapped.push_back(std::move(plan));
+  for (Outcome& plan : fastest_mapped_plainly()) mapped.push_back(std::move(plan));
   for (Outcome& plan : mapped) {
     if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;
     in_.evaluator.found(plan.candidate.score);

@@ -46,7 +46,7 @@ class FoundPlans {
 
   // The mapping search adds up pieces, and may spread single tasks over devices whose links are busy. Of the best plan,
   // and of rivals that are nearly as fast.
-  void map_plainly();
+  void map_rivals_plainly();
   // Last, so that no step before goes another way by it: the fastest plans, on other shares of the machine than halves,
   // and plainly.
   void map_on_shares();
@@ -67,7 +67,7 @@ class FoundPlans {
   void trade_memory();
 
  private:
-  std::vector<Outcome> mapped_plainly();
+  std::vector<Outcome> fastest_mapped_plainly();
   std::optional<Outcome> mapped_plainly(const Outcome& plan);
   bool nearly_as_fast(const Outcome& plan, double slower) const;  // as the best one, or so many times slower
 

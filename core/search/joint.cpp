@@ -372,12 +372,12 @@ Result<Outcome> JointSearch::run() {
               ? fmt::format("{} candidates for its many large parts", chain_.budget())
               : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
   }
-  if (!serial_) found_.map_plainly();
+  if (!serial_) found_.map_rivals_plainly();
   found_.add_best_as_rival();
   std::optional<Outcome> data_plan;
   if (data && data->ok()) found_.keep(**data), found_.add_rival(**data), data_plan = **data;
   if (data) found_.take(std::move(*data));
-  if (!serial_) found_.hide(), found_.join_gradients(of_no_use()), found_.map_plainly();
+  if (!serial_) found_.hide(), found_.join_gradients(of_no_use()), found_.map_rivals_plainly();
   if (with_stages && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
     found_.store_parts(data_plan);
     if (!found_.has_best() && stages_) found_.trade_memory();  // pipelines have to beat what fits, if anything does

@@ -23,9 +23,7 @@ const fs::path kRoot = UNITY_SOURCE_DIR;
 const std::vector<std::string> kRooms = {"core", "simulator", "runtime", "gui", "cli"};
 
 // Longer than 600 lines, and why.
-const std::map<std::string, std::string> kLong = {
-    {"core/rewrite/instance_sampler.cpp", "shapes and attributes are drawn in turns, over the same state"},
-};
+const std::map<std::string, std::string> kLong = {};
 
 struct Include {
   std::string name;
