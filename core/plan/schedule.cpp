@@ -4,8 +4,8 @@
 
 #include "core/base/text.h"
 #include "core/plan/accumulation.h"
-#include "core/plan/collective_algorithms.h"
 #include "core/plan/buckets.h"
+#include "core/plan/collective_algorithms.h"
 #include "core/plan/delayed_weights.h"
 #include "core/plan/fuse_chains.h"
 #include "core/plan/give_way.h"
