@@ -92,8 +92,9 @@ int parse_zero_stage(std::string_view text, std::string_view subject);
 class Program;
 class Topology;
 
-// The passes, one after the other, the algorithms of its communications (collective_algorithms.h), and check_program(): what lowering
-// ends with. Error when the Program has a form that the schedule does not order, or lacks a label that it names.
+// The passes, one after the other, the algorithms of its communications (collective_algorithms.h), and check_program():
+// what lowering ends with. Error when the Program has a form that the schedule does not order, or lacks a label that it
+// names.
 Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology);
 
 }  // namespace unity
