@@ -1,8 +1,7 @@
-#include "core/plan/collective_algorithms.h"
-
 #include <catch2/catch.hpp>
 
 #include "core/machine/topology.h"
+#include "core/plan/collective_algorithms.h"
 #include "simulator/collectives/choice.h"
 #include "tests/support/simulator_build.h"
 
