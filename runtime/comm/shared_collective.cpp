@@ -138,6 +138,7 @@ void SharedCollective::add_sums(const Buffers& buffers, const Box& box, std::vec
       }
     return;
   }
+  if (box.elements() == 0) return;
   // Scattered: gathered first, as one part.
   parts_.push_back([this, &buffers, box, width, to, sums = std::move(sums)] {
     thread_local Scratch gathered, totals;
