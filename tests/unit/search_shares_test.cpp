@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
+#include "core/search/found_plans.h"
 #include "core/search/map_on_shares.h"
 #include "core/search/mapping_shares.h"
 #include "core/search/search.h"
@@ -197,6 +198,30 @@ TEST_CASE("a search ends with plans on shares, the same with any number of threa
   CHECK(found[0].search.candidates == found[1].search.candidates);
   Evaluator evaluator(cost, {true, found[0].optimizer, found[0].schedule}, {});
   CHECK(found[0].prediction.iteration < evaluator.evaluate(found[0].pcg)->score.iteration);
+}
+
+TEST_CASE("the search from a rewritten graph gives what is nearly as fast along, to be mapped on shares") {
+  SimulatedCostModel cost(summit(1));
+  Evaluator evaluator(cost, {false, {}, {}}, {});
+  const Pcg model = towers({{1, 960}});
+  StrategyInput input{model, evaluator, {}, 6};
+  auto taking = [&](int width, std::int64_t time) {
+    Outcome plan = complete(evaluator, towers({{1, width}}));
+    plan.candidate.score.iteration = {time};
+    return plan;
+  };
+  for (bool rewritten : {false, true}) {
+    FoundPlans found(input, {.rewritten = rewritten});
+    found.take(taking(960, 1000));
+    found.take(taking(480, 1060));
+    found.add_rival(taking(240, 1040));
+    found.add_rival(taking(120, 1020));
+    const Outcome best = found.release("").value();
+    CHECK(best.candidate.score.iteration.count == 1000);
+    std::vector<std::int64_t> times;
+    for (const Outcome& rival : best.rivals) times.push_back(rival.candidate.score.iteration.count);
+    CHECK(times == (rewritten ? std::vector<std::int64_t>{1020, 1040} : std::vector<std::int64_t>{}));
+  }
 }
 
 TEST_CASE(
