@@ -7,8 +7,6 @@
 namespace unity {
 namespace {
 
-constexpr std::int32_t kMostChunks = 64;
-
 bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::send || kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }
@@ -134,7 +132,7 @@ class CollectiveAlgorithms::Pricing {
       }
       return round->second = {flows.latency(), flows.seconds_per_byte()};
     };
-    for (std::int32_t chunks = 1; chunks <= kMostChunks; chunks *= 2) {
+    for (std::int32_t chunks = 1; chunks <= kMostCollectiveChunks; chunks *= 2) {
       Candidate c{{CollectiveAlgorithm::hierarchical, static_cast<std::int32_t>(places), chunks}, {}, 0};
       const auto stages = static_cast<std::int32_t>(inside.size());
       for (std::int32_t round = 0; round < chunks + stages - 1; ++round) {

@@ -32,6 +32,9 @@
 
 namespace unity {
 
+// In which the data of a hierarchical collective go.
+constexpr std::int32_t kMostCollectiveChunks = 64;
+
 // The distances of the rounds of a broadcast among n participants along a binomial tree, in order; those of a reduction
 // are in the reverse order.
 std::vector<std::size_t> binomial_distances(std::size_t n);

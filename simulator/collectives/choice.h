@@ -22,7 +22,7 @@ struct CollectiveOptions {
   // Of trees and chains: the bytes that travel on together; 0: as few as one likes. Of hierarchical: those that go
   // through its stages together, at least S / kMostChunks; 0: S / c, for the fastest c of 1, 2, 4, .. kMostChunks.
   Bytes chunk;
-  static constexpr int kMostChunks = 64;
+  static constexpr int kMostChunks = kMostCollectiveChunks;
   bool operator==(const CollectiveOptions&) const = default;
 };
 // InputError when the topology's library has no such protocol, or the chunk is negative.
