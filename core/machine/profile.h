@@ -27,8 +27,8 @@ struct ProfileSection {
   double memory_bandwidth = 0;  // bytes/s, the best found
   // By operator (FLOPs), and "memory" (bytes): the fraction of the peak, of the memory bandwidth.
   std::map<std::string, std::vector<EfficiencyPoint>> efficiency;
-  // "copy", "accumulate", "zero" (bytes of memory traffic), "update sgd" .. (elements), "all_reduce of 2" .. (bytes of
-  // the whole piece).
+  // "copy to host", "copy from host" (bytes moved), "copy", "accumulate", "zero" (bytes of memory traffic), "update
+  // sgd" .. (elements), "all_reduce of 2" .. (bytes of the whole piece).
   std::map<std::string, std::vector<ProfilePoint>> curves;
   std::map<std::string, ProfileEntry> tasks;  // by task key (core/plan/task_key.h)
 };

@@ -30,6 +30,13 @@ std::string optimizer_kind(const OptimizerSpec& o) {
   return kind;
 }
 
+// What a task that is no operator's is measured as: copies between a device and its host apart from those within it.
+std::string_view moved_as(const Program& program, const Task& task) {
+  if (program.copies_to_host(task)) return "copy to host";
+  if (program.copies_from_host(task)) return "copy from host";
+  return to_string(task.kind);
+}
+
 std::string with_attributes(const ProgramOp& op) {
   if (op.chain) return op.chain->text() + " of ";
   std::string text = op.op->name();
@@ -89,7 +96,7 @@ const std::string& TaskKeys::of(const Task& task) {
   auto operand = [&](std::size_t i) {
     append(key_, program_.tensor_of(operands[i]).dtype, program_.buffer(operands[i]).box.extent);
   };
-  bool moves = task.kind == TaskKind::copy || task.kind == TaskKind::accumulate;
+  const bool moves = task.kind == TaskKind::copy || task.kind == TaskKind::accumulate;
   std::size_t inputs = operands.size();
   if (task.kind == TaskKind::compute || is_row_update(task)) {
     std::string& name = operators_[static_cast<std::size_t>(task.op)];
@@ -99,7 +106,7 @@ const std::string& TaskKeys::of(const Task& task) {
     key_ += name;
     if (task.kind == TaskKind::compute) inputs = op.inputs;
   } else {
-    key_ += to_string(task.kind);
+    key_ += moved_as(program_, task);
     if (task.kind == TaskKind::update) key_ += ' ' + optimizer_kind(program_.optimizer), inputs = 1;
   }
   key_ += '(';
@@ -132,7 +139,7 @@ TaskCurve task_curve(const Program& program, const Task& task) {
     case TaskKind::copy:
     case TaskKind::accumulate:
     case TaskKind::zero:
-      return {std::string(to_string(task.kind)), task.bytes};
+      return {std::string(moved_as(program, task)), task.bytes};
     case TaskKind::update:
       if (is_row_update(task)) return {};
       return {"update " + optimizer_kind(program.optimizer),

@@ -4,7 +4,8 @@
 //   matmul(f32[32, 784], f32[784, 512]) -> f32[32, 512]      operator, local blocks of the operands
 //   softmax{2}(f32[8, 64, 64]) -> f32[8, 64, 64]             with its attributes
 //   add(0, 1) + relu(.) -> 2 of (f32[8, 64], f32[64]) -> f32[8, 64]         a chain (chain.h): its steps, its operands
-//   copy(f32[32, 64] of f32[32, 256] to f32[32, 64])         the box, and the blocks it lies in; also accumulate
+//   copy(f32[32, 64] of f32[32, 256] to f32[32, 64])         the box, and the blocks it lies in; also accumulate,
+//                                                            "copy to host", "copy from host"
 //   zero(f32[784, 512])
 //   update adamw(f32[784, 512])                              the kind of the optimizer
 //   update embedding_gradient(f32[1000, 64], i32[32], f32[32, 64])      by rows

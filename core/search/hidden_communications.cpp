@@ -1,6 +1,7 @@
 #include "core/search/hidden_communications.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "core/base/parallel.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr double kMayGain = 1.5;  // a plan this much slower than the fastest may be faster with what it sends hidden
 constexpr int kMostAtOnce = 4;    // micro-batches
 constexpr std::size_t kMostPlans = 4, kMostPlansOfMany = 2;
+constexpr double kMostTasksOfMany = 3e5;  // on many devices; one of more takes as long as all others
 
 // Of a graph in micro-batches: whether lookups have none.
 bool takes_some_whole(const Pcg& pcg) {
@@ -52,20 +54,23 @@ Result<Outcome> apply(const Choice& choice, const StrategyInput& input) {
   Schedule schedule = plan.candidate.schedule;
   schedule.overlap = micro_batches;
   std::vector<DerivationStep> steps = plan.derivation;
+  const double most_tasks = input.devices > kManyDevices ? kMostTasksOfMany : std::numeric_limits<double>::infinity();
   if (micro_batches == 1) {
-    Candidate same = UNITY_TRY(input.evaluator.evaluate(plan.candidate.pcg, plan.candidate.mappings, schedule));
+    Candidate same =
+        UNITY_TRY(input.evaluator.evaluate_stages(plan.candidate.pcg, plan.candidate.mappings, schedule, most_tasks));
     return Outcome{std::move(same), std::move(steps), plan.stopped_because, {}};
   }
   if (choice.lookups_whole) {
     Pcg pcg = UNITY_TRY(with_micro_batches(plan.candidate.pcg, micro_batches, lookups(plan.candidate.pcg)));
     steps.push_back({"micro_batches", "all but lookups in tables", micro_batches, 0});
     auto mappings = of_same_operators(plan.candidate.pcg, plan.candidate.mappings, pcg);
-    Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings), schedule));
+    Candidate candidate =
+        UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), std::move(mappings), schedule, most_tasks));
     return Outcome{std::move(candidate), std::move(steps), plan.stopped_because, {}};
   }
   Pcg pcg = UNITY_TRY(with_micro_batches(plan.candidate.pcg, micro_batches));
   steps.push_back({"micro_batches", "the whole model", micro_batches, 0});
-  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), schedule));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate_stages(std::move(pcg), schedule, most_tasks));
   return Outcome{std::move(candidate), std::move(steps), plan.stopped_because, {}};
 }
 

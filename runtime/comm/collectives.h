@@ -6,9 +6,8 @@
 //                   same bits, since each chunk is added up once, in ring order
 //   reduce_scatter, all_gather   ring over the participants' pieces: n-1 steps
 //   broadcast, reduce            along the chain of participants
-//   broadcast, reduce, all_reduce where the Program says so along a binomial tree (core/plan/collective_algorithms.h):
-//   a
-//                   reduction adds to a participant's own summand those of the next 1, 2, 4, .. participants in turn;
+//   broadcast, reduce, all_reduce along a binomial tree, where the Program says so (core/plan/collective_algorithms.h):
+//                   a reduction adds to a participant's own summand those of the next 1, 2, 4, .. participants in turn;
 //                   every participant ends with the root's bits
 //   all_reduce, all_gather, reduce_scatter where the Program says so hierarchically (the same): by rings inside the
 //                   nodes and between them; the sums of the nodes, each in ring order, are added up in ring order

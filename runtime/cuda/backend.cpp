@@ -194,6 +194,7 @@ void CudaBackend::keep_for_ever() {
 
 std::vector<Span> CudaBackend::step(const StepInfo& info) {
   waits_in_ = info.step;
+  collectives_->begin_step();
   try {
     std::vector<Span> spans = run_step(info);
     waits_in_ = -1;

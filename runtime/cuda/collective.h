@@ -47,8 +47,10 @@ class Collectives {
   std::int64_t scratch_bytes(std::size_t communication, DType held) const;
   // Enqueues; waits for nothing. By part of the communication (Communication::joined), by participant of this process.
   void run(std::size_t communication, DType held, std::vector<std::vector<LocalParticipant>> parts);
+  void begin_step();  // while nothing runs
   // Until `done`. Looks meanwhile whether NCCL met an error (then an exception says which), and whether another process
-  // gave up or went silent (ProcessFailure); what throws has ended NCCL's work on the GPUs. `step`: for messages.
+  // gave up or went silent (ProcessFailure); what throws has ended NCCL's work on the GPUs. `step`: for messages, which
+  // also say which task's communication the GPUs came to last.
   void wait(const std::function<bool()>& done, const std::string& step);
   // Ends what waits for others on the GPUs; nothing among several GPUs can run any more.
   void abort();

@@ -42,7 +42,9 @@ class Curves {
     say(0, "rates");
     rates();
     say(0.5, "movement");
-    for (TaskKind kind : {TaskKind::copy, TaskKind::accumulate, TaskKind::zero}) movement(kind);
+    for (TaskKind kind : {TaskKind::copy, TaskKind::accumulate, TaskKind::zero})
+      movement([&](const Dims& dims) { return movement_program(kind, dims); });
+    for (bool to_host : {true, false}) movement([&](const Dims& dims) { return host_copy_program(to_host, dims); });
     say(0.65, "updates");
     updates();
     say(0.75, "collectives");
@@ -100,14 +102,18 @@ class Curves {
     section_.efficiency["memory"] = fractions(memory, section_.memory_bandwidth);
   }
 
-  void movement(TaskKind kind) {
-    std::vector<ProfilePoint>& curve = section_.curves[std::string(to_string(kind))];
-    curve.clear();
+  template <class Of>
+  void movement(Of&& of) {
+    std::vector<ProfilePoint> curve;
+    std::string name;
     for (std::int64_t n = 1 << 6; n <= 1 << 24; n *= 8) {
-      Program p = movement_program(kind, block(n));
+      Program p = of(block(n));
       ProfileEntry e = time(p);
-      curve.push_back(point_of(p.tasks[0].bytes, e));
+      TaskCurve which = task_curve(p, p.tasks[0]);
+      name = which.name;
+      curve.push_back(point_of(which.amount, e));
     }
+    section_.curves[name] = curve;
   }
 
   void updates() {

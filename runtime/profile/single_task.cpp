@@ -176,7 +176,9 @@ class Copier {
         if (auto bound = bound_of(input)) out_.index_bounds[fmt::format("tensor {}", tensors_.size())] = *bound;
       }
     }
-    return copies_[id] = build_.buffer(own, device, b.box);
+    const BufferId of_own = copies_[id] = build_.buffer(own, device, b.box);
+    out_.program.buffers[of_own.index()].on_host = b.on_host;
+    return of_own;
   }
 
   // Products read a rounded copy of what is a weight.
@@ -288,6 +290,14 @@ Program movement_program(TaskKind kind, const Dims& dims) {
   if (kind != TaskKind::zero) operands.push_back(build.block("source", dims));
   operands.push_back(build.block("target", dims));
   build.move(kind, operands);
+  return p;
+}
+
+Program host_copy_program(bool to_host, const Dims& dims) {
+  Program p = movement_program(TaskKind::copy, dims);
+  p.tasks[0].stream = Stream::copy;
+  p.tasks[0].bytes = static_cast<double>(p.bytes_of(p.operands_of(p.tasks[0])[0]).count);
+  p.buffers[p.operands_of(p.tasks[0])[to_host ? 1 : 0].index()].on_host = true;
   return p;
 }
 

@@ -43,6 +43,7 @@ Bytes bytes_touched(const Program& program, TaskId task);
 // Programs of one task made from scratch, each on whole tensors of f32.
 Program operator_program(const std::string& op, Attributes attributes, const std::vector<Shape>& inputs);
 Program movement_program(TaskKind kind, const Dims& dims);  // copy, accumulate, zero
+Program host_copy_program(bool to_host, const Dims& dims);  // between the device and its host, on the copy stream
 Program update_program(const OptimizerSpec& optimizer, std::int64_t elements);
 // `group` in the order of participants; all_gather and reduce_scatter in equal pieces, an all_to_all of the own piece
 // to everyone. `elements` of the whole tensor, rounded down to such pieces, at least one each.

@@ -172,11 +172,12 @@ Picoseconds TaskTimes::estimate(const DeviceSpec& spec, const Task& task) {
 TaskTimes::Time TaskTimes::time(TaskId id) {
   const Task& task = program_.tasks[id.index()];
   const DeviceSpec& spec = topology_.spec(task.device);
-  if (spec.host_bandwidth.rate > 0 && (program_.copies_to_host(task) || program_.copies_from_host(task)))
-    return {spec.launch_overhead + from_seconds(task.bytes / spec.host_bandwidth.rate), false};
   const ProfileSection* section = sections_[task.device.index()];
+  const std::optional<TaskSeconds> seconds = section ? measured(id, *section) : std::nullopt;
+  if (!seconds && spec.host_bandwidth.rate > 0 && (program_.copies_to_host(task) || program_.copies_from_host(task)))
+    return {spec.launch_overhead + from_seconds(task.bytes / spec.host_bandwidth.rate), false};
   if (!section) return {estimate(spec, task), false};
-  if (auto seconds = measured(id, *section)) {
+  if (seconds) {
     double share = cold_[id.index()];
     const double spans = seconds->warm * (1 - share) + seconds->cold * share;
     return {bounded_seconds(std::max(0.0, spans + section->task_overhead)), true};

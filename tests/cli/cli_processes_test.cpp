@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/command.h"
+#include "tests/support/paths.h"
 
 namespace {
 

@@ -26,7 +26,8 @@ TEST_CASE("profile --curves measures rates, and how all kinds of tasks go with t
   CHECK(section["memory_bandwidth"] > 1e8);
   CHECK(section["memory_bandwidth"] < 1e13);
   std::string text = read(profile);
-  for (const char* curve : {"copy", "accumulate", "zero", "update adam", "all_reduce of 4", "reduce_scatter of 2"})
+  for (const char* curve : {"copy", "copy to host", "copy from host", "accumulate", "zero", "update adam",
+                            "all_reduce of 4", "reduce_scatter of 2"})
     CHECK(text.find("\n      " + std::string(curve) + ": {") != std::string::npos);
   // No task was measured, but all are estimated otherwise.
   json without = json::parse(unity("simulate " + plan + " --json").out),

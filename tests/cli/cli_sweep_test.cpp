@@ -8,6 +8,7 @@
 
 #include "tests/support/child.h"
 #include "tests/support/command.h"
+#include "tests/support/paths.h"
 #include "tests/support/well_formed.h"
 
 namespace {

@@ -1,6 +1,7 @@
 // Training on a GPU: several logical devices on it, under data-parallel, random and one-device plans, equals training
 // on one CPU device.
 #include <cmath>
+#include <cstdlib>
 
 #include <catch2/catch.hpp>
 
@@ -69,6 +70,12 @@ double distance(const std::map<std::string, HostTensor>& found, const std::map<s
   return std::sqrt(difference / whole);
 }
 
+// Random plans of each model: UNITY_TEST_PLANS, or 3.
+int plans_of_each() {
+  const char* asked = std::getenv("UNITY_TEST_PLANS");
+  return asked ? std::atoi(asked) : 3;
+}
+
 // In double precision: every gradient after one step, and the losses and states of four steps.
 void check_model(const ModelSpec& spec, const std::string& backend, int plans) {
   Pcg pcg = build_model(spec);
@@ -107,7 +114,7 @@ TEST_CASE("one model trains in four steps as by the comparison with itself on th
 TEST_CASE("every kind of model trains on the GPU under several plans as on one CPU device") {
   if (!gpu_or_skip()) return;
   for (const ModelSpec& spec : reduced_models()) DYNAMIC_SECTION(spec.name) {
-      check_model(spec, "cuda", 3);
+      check_model(spec, "cuda", plans_of_each());
     }
 }
 
@@ -128,7 +135,9 @@ TEST_CASE("a pipeline with buckets and rematerialisation trains on the GPU as on
 
 TEST_CASE("activations and optimizer states that wait on the host train on the GPU as one CPU device") {
   if (!gpu_or_skip()) return;
-  Pcg serial = build_model({"bert-tiny", {{"batch", 24}}});
+  const ModelSpec small{"bert-large",
+                        {{"batch", 24}, {"seq-len", 6}, {"layers", 4}, {"hidden", 12}, {"heads", 6}, {"vocab", 24}}};
+  Pcg serial = build_model(small);
   auto inputs = random_inputs(serial, 3);
   OptimizerSpec momentum = parse_optimizer("sgd 0.05 momentum=0.9");
   auto on_one = [&](Offload what) {
@@ -139,9 +148,9 @@ TEST_CASE("activations and optimizer states that wait on the host train on the G
   Steps expected = steps(on_one(Offload::none), inputs, "cpu");
   SearchOptions options;
   options.strategy = "pipeline", options.stages = 2, options.micro_batches = 4;
-  options.schedule = {PipelineOrder::one_f_one_b, 2, {1'000'000}, {"blocks"}};
+  options.schedule = {PipelineOrder::one_f_one_b, 2, {1'000}, {"blocks"}};
   StubCostModel cost(uniform_topology(4));
-  Plan plan = find_plan({"bert-tiny", {}}, serial, cost, options).value();
+  Plan plan = find_plan(small, serial, cost, options).value();
   for (Offload what : {Offload::activations, Offload::optimizer, Offload::activations_and_optimizer}) {
     plan.schedule.offload = what;
     for (const Program& program :

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <regex>
 
+#include "tests/support/paths.h"
+
 namespace docs {
 namespace fs = std::filesystem;
 namespace {

@@ -9,6 +9,7 @@
 
 #include "tests/docs/documents.h"
 #include "tests/support/command.h"
+#include "tests/support/paths.h"
 
 namespace {
 

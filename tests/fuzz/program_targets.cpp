@@ -15,6 +15,7 @@
 #include "simulator/prepared.h"
 #include "simulator/simulate.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/paths.h"
 #include "tests/support/simulator_build.h"
 #include "tests/support/stub_cost_model.h"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
+#include "tests/support/paths.h"
 
 namespace unity::fuzz {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "gui/app/app.h"
 #include "tests/gui/support.h"
+#include "tests/support/paths.h"
 #include "tests/support/seed.h"
 
 using namespace unity;

@@ -4,6 +4,7 @@
 
 #include "gui/app/window.h"
 #include "tests/gui/support.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 using namespace unity::gui;

@@ -8,6 +8,7 @@
 #include "gui/session/rewriting.h"
 #include "gui/session/session.h"
 #include "tests/gui/support.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 using namespace unity::gui;

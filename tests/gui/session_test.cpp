@@ -11,6 +11,7 @@
 #include "gui/session/script.h"
 #include "gui/session/state.h"
 #include "tests/gui/support.h"
+#include "tests/support/paths.h"
 #include "tests/support/seed.h"
 
 using namespace unity;

@@ -10,6 +10,7 @@
 
 #include "core/base/text.h"
 #include "gui/session/document.h"
+#include "tests/support/paths.h"
 
 namespace unity::gui {
 

@@ -7,6 +7,7 @@
 #include "gui/panels/pcg/relations.h"
 #include "gui/widgets/svg_painter.h"
 #include "tests/gui/support.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 using namespace unity::gui;

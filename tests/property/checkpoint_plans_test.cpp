@@ -15,6 +15,7 @@
 #include "core/search/substitution.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train.h"
+#include "tests/support/paths.h"
 #include "tests/support/stub_cost_model.h"
 
 using namespace unity;

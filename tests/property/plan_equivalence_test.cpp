@@ -6,6 +6,7 @@
 #include "core/graph/text.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
+#include "tests/support/paths.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"
 #include "tests/support/training_run.h"

@@ -9,6 +9,7 @@
 #include "core/search/stage_estimate.h"
 #include "core/search/staged_plan.h"
 #include "simulator/cost_model.h"
+#include "tests/support/paths.h"
 #include "tests/support/stub_cost_model.h"
 #include "tests/support/training_run.h"
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/support/command.h"
+#include "tests/support/paths.h"
 
 extern char** environ;
 

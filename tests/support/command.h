@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/paths.h"
+
 namespace command {
 
 namespace fs = std::filesystem;

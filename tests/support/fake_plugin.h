@@ -13,6 +13,7 @@
 #include "core/plan/lower.h"
 #include "core/search/search.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/paths.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/base/text.h"
+#include "tests/support/paths.h"
 
 namespace unity::test {
 

@@ -3,6 +3,7 @@
 #include "core/base/text.h"
 #include "core/graph/export_dot.h"
 #include "core/graph/text.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 

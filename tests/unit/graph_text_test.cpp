@@ -4,6 +4,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/lexer.h"
 #include "core/graph/text.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 

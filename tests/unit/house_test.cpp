@@ -14,6 +14,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/paths.h"
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/machine/import/nccl_topo.h"
 #include "core/machine/import/nvidia_smi.h"
+#include "tests/support/paths.h"
 #include "tests/support/topology_text.h"
 
 using namespace unity;

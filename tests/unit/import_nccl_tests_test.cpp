@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/machine/import/nccl_tests.h"
+#include "tests/support/paths.h"
 #include "tests/support/topology_text.h"
 
 using namespace unity;

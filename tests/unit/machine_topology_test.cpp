@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/machine/topology.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 using Catch::Contains;

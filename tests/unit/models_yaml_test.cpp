@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/models/models.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 

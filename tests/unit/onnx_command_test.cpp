@@ -10,6 +10,7 @@
 #include "core/base/safetensors.h"
 #include "core/base/text.h"
 #include "tests/support/onnx_file.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 using namespace unity::test;

@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "core/rewrite/library.h"
+#include "tests/support/paths.h"
 #include "tests/support/peer_files.h"
 
 namespace unity {

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/rewrite/import/translate.h"
+#include "tests/support/paths.h"
 #include "tests/support/peer_files.h"
 #include "tests/support/seed.h"
 

@@ -16,6 +16,7 @@
 #include "runtime/profile/measure.h"
 #include "runtime/train.h"
 #include "tests/support/fake_processes.h"
+#include "tests/support/paths.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/stub_cost_model.h"

@@ -41,10 +41,27 @@ TEST_CASE("a program of a single task holds it once for each set and repeat, wit
   CHECK(operands(single.runs[0][0])[0] != operands(single.runs[1][0])[0]);
 }
 
+TEST_CASE("a copy to or from the host is one in a program of its own, too") {
+  for (bool to_host : {true, false}) {
+    const Program source = host_copy_program(to_host, {100});
+    CHECK(source.copies_to_host(source.tasks[0]) == to_host);
+    CHECK(source.copies_from_host(source.tasks[0]) == !to_host);
+    const TaskCurve which = task_curve(source, source.tasks[0]);
+    CHECK(which.name == (to_host ? "copy to host" : "copy from host"));
+    CHECK(which.amount == 400);
+    const SingleTaskProgram single = single_task_program(source, TaskId(0), {.sets = 2, .repeats = 1, .flush = {4096}});
+    CHECK(check_program(single.program).ok());
+    for (const auto& set : single.runs)
+      CHECK(task_key(single.program, single.program.tasks[set[0].index()]) == task_key(source, source.tasks[0]));
+  }
+}
+
 TEST_CASE("programs of all kinds of tasks run and take time") {
   std::vector<Program> programs = {operator_program("gelu", {}, {{{100}}}),
                                    operator_program("embedding", {}, {{{6}, DType::i32}, {{12, 4}}}),
                                    movement_program(TaskKind::copy, {100}),
+                                   host_copy_program(true, {100}),
+                                   host_copy_program(false, {100}),
                                    movement_program(TaskKind::accumulate, {100}),
                                    movement_program(TaskKind::zero, {100}),
                                    update_program(parse_optimizer("sgd 0.1"), 100),

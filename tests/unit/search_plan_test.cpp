@@ -12,6 +12,7 @@
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 #include "tests/support/checksum.h"
+#include "tests/support/paths.h"
 
 using namespace unity;
 

@@ -1,6 +1,8 @@
 // Copies between devices and hosts: flows over the links between them.
 #include <catch2/catch.hpp>
 
+#include "core/machine/profile.h"
+#include "core/plan/task_key.h"
 #include "simulator/simulate.h"
 #include "tests/support/simulator_build.h"
 
@@ -83,6 +85,30 @@ TEST_CASE("without a host in the topology a copy takes the device's host bandwid
   CHECK(time_of(b, machine) == 4);  // 4 MB at 1 TB/s
   machine.specs[0].host_bandwidth = {2e9};
   CHECK(time_of(b, machine) == 2000);
+}
+
+TEST_CASE("a copy takes what its device's profile has for copies to or from the host, by its size or as a curve") {
+  Topology machine = all_pairs(2, 1);
+  machine.specs[0].host_bandwidth = {2e9};
+  ProgramBuilder out(2), in(2);
+  const TaskId there = copy(out, 0, 1'000'000, true);
+  copy(in, 0, 1'000'000, false);
+  ProfileSection s;
+  s.curves["copy"] = {{1e6, 1e-6, 1e-6}, {1e9, 1e-3, 1e-3}};  // within the device: of no account
+  s.curves["copy from host"] = {{1e6, 1e-4, 1e-4}, {1e9, 1e-1, 1e-1}};
+  s.tasks[task_key(out.program, out.program.tasks[there.index()])] = {3e-4, 3e-4};
+  CHECK(task_key(out.program, out.program.tasks[there.index()]).starts_with("copy to host(f32[1000000]"));
+  DeviceProfile profile;
+  profile.cache = {1'000'000};
+  profile.sections[1] = s;
+  Topology measured = machine;
+  use_profile(measured, profile);
+  CHECK(time_of(out, measured) == 300);
+  CHECK(time_of(in, measured) == Approx(400));  // 4 MB
+  profile.sections[1].tasks.clear();
+  measured = machine;
+  use_profile(measured, profile);
+  CHECK(time_of(out, measured) == 2000);  // not measured
 }
 
 TEST_CASE("the bytes of copies show on the links that they cross") {

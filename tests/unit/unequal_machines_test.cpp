@@ -13,6 +13,7 @@
 #include "runtime/train.h"
 #include "simulator/cost_model.h"
 #include "tests/support/command.h"
+#include "tests/support/paths.h"
 #include "tests/support/topology_text.h"
 
 using namespace unity;
