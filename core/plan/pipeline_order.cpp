@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "core/plan/overlap.h"
 
@@ -349,16 +350,17 @@ void sort_tasks(const Program& program, std::vector<PooledTask>& pool, int overl
     for (std::size_t d : pool[i].after) first_use[d] = std::min(first_use[d], keys[i]);
   }
   // Keys are few, and tasks of one key often follow one another.
-  std::map<Key, std::vector<std::size_t>> of_key;
+  std::map<Key, std::size_t> of_key;  // how many tasks have it; then where the next one of them goes
+  std::vector<std::size_t*> place(pool.size());
   auto at = of_key.end();
   for (std::size_t i = 0; i < pool.size(); ++i) {
-    if (at == of_key.end() || at->first != keys[i]) at = of_key.try_emplace(keys[i]).first;
-    at->second.push_back(i);
+    if (at == of_key.end() || at->first != keys[i]) at = of_key.try_emplace(keys[i], 0).first;
+    ++*(place[i] = &at->second);
   }
-  std::vector<std::size_t> sorted;
-  sorted.reserve(pool.size());
-  for (const auto& [key, tasks] : of_key) sorted.insert(sorted.end(), tasks.begin(), tasks.end());
-  of_key.clear();
+  std::size_t begin = 0;
+  for (auto& [key, tasks] : of_key) begin += std::exchange(tasks, begin);
+  std::vector<std::size_t> sorted(pool.size());
+  for (std::size_t i = 0; i < pool.size(); ++i) sorted[(*place[i])++] = i;
   if (at_once && communicate_inside(pool, keys, of_pass))
     sort_by_time(pool, keys, free, *at_once, static_cast<std::size_t>(program.devices), sorted, pass);
   reorder(pool, sorted);

@@ -33,6 +33,7 @@ void place_dependencies(List& after, std::size_t task, const std::vector<std::si
     UNITY_CHECK(places[d] != kNowhere, "task {} is put before task {}, which it comes after", task, d);
     d = places[d];
   }
+  if (after.size() < 2) return;
   std::sort(after.begin(), after.end());
   after.erase(std::unique(after.begin(), after.end()), after.end());
 }
@@ -55,15 +56,22 @@ void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& orde
     place_dependencies(pool[order[k]].after, order[k], places);
     places[order[k]] = k;
   }
-  // In place, as Programs are large: what is dropped goes behind the others, then each to where it belongs.
-  for (std::size_t i = 0, last = order.size(); i < places.size(); ++i)
-    if (places[i] == kNowhere) places[i] = last++;
+  // In place, as Programs are large: what is dropped goes behind the others, then each to where it belongs, around the
+  // cycles of the permutation.
+  std::vector<std::size_t> from = order;
+  from.reserve(pool.size());
   for (std::size_t i = 0; i < places.size(); ++i)
-    while (places[i] != i) {
-      const std::size_t to = places[i];
-      std::swap(pool[i], pool[to]);
-      std::swap(places[i], places[to]);
+    if (places[i] == kNowhere) from.push_back(i);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == i) continue;
+    PooledTask first = std::move(pool[i]);
+    std::size_t to = i;
+    for (std::size_t next = from[to]; next != i; next = from[to]) {
+      pool[to] = std::move(pool[next]);
+      from[to] = to, to = next;
     }
+    pool[to] = std::move(first), from[to] = to;
+  }
   pool.resize(order.size());
 }
 

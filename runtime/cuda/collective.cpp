@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <map>
-#include <numeric>
 #include <set>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "core/base/text.h"
 #include "runtime/cuda/alignment.h"
 #include "runtime/cuda/blocks.h"
+#include "runtime/cuda/milestones.h"
 #include "runtime/cuda/resources.h"
 
 namespace unity::cuda {
@@ -73,18 +73,8 @@ struct Collectives::Implementation {
   std::set<int> others;           // ranks that it meets there
   bool aborted = false;
 
-  // By GPU of this process: the numbers from 0 on, of which its streams copy that of a task to the host when they come
-  // to a communication among several GPUs. By device of this process: what was copied last.
-  struct Milestones {
-    std::map<int, Memory> numbers;
-    std::map<DeviceId, PinnedHandle> reached;
-  };
-  Milestones milestones;
-  std::vector<std::int32_t> task_of;  // by communication
-
-  void set_milestones(const std::vector<Placement>& placements);
-  void pass_milestone(std::size_t communication, const std::vector<LocalParticipant>& here) const;
-  std::vector<std::int32_t> tasks_reached() const;  // of this step, each once; they may have ended
+  Milestones milestones;        // communications among several GPUs
+  std::vector<TaskId> task_of;  // by communication
 
   template <class F>
   void for_each_communicator(F&& f) {
@@ -328,51 +318,6 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
   }
 }
 
-void Collectives::Implementation::set_milestones(const std::vector<Placement>& placements) {
-  task_of.resize(program.communications.size(), -1);
-  for (std::size_t t = 0; t < program.tasks.size(); ++t)
-    if (const Task& task = program.tasks[t]; task.kind == TaskKind::communicate)
-      task_of[static_cast<std::size_t>(task.op)] = static_cast<std::int32_t>(t);
-  if (mine.empty()) return;
-  std::vector<std::int32_t> numbers(program.tasks.size());
-  std::iota(numbers.begin(), numbers.end(), 0);
-  const auto bytes = static_cast<std::int64_t>(numbers.size() * sizeof numbers[0]);
-  for (std::size_t d = 0; d < placements.size(); ++d) {
-    const Placement& p = placements[d];
-    if (p.rank != processes.rank()) continue;
-    OnGpu on(p.gpu);
-    PinnedHandle& reached = milestones.reached[DeviceId(static_cast<std::int64_t>(d))];
-    reached = make_pinned(sizeof numbers[0]);
-    *static_cast<std::int32_t*>(reached.get()) = -1;
-    auto [at, inserted] = milestones.numbers.try_emplace(p.gpu);
-    if (!inserted) continue;
-    at->second = Memory(bytes, Memory::Contents::any);
-    const StreamHandle stream = make_stream();
-    UNITY_CUDA_CHECK(cudaMemcpyAsync(at->second.data(), numbers.data(), numbers.size() * sizeof numbers[0],
-                                     cudaMemcpyHostToDevice, stream.get()));
-    UNITY_CUDA_CHECK(cudaStreamSynchronize(stream.get()));
-  }
-}
-
-void Collectives::Implementation::pass_milestone(std::size_t communication,
-                                                 const std::vector<LocalParticipant>& here) const {
-  const std::int32_t task = task_of[communication];
-  for (const LocalParticipant& p : here) {
-    OnGpu on(p.gpu);
-    const DeviceId device = program.communications[communication].participants[p.index].device;
-    UNITY_CUDA_CHECK(cudaMemcpyAsync(milestones.reached.at(device).get(),
-                                     milestones.numbers.at(p.gpu).at(std::int64_t{task} * sizeof task), sizeof task,
-                                     cudaMemcpyDeviceToHost, p.stream));
-  }
-}
-
-std::vector<std::int32_t> Collectives::Implementation::tasks_reached() const {
-  std::set<std::int32_t> tasks;
-  for (const auto& [device, place] : milestones.reached)
-    if (auto task = *static_cast<const volatile std::int32_t*>(place.get()); task >= 0) tasks.insert(task);
-  return {tasks.begin(), tasks.end()};
-}
-
 Collectives::Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes)
     : implementation_(
           std::make_unique<Implementation>(Implementation{program, processes, {}, {}, {}, {}, {}, {}, false, {}, {}})) {
@@ -412,7 +357,14 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
     for (const Placement& p : where)
       if (here && p.rank != processes.rank()) m.others.insert(p.rank);
   }
-  m.set_milestones(placements);
+  m.task_of.resize(program.communications.size());
+  for (std::size_t t = 0; t < program.tasks.size(); ++t)
+    if (const Task& task = program.tasks[t]; task.kind == TaskKind::communicate)
+      m.task_of[static_cast<std::size_t>(task.op)] = TaskId(static_cast<std::int64_t>(t));
+  std::map<DeviceId, int> gpus;
+  for (std::size_t d = 0; d < placements.size(); ++d)
+    if (placements[d].rank == processes.rank()) gpus[DeviceId(static_cast<std::int64_t>(d))] = placements[d].gpu;
+  if (!m.mine.empty()) m.milestones = Milestones(gpus, program.tasks.size());
   // The group's first process makes the identifier; all processes go through the groups in the same order.
   for (auto& [devices, group] : m.groups) {
     int first = placements[devices[0].index()].rank;
@@ -571,7 +523,9 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
     for (std::size_t k = 0; k < parts.size(); ++k) m.run_on_one_gpu(all[k], held, parts[k]);
     return;
   }
-  m.pass_milestone(communication, parts[0]);
+  for (const LocalParticipant& p : parts[0])
+    m.milestones.pass(m.task_of[communication], m.program.communications[communication].participants[p.index].device,
+                      p.gpu, p.stream);
   for (std::size_t k = 0; k < parts.size(); ++k) m.pack(all[k], held, parts[k]);
   // One launch for all parts.
   UNITY_NCCL_CHECK(ncclGroupStart());
@@ -591,8 +545,8 @@ void Collectives::wait(const std::function<bool()>& done, const std::string& ste
   m.wait(done, [&] {
     if (m.mine.empty()) return "its part of " + step;
     std::vector<std::string> last;
-    for (std::int32_t task : m.tasks_reached())
-      last.push_back(m.describe(static_cast<std::size_t>(m.program.tasks[static_cast<std::size_t>(task)].op)));
+    for (TaskId task : m.milestones.reached())
+      last.push_back(m.describe(static_cast<std::size_t>(m.program.tasks[task.index()].op)));
     if (last.empty())
       return fmt::format("its part of {}, in which the GPUs of this process have not come to {}", step,
                          m.describe(m.mine[0]));
@@ -601,10 +555,7 @@ void Collectives::wait(const std::function<bool()>& done, const std::string& ste
   });
 }
 
-void Collectives::begin_step() {
-  for (auto& [device, place] : implementation_->milestones.reached)
-    *static_cast<volatile std::int32_t*>(place.get()) = -1;
-}
+void Collectives::begin_step() { implementation_->milestones.reset(); }
 
 void Collectives::abort() { implementation_->abort(); }
 
