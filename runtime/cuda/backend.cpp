@@ -185,6 +185,7 @@ CudaBackend::~CudaBackend() {
 }
 
 void CudaBackend::keep_for_ever() {
+  collectives_->keep_for_ever();
   new auto(std::move(devices_));
   new auto(std::move(gpus_));
   new auto(std::move(shadows_));

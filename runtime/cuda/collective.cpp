@@ -393,8 +393,6 @@ Collectives::~Collectives() {
     abort();
   else
     implementation_->end();
-  // What was ended may still run, and to free memory is to wait for it.
-  if (implementation_->aborted) new auto(std::move(implementation_->milestones));
 }
 
 std::string Collectives::Implementation::describe(std::size_t communication) const {
@@ -558,5 +556,7 @@ void Collectives::wait(const std::function<bool()>& done, const std::string& ste
 void Collectives::begin_step() { implementation_->milestones.reset(); }
 
 void Collectives::abort() { implementation_->abort(); }
+
+void Collectives::keep_for_ever() { new auto(std::move(implementation_->milestones)); }
 
 }  // namespace unity::cuda

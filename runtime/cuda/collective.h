@@ -54,6 +54,7 @@ class Collectives {
   void wait(const std::function<bool()>& done, const std::string& step);
   // Ends what waits for others on the GPUs; nothing among several GPUs can run any more.
   void abort();
+  void keep_for_ever();  // what streams write to that may never end: to free it is to wait for them
 
  private:
   struct Implementation;

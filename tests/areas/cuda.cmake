@@ -53,15 +53,13 @@ if(UNITY_CUDA_FOUND)
     DEPENDS unity_runtime unity_search unity_models nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
   add_dependencies(test_fake_cuda fake_cuda unity)
   foreach(gpus 1 4)
-    set(order forward)
-    if(gpus GREATER 1)
-      set(order backward)
-    endif()
-    set(name "test_device on ${gpus} fake GPUs, streams ${order}")
-    add_test(NAME ${name} COMMAND test_device "~every kind of model*" "~operators on the GPU*"
-      WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES
-      ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=${gpus};UNITY_FAKE_ORDER=${order}")
+    foreach(order forward backward)
+      set(name "test_device on ${gpus} fake GPUs, streams ${order}")
+      add_test(NAME ${name} COMMAND test_device "~every kind of model*" "~operators on the GPU*"
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+      set_tests_properties(${name} PROPERTIES
+        ENVIRONMENT "UNITY_PLUGINS=${CMAKE_BINARY_DIR}/fake_cuda;UNITY_FAKE_GPUS=${gpus};UNITY_FAKE_ORDER=${order}")
+    endforeach()
   endforeach()
   # As taken by default, and with the other layout of images and the last of the kernels to choose from.
   foreach(ways "" "UNITY_CUDA_LAYOUT=channels-last;UNITY_CUDA_TUNE=last")
