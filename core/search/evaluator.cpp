@@ -251,7 +251,9 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
                    std::move(result->score),
                    result->memory,
                    result->tasks,
-                   exact};
+                   exact,
+                   {},
+                   result->program};
 }
 
 Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
@@ -273,6 +275,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   }));
   auto timer = record_.time(SearchLevel::simulation);
   Scored scored;
+  scored.program = key;
   Held held = held_memory(program, std::max(1, options.micro_batches));
   scored.memory = held.use;
   if (options.schedule.order == PipelineOrder::gpipe) scored.behind_turn = std::move(held.behind_turn);

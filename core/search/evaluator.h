@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/base/parallel.h"
 #include "core/plan/device_blocks.h"
@@ -41,6 +42,7 @@ struct Candidate {
   std::int64_t tasks = 0;  // of the program that was scored
   bool exact = true;       // the score is that of all devices
   Picoseconds estimate{};  // of the mapping search, if it was asked: a sum of pieces
+  Hash program = 0;        // the same for those of which the same program was scored
 };
 
 // What can be left out of the evaluation, to see what it is worth.
@@ -87,6 +89,9 @@ class Evaluator {
   bool fits(const Score& score) const;
   Bytes memory_of(DeviceId device) const;
   double excess(const Score& score) const;  // of the memory that a plan needs over what its devices have, the most
+  // Whether this is the first candidate of its program that is asked about here: others cost nothing. From one thread
+  // at a time, in an order that repeats.
+  bool is_first(const Candidate& candidate) { return programs_seen_.insert(candidate.program).second; }
   const CostModel& cost() const { return cost_; }
   std::int64_t scored() const { return scored_; }
 
@@ -114,6 +119,7 @@ class Evaluator {
     std::vector<Bytes> behind_turn;  // by device: where all forward passes come first, the most it holds behind them
     std::vector<Bytes> kept;         // by device: what it holds all the time; where there are micro-batches
     std::int64_t tasks = 0;
+    Hash program = 0;
   };
   bool one_at_once() const { return static_cast<int>(cost_.topology().device_count()) > kOneAtOnce; }
   Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,
@@ -137,6 +143,7 @@ class Evaluator {
   std::optional<Score> smallest_;
   std::mutex scores_mutex_;
   std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again
+  std::unordered_set<Hash> programs_seen_;
   std::atomic<std::int64_t> scored_{0};
   int after_stop_ = 0;
 };

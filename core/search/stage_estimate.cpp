@@ -211,4 +211,13 @@ void keep_fastest_by_stages(std::vector<StagedPlan>& plans, const StageEstimates
   std::erase_if(plans, [&](const StagedPlan& p) { return kept[p.ends.size()]++ >= most; });
 }
 
+int drop_slower(std::vector<StagedPlan>& plans, const StageEstimates& estimates, double factor) {
+  double least = std::numeric_limits<double>::infinity();
+  auto time = [&](const StagedPlan& p) { return static_cast<double>(estimates.of(p).time); };
+  for (const StagedPlan& p : plans)
+    if (p.ends.size() > 1) least = std::min(least, time(p));
+  return static_cast<int>(
+      std::erase_if(plans, [&](const StagedPlan& p) { return p.ends.size() > 1 && time(p) > factor * least; }));
+}
+
 }  // namespace unity

@@ -76,4 +76,8 @@ class StageEstimates {
 // Of each number of stages so many, the fastest as estimated; fastest first.
 void keep_fastest_by_stages(std::vector<StagedPlan>& plans, const StageEstimates& estimates, std::size_t most);
 
+// Leaves out those of several stages that are estimated to take more than `factor` times as long as the fastest of
+// these. Returns how many.
+int drop_slower(std::vector<StagedPlan>& plans, const StageEstimates& estimates, double factor);
+
 }  // namespace unity

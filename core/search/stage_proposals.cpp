@@ -1,8 +1,10 @@
 #include "core/search/stage_proposals.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "core/search/data_parallel.h"
 #include "core/search/stage_chains.h"
@@ -83,6 +85,17 @@ void keep_faster(std::vector<Proposal>& proposals, const std::vector<Proposal>& 
     auto other = known.find(p.plan.ends.size());
     return other != known.end() && static_cast<double>(p.time) > kFaster * static_cast<double>(other->second);
   });
+}
+
+void add_fastest(std::vector<StagedPlan>& plans, std::vector<Proposal>& proposals, std::size_t most) {
+  constexpr std::size_t kAlike = 2;
+  std::stable_sort(proposals.begin(), proposals.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
+  std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
+  for (const Proposal& p : proposals)
+    if (plans.size() < most && alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike &&
+        std::find(plans.begin(), plans.end(), p.plan) == plans.end())
+      plans.push_back(p.plan);
 }
 
 }  // namespace unity

@@ -1,6 +1,7 @@
 // Pipelines that the stage DP (stage_dp.h) proposes from estimates.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct ProposalRequest {
 std::vector<Proposal> propose(const StrategyInput& input, IntraPlans& plans, const StageEstimates& estimates,
                               const std::vector<Submesh>& meshes, const std::vector<std::size_t>& layer_ends,
                               const ProposalRequest& request);
+
+// So many plans in all, the fastest of the proposals, which are sorted then; of each number of stages two, and two with
+// one plan in each stage.
+void add_fastest(std::vector<StagedPlan>& plans, std::vector<Proposal>& proposals, std::size_t most);
 
 // Those that are estimated to be faster by 1% than the others with as many stages.
 void keep_faster(std::vector<Proposal>& proposals, const std::vector<Proposal>& others);

@@ -30,8 +30,7 @@ constexpr double kMemoryMargin = 1.05;     // estimates of memory may be too hig
 constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can be simulated: they have to fit
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
-constexpr double kFarSlower = 1.25;        // than the incumbent
-constexpr std::size_t kAlike = 2;          // proposals of one number of stages
+constexpr double kFarSlower = 1.25, kFarSlowerOfMany = 1.1;  // than the incumbent
 constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
@@ -42,10 +41,10 @@ constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of t
 constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
 constexpr double kLessPromising = 1.01;                       // is a plan of which so many moves are known
 constexpr double kAsLong = 0.005;                             // of what both take
-constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6;  // tasks of plans that are simulated without a gain
+constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.3e6;  // tasks of plans that are simulated without a gain
 constexpr double kLessPatience = 5;                           // with operators that are split in ways of their own
 constexpr double kGain = 0.998;                               // times what the best took
-constexpr double kMostTasks = 2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kMostTasks = 1.2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;
@@ -188,25 +187,18 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   std::vector<StagedPlan> best;
-  auto add_best = [&](std::size_t most) {
-    std::stable_sort(proposals.begin(), proposals.end(),
-                     [](const Proposal& a, const Proposal& b) { return a.time < b.time; });
-    std::map<std::pair<std::size_t, bool>, std::size_t> alike;  // by number of stages, one plan in each
-    for (const Proposal& p : proposals)
-      if (best.size() < most && alike[{p.plan.ends.size(), is_plain(p.plan)}]++ < kAlike &&
-          std::find(best.begin(), best.end(), p.plan) == best.end())
-        best.push_back(p.plan);
-  };
   const auto most = static_cast<std::size_t>(options_.plans);
-  add_best(most);
+  add_fastest(best, proposals, most);
   // The DP adds up all stages; those of branches work side by side.
   bool branches = false;
   for (Proposal& p : proposals) {
     StageEstimates::Estimate estimate = estimates_.of(p.plan);
     p.time = estimate.time, branches = branches || estimate.beside > 0;
   }
-  if (branches) add_best(2 * most);
+  if (branches) add_fastest(best, proposals, 2 * most);
   drop_hopeless(best);
+  if (in_.devices > kManyDevices && !in_.options.pareto)
+    in_.evaluator.record().left_out(LeftOut::slow_estimate, drop_slower(best, estimates_, kAlpha));
   return best;
 }
 
@@ -314,8 +306,9 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
   if (outcome.ok()) {
     const Score& score = outcome->candidate.score;
     simulated_[plan] = score.iteration.count;
-    tasks_left_ -= static_cast<double>(outcome->candidate.tasks);
-    tasks_since_gain_ += static_cast<double>(outcome->candidate.tasks);
+    const auto tasks = static_cast<double>(outcome->candidate.tasks);
+    if (in_.evaluator.is_first(outcome->candidate)) tasks_left_ -= tasks;
+    tasks_since_gain_ += tasks;
     if (!in_.evaluator.fits(score)) unfit_.insert(plan);
     // Steps from it gain little there; with gradients joined, it takes half as much memory again to simulate.
     if (in_.devices > kOneAtOnce && in_.evaluator.fits(score)) tasks_left_ = 0;
@@ -395,7 +388,8 @@ void StageSearch::improve(int steps) {
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const double slowest = kFarSlower * static_cast<double>(options_.incumbent.count);
+  const double slower = in_.devices > kManyDevices ? kFarSlowerOfMany : kFarSlower;
+  const double slowest = slower * static_cast<double>(options_.incumbent.count);
   if (options_.incumbent.count > 0 && best_time() > slowest) return;
   while (!open_.empty() && simulated_.size() < most) {
     if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
@@ -549,8 +543,10 @@ void StageSearch::split_layers() {
   split_stages_alike();
   vary_best();
   // From their own start and from even stages or other schedules, half of the steps each, with patience of their own.
+  // On many devices the second time only if the best plan is another one by then.
   const int steps = options_.improvements;
   improve(steps / 2);
+  const Scored before = best_plan_;
   int slow = 0;  // numbers of stages in a row
   for (std::vector<StagedPlan>& plans : even) {
     std::vector<StagedPlan> tried = plans;
@@ -560,7 +556,7 @@ void StageSearch::split_layers() {
     if (slow == 2) break;  // more stages even more so
   }
   vary_best();
-  improve(steps - steps / 2);
+  if (in_.devices <= kManyDevices || before != best_plan_) improve(steps - steps / 2);
   if (!best_.ok() || !overlap_is_free() || in_.devices > kVeryManyDevices) return;
   std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known(), freedom());  // last: no walk changes
   tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));
