@@ -15,6 +15,7 @@
 #include "core/search/stage_estimate.h"
 #include "core/search/stage_layers.h"
 #include "core/search/stage_moves.h"
+#include "core/search/stage_proposals.h"
 #include "core/search/stage_search.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
@@ -134,6 +135,74 @@ TEST_CASE("estimates: stages of branches work side by side, and gradients of wei
     CHECK(estimate.beside == 0);
     whole.overlap = 1;
     CHECK(estimates.of(whole).time == estimate.time);  // one stage waits for no other
+  }
+}
+
+TEST_CASE(
+    "of proposals two are taken of each number of stages, and two with one plan in each stage, the fastest first") {
+  auto proposal = [](std::int64_t time, std::size_t stages, bool plain, int micro_batches) {
+    StagedPlan plan{.micro_batches = micro_batches};
+    for (std::size_t s = 0; s < stages; ++s) plan.ends.push_back(2 * (s + 1));
+    plan.plans.assign(2 * stages, {2, 1, {}});
+    if (!plain) plan.plans[0] = {1, 2, {}};
+    return Proposal{time, plan};
+  };
+  std::vector<Proposal> proposals = {proposal(9, 2, true, 1), proposal(3, 2, true, 2),  proposal(4, 2, true, 4),
+                                     proposal(5, 2, true, 8), proposal(6, 2, false, 8), proposal(1, 3, true, 8)};
+  std::vector<StagedPlan> plans = {proposals[2].plan};
+  add_fastest(plans, proposals, 4);
+  REQUIRE(plans.size() == 4);
+  CHECK(std::is_sorted(proposals.begin(), proposals.end(),
+                       [](const Proposal& a, const Proposal& b) { return a.time < b.time; }));
+  CHECK(plans[1] == proposal(1, 3, true, 8).plan);
+  CHECK(plans[2] == proposal(3, 2, true, 2).plan);
+  CHECK(plans[3] == proposal(6, 2, false, 8).plan);  // the third and fourth of two stages with one plan are too many
+  plans.clear();
+  add_fastest(plans, proposals, 2);
+  CHECK(plans.size() == 2);
+}
+
+TEST_CASE("pipelines that are estimated to be slower are left out, plans of one stage are not") {
+  SimulatedCostModel cost(load_topology("summit", {1, {}}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  Pcg serial = build_model({"mlp", {}});
+  StrategyInput input{serial, evaluator, {}, 6};
+  IntraPlans plans(serial, input);
+  plans.prepare({1, 6});
+  StageEstimates estimates(input, plans);
+  const std::size_t count = plans.operators().size();
+  auto two = [&](std::size_t cut) {
+    return StagedPlan{
+        .micro_batches = 2, .ends = {cut, count}, .devices = {{0, 1}, {1, 1}}, .plans = std::vector<IntraPlan>(count)};
+  };
+  // Of one operator and all others, and of halves.
+  const StagedPlan uneven = two(1), even = two(count / 2);
+  StagedPlan one{.ends = {count}, .devices = {{0, 1}}, .plans = std::vector<IntraPlan>(count)};
+  const double ratio = static_cast<double>(estimates.of(uneven).time) / static_cast<double>(estimates.of(even).time);
+  REQUIRE(ratio > 1.2);
+  REQUIRE(estimates.of(one).time > estimates.of(even).time);
+  std::vector<StagedPlan> all = {uneven, one, even};
+  CHECK(drop_slower(all, estimates, 1.01 * ratio) == 0);
+  CHECK(drop_slower(all, estimates, 0.99 * ratio) == 1);
+  CHECK(all == std::vector<StagedPlan>{one, even});
+  CHECK(drop_slower(all, estimates, 1) == 0);  // one stage takes longer, which is not asked
+  CHECK(all.size() == 2);
+}
+
+TEST_CASE("a program that was scored before is known from what was scored, whatever came between") {
+  SimulatedCostModel cost(load_topology("summit", {1, 2}));
+  Pcg model = build_model({"mlp", {{"batch", 64}, {"layers", 2}, {"hidden", 64}}});
+  for (bool cache : {true, false}) {
+    Evaluator evaluator(cost, {true, {}, {}}, {}, {.cache = cache});
+    const Schedule plain, joined{.bucket = kUsualBucket};
+    const Candidate first = evaluator.evaluate(model, plain).value();
+    CHECK(evaluator.is_first(first));
+    CHECK(evaluator.is_first(evaluator.evaluate(model, joined).value()));
+    CHECK_FALSE(evaluator.is_first(evaluator.evaluate(model, plain).value()));
+    CHECK_FALSE(evaluator.is_first(first));
+    std::vector<MachineMapping> elsewhere = first.mappings;
+    for (MachineMapping& m : elsewhere) m.start = 1 - m.start;
+    CHECK(evaluator.is_first(evaluator.evaluate(model, elsewhere, plain).value()));
   }
 }
 
