@@ -285,7 +285,7 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers
   SearchOptions joined = in_.options;
   if (found_.has_best() && join) joined.schedule.bucket = found_.best()->candidate.schedule.bucket;
   StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free()};
-  options.overlap = options.mixed = true, options.even = in_.options.seeds && !each_operator;
+  options.overlap = options.mixed = options.selective = true, options.even = in_.options.seeds && !each_operator;
   options.by_layers = !each_operator, options.each_operator = each_operator;
   if (in_.devices > kManyDevices) options.layers = {layers};
   if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at

@@ -30,7 +30,7 @@ constexpr double kMemoryMargin = 1.05;     // estimates of memory may be too hig
 constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can be simulated: they have to fit
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
-constexpr double kFarSlower = 1.25, kFarSlowerOfMany = 1.1;  // than the incumbent
+constexpr double kFarSlower = 1.25, kFarSlowerOfSelective = 1.1;  // than the incumbent
 constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
@@ -39,12 +39,13 @@ constexpr double kHopeless = 2, kHopelessAlone = 3, kHopelessAloneOfMany = 2;  /
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
 constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
-constexpr double kLessPromising = 1.01;                       // is a plan of which so many moves are known
-constexpr double kAsLong = 0.005;                             // of what both take
-constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.3e6;  // tasks of plans that are simulated without a gain
-constexpr double kLessPatience = 5;                           // with operators that are split in ways of their own
-constexpr double kGain = 0.998;                               // times what the best took
-constexpr double kMostTasks = 1.2e6;  // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
+constexpr double kAsLong = 0.005;        // of what both take
+constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6, kPatienceOfSelective = 0.3e6;  // tasks without a gain
+constexpr double kLessPatience = 5;  // with operators that are split in ways of their own
+constexpr double kGain = 0.998;      // times what the best took
+constexpr double kMostTasks = 2e6;   // of the plans that are simulated on so many: at some 0.3 million a second
+constexpr double kMostTasksOfSelective = 1.2e6;
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;
@@ -61,8 +62,10 @@ class StageSearch {
       : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
-    patience_ = kPatienceOfMany;
-    tasks_left_ = options_.share * (input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : kMostTasks);
+    selective_ = options_.selective;
+    patience_ = selective_ ? kPatienceOfSelective : kPatienceOfMany;
+    const double most = selective_ ? kMostTasksOfSelective : kMostTasks;
+    tasks_left_ = options_.share * (input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : most);
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
       options_.layers = {kMoreLayers};
@@ -133,6 +136,7 @@ class StageSearch {
   std::set<StagedPlan> unfit_;                                   // of those that were
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   double tasks_since_gain_ = 0, patience_ = kPatience;
+  bool selective_ = false;
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
   std::optional<Outcome> fastest_[3];  // of what fits: of one stage, of several, with operators in ways of their own
@@ -197,7 +201,7 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   }
   if (branches) add_fastest(best, proposals, 2 * most);
   drop_hopeless(best);
-  if (in_.devices > kManyDevices && !in_.options.pareto)
+  if (selective_ && !in_.options.pareto)
     in_.evaluator.record().left_out(LeftOut::slow_estimate, drop_slower(best, estimates_, kAlpha));
   return best;
 }
@@ -388,7 +392,7 @@ void StageSearch::improve(int steps) {
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const double slower = in_.devices > kManyDevices ? kFarSlowerOfMany : kFarSlower;
+  const double slower = selective_ ? kFarSlowerOfSelective : kFarSlower;
   const double slowest = slower * static_cast<double>(options_.incumbent.count);
   if (options_.incumbent.count > 0 && best_time() > slowest) return;
   while (!open_.empty() && simulated_.size() < most) {
@@ -543,7 +547,7 @@ void StageSearch::split_layers() {
   split_stages_alike();
   vary_best();
   // From their own start and from even stages or other schedules, half of the steps each, with patience of their own.
-  // On many devices the second time only if the best plan is another one by then.
+  // Who is selective walks a second time only if the best plan is another one by then.
   const int steps = options_.improvements;
   improve(steps / 2);
   const Scored before = best_plan_;
@@ -556,7 +560,7 @@ void StageSearch::split_layers() {
     if (slow == 2) break;  // more stages even more so
   }
   vary_best();
-  if (in_.devices <= kManyDevices || before != best_plan_) improve(steps - steps / 2);
+  if (!selective_ || before != best_plan_) improve(steps - steps / 2);
   if (!best_.ok() || !overlap_is_free() || in_.devices > kVeryManyDevices) return;
   std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known(), freedom());  // last: no walk changes
   tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));

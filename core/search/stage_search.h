@@ -24,6 +24,7 @@ struct StageSearchOptions {
   int improvements = 0;           // plans simulated to improve the best one
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none
   double share = 1;               // of the tasks that may be simulated on many devices
+  bool selective = false;         // there, fewer plans are simulated, as estimates and earlier searches say
 };
 
 // The fastest that fits. Numbers of micro-batches are those of the options, else all that may be useful. Where
