@@ -62,9 +62,8 @@ class StageSearch {
       : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
-    selective_ = options_.selective;
-    patience_ = selective_ ? kPatienceOfSelective : kPatienceOfMany;
-    const double most = selective_ ? kMostTasksOfSelective : kMostTasks;
+    patience_ = is_selective() ? kPatienceOfSelective : kPatienceOfMany;
+    const double most = is_selective() ? kMostTasksOfSelective : kMostTasks;
     tasks_left_ = options_.share * (input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : most);
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
@@ -103,6 +102,7 @@ class StageSearch {
     return {layer_ends_,      micro_batches_,           order_is_free(),  overlap_is_free(),
             parts_are_free(), in_.options.stored_parts, in_.options.remat};
   }
+  bool is_selective() const { return options_.selective && in_.devices > kManyDevices; }
   bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
   void simulate(std::vector<StagedPlan> plans);
   void take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates);
@@ -136,7 +136,6 @@ class StageSearch {
   std::set<StagedPlan> unfit_;                                   // of those that were
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   double tasks_since_gain_ = 0, patience_ = kPatience;
-  bool selective_ = false;
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
   std::optional<Outcome> fastest_[3];  // of what fits: of one stage, of several, with operators in ways of their own
@@ -201,7 +200,7 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   }
   if (branches) add_fastest(best, proposals, 2 * most);
   drop_hopeless(best);
-  if (selective_ && !in_.options.pareto)
+  if (is_selective() && !in_.options.pareto)
     in_.evaluator.record().left_out(LeftOut::slow_estimate, drop_slower(best, estimates_, kAlpha));
   return best;
 }
@@ -392,7 +391,7 @@ void StageSearch::improve(int steps) {
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
-  const double slower = selective_ ? kFarSlowerOfSelective : kFarSlower;
+  const double slower = is_selective() ? kFarSlowerOfSelective : kFarSlower;
   const double slowest = slower * static_cast<double>(options_.incumbent.count);
   if (options_.incumbent.count > 0 && best_time() > slowest) return;
   while (!open_.empty() && simulated_.size() < most) {
@@ -560,7 +559,7 @@ void StageSearch::split_layers() {
     if (slow == 2) break;  // more stages even more so
   }
   vary_best();
-  if (!selective_ || before != best_plan_) improve(steps - steps / 2);
+  if (!is_selective() || before != best_plan_) improve(steps - steps / 2);
   if (!best_.ok() || !overlap_is_free() || in_.devices > kVeryManyDevices) return;
   std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known(), freedom());  // last: no walk changes
   tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));
