@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -41,7 +42,8 @@ struct Validated {
   Plan plan;
   Program program;
   SimulationResult predicted;
-  std::vector<Measurement> measured;  // by round
+  std::vector<Measurement> measured;  // fastest first
+  std::vector<Picoseconds> rounds;    // iterations, in the order of rounds
   Comparison comparison;
 
   double ratio() const { return comparison.predicted.seconds() / comparison.measured.seconds(); }
@@ -106,6 +108,7 @@ void measure_all(std::vector<std::unique_ptr<Validated>>& all, const Options& o,
                  static_cast<std::int64_t>(static_cast<std::size_t>(o.rounds) * all.size()), v.name);
       options.index_bounds = input_bounds(v.plan.pcg);
       v.measured.push_back(measure(v.program, options));
+      v.rounds.push_back(v.measured.back().iteration);
     }
   for (auto& v : all) {
     std::stable_sort(v->measured.begin(), v->measured.end(),
@@ -135,11 +138,14 @@ nlohmann::ordered_json to_json(const Validated& v, bool tasks) {
                     {"tasks", g.tasks},
                     {"predicted_seconds", g.predicted.seconds()},
                     {"measured_seconds", g.measured.seconds()}});
+  std::vector<double> rounds;
+  for (Picoseconds round : v.rounds) rounds.push_back(round.seconds());
   nlohmann::ordered_json out = {{"model", v.plan.model.name},
                                 {"topology", v.plan.topology},
                                 {"devices", v.plan.devices},
                                 {"predicted_seconds", c.predicted.seconds()},
                                 {"measured_seconds", c.measured.seconds()},
+                                {"measured_seconds_of_rounds", rounds},
                                 {"task_mape", c.mape},
                                 {"task_rank_correlation", c.spearman},
                                 {"profiled_tasks", v.predicted.profiled_tasks},
@@ -204,10 +210,18 @@ void print_one(const Validated& v, const Options& o) {
       100 * c.mape, c.spearman, v.predicted.profiled_tasks, v.predicted.estimated_tasks);
 }
 
-// How well predictions of iterations agree with measurements over a set of plans.
+// How well predictions of iterations agree with measurements over a set of plans, and these among themselves.
 struct SetFigures {
   double mape = 0, rank_correlation = 0;
+  std::optional<double> repeatability;  // rank correlation of the fastest of even rounds with those of odd ones
 };
+
+// Of every second round from `first` on.
+double fastest_of_rounds(const Validated& v, std::size_t first) {
+  Picoseconds fastest = v.rounds[first];
+  for (std::size_t r = first; r < v.rounds.size(); r += 2) fastest = std::min(fastest, v.rounds[r]);
+  return fastest.seconds();
+}
 
 SetFigures figures(const std::vector<std::unique_ptr<Validated>>& all) {
   SetFigures f;
@@ -218,6 +232,10 @@ SetFigures figures(const std::vector<std::unique_ptr<Validated>>& all) {
     f.mape += std::abs(v->ratio() - 1) / static_cast<double>(all.size());
   }
   f.rank_correlation = spearman(predicted, measured);
+  if (all.front()->rounds.size() < 2) return f;
+  std::vector<double> even, odd;
+  for (const auto& v : all) even.push_back(fastest_of_rounds(*v, 0)), odd.push_back(fastest_of_rounds(*v, 1));
+  f.repeatability = spearman(even, odd);
   return f;
 }
 
@@ -260,6 +278,8 @@ void print_set(const std::vector<std::unique_ptr<Validated>>& all, const Options
   fmt::print(
       "\n{} plans, backend {}: mean absolute percentage error of the iteration {:.1f}%, rank correlation {:.3f}\n",
       all.size(), o.backend, 100 * f.mape, f.rank_correlation);
+  if (f.repeatability)
+    fmt::print("one half of the rounds against the other: rank correlation {:.3f}\n", *f.repeatability);
 }
 
 void validate(const Options& o, Processes& processes) {
@@ -304,6 +324,7 @@ void validate(const Options& o, Processes& processes) {
         list.push_back(std::move(entry));
       }
       out = {{"plans", list}, {"mape", f.mape}, {"rank_correlation", f.rank_correlation}};
+      if (f.repeatability) out["repeatability"] = *f.repeatability;
     }
     fmt::print("{}\n", out.dump(2));
     return;

@@ -3,7 +3,8 @@
 python3 compare.py --unity build/release/bin/unity -o out/rank-correlation [--models mlp,bert] [--devices 4] [--rounds 3] [--steps 41] [--quantile 0.5]
 
 Makes plans (strategies, searches of parts of the space, chance), leaves out those that are predicted exactly alike, profiles this machine for their tasks,
-measures all plans of a model in turns, --rounds times, and prints Spearman's rank correlation by model. What is in OUT already is kept: plans, the
+measures all plans of a model in turns, --rounds times, and prints Spearman's rank correlation by model, with that of one half of the rounds against the
+other: what measurements lack in repeatability no prediction makes up for. What is in OUT already is kept: plans, the
 profile, measurements (`--again` measures anew). The machine should be idle: the load is printed. Exit code 1 below --goal.
 """
 import argparse
@@ -91,9 +92,10 @@ def measured(arguments, model, plans, profile):
     before = os.getloadavg()[0]
     out = checked([arguments.unity, "validate", *plans.values(), "--profile", profile, "--rounds", arguments.rounds, "--steps",
                    arguments.steps, "--quantile", arguments.quantile, "--json"])
-    rows = [{"plan": name, "predicted_seconds": p["predicted_seconds"], "measured_seconds": p["measured_seconds"]}
-            for name, p in zip(plans, json.loads(out)["plans"])]
-    result = {"rows": rows, "load": [before, os.getloadavg()[0]]}
+    out = json.loads(out)
+    kept = ("predicted_seconds", "measured_seconds", "measured_seconds_of_rounds")
+    rows = [{"plan": name, **{k: p[k] for k in kept}} for name, p in zip(plans, out["plans"])]
+    result = {"rows": rows, "repeatability": out.get("repeatability"), "load": [before, os.getloadavg()[0]]}
     file.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
@@ -109,7 +111,7 @@ def summary(model, result):
     error = mean_error([r["predicted_seconds"] for r in rows], [r["measured_seconds"] for r in rows])
     return {"model": model, "plans": len(rows), "spread": max(r["measured_seconds"] for r in rows) / fastest,
             "error": error, "correlation": correlation(rows), "found": len(found), "of_found": correlation(found),
-            "in_order": in_order(rows),
+            "in_order": in_order(rows), "repeatability": result["repeatability"],
             "regret": chosen / fastest - 1, "load": result["load"]}
 
 
@@ -143,11 +145,11 @@ def main():
     checked([arguments.unity, "profile", *every, "--curves", "-o", profile])
     results = {model: measured(arguments, model, plans[model], profile) for model in models}
     lines = [summary(model, result) for model, result in results.items()]
-    print("| model | plans | slowest / fastest | mean error | rank correlation | without those by chance | pairs in order | predicted best over fastest | load |\n"
-          "|---|---:|---:|---:|---:|---:|---:|---:|---|")
+    print("| model | plans | slowest / fastest | mean error | rank correlation | measured again | without those by chance | pairs in order | predicted best over fastest | load |\n"
+          "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|")
     for l in lines:
         print(f"| {l['model']} | {l['plans']} | {l['spread']:.2f} | {100 * l['error']:.1f}% | {l['correlation']:.3f} | "
-              f"{l['of_found']:.3f} ({l['found']}) | {100 * l['in_order']:.0f}% | {100 * l['regret']:.1f}% | {l['load'][0]:.1f} to {l['load'][1]:.1f} |")
+              f"{'-' if l['repeatability'] is None else format(l['repeatability'], '.3f')} | {l['of_found']:.3f} ({l['found']}) | {100 * l['in_order']:.0f}% | {100 * l['regret']:.1f}% | {l['load'][0]:.1f} to {l['load'][1]:.1f} |")
     sys.exit(0 if all(l["correlation"] >= arguments.goal for l in lines) else 1)
 
 

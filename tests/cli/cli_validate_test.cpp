@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -55,4 +56,26 @@ TEST_CASE("validate --tasks N prints the N that are off by most, of one plan and
   REQUIRE(two.code == 0);
   CHECK(two.out.find("\nthe 2 of ") != std::string::npos);
   check_refused("validate mlp-tiny --topology laptop --tasks 0", {"--tasks"});
+}
+
+TEST_CASE("validate of several plans in rounds says how well measurements repeat") {
+  const std::string two = "validate mlp-tiny --topology laptop --devices 2 --global-batch 60 --random 1 --steps 3";
+  CHECK_FALSE(json::parse(unity(two + " --json").out).contains("repeatability"));
+  json found = json::parse(unity(two + " --rounds 3 --json").out);
+  std::vector<double> difference;  // of even rounds, and of odd ones
+  for (bool even : {true, false}) {
+    std::vector<double> fastest;
+    for (const json& plan : found["plans"]) {
+      const std::vector<double> seconds = plan["measured_seconds_of_rounds"];
+      REQUIRE(seconds.size() == 3);
+      CHECK(plan["measured_seconds"] == *std::min_element(seconds.begin(), seconds.end()));
+      fastest.push_back(even ? std::min(seconds[0], seconds[2]) : seconds[1]);
+    }
+    REQUIRE(fastest.size() == 2);
+    difference.push_back(fastest[1] - fastest[0]);
+  }
+  if (difference[0] != 0 && difference[1] != 0)  // of two plans the order is the same, or it is not
+    CHECK(found["repeatability"].get<double>() == Approx(difference[0] * difference[1] > 0 ? 1 : -1));
+  Outcome text = unity(two + " --rounds 2");
+  CHECK(text.out.find("one half of the rounds against the other: rank correlation ") != std::string::npos);
 }
