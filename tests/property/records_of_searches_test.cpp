@@ -180,6 +180,7 @@ TEST_CASE("joint searches go the way on record") {
       "xdl summit --nodes 4",
       "inception-v3 summit --devices 2",
       "mlp-tiny summit --nodes 16",
+      "mlp summit --nodes 12",
       "bert-tiny summit --devices 4 --strategy algebra-then-parallel",
   });
 }

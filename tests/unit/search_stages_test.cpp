@@ -550,5 +550,23 @@ TEST_CASE("even stages of columns and rows are cut where each device has a part 
   CHECK(seconds["moved"] < 0.9 * seconds["even"]);  // a sixth of the bytes go over the network
 }
 
+TEST_CASE("on many devices a selective search for pipelines simulates fewer, and finds one as fast") {
+  SimulatedCostModel cost(load_topology("summit", {9, {}}));
+  Pcg model = build_model({"mlp", {{"batch", 3456}, {"layers", 4}}});
+  auto search = [&](bool selective) {
+    Evaluator evaluator(cost, {}, {}, {});
+    Outcome found =
+        search_stages({model, evaluator, {}, 54},
+                      {.plans = 12, .overlap = true, .even = true, .improvements = 40, .selective = selective})
+            .value();
+    return std::pair(found.candidate.score.iteration, evaluator.scored());
+  };
+  const auto [all_time, all] = search(false);
+  const auto [time, few] = search(true);
+  CAPTURE(all, few, all_time.count, time.count);
+  CHECK(few < all);
+  CHECK(time == all_time);
+}
+
 }  // namespace
 }  // namespace unity
