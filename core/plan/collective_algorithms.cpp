@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <span>
 #include <unordered_map>
 
 namespace unity {
@@ -201,6 +203,22 @@ std::vector<std::vector<DeviceId>> by_node(const Topology& topology, std::span<c
   return result;
 }
 
+namespace {
+
+// Participants are large: each is moved once.
+void sort_by_device(std::span<Participant> participants) {
+  if (std::ranges::is_sorted(participants, {}, &Participant::device)) return;
+  std::vector<std::uint32_t> order(participants.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::sort(order, {}, [&](std::uint32_t i) { return participants[i].device; });
+  std::vector<Participant> sorted;
+  sorted.reserve(order.size());
+  for (std::uint32_t i : order) sorted.push_back(std::move(participants[i]));
+  std::ranges::move(sorted, participants.begin());
+}
+
+}  // namespace
+
 void choose_algorithms(Program& program, const Topology& topology) {
   const CollectiveAlgorithms algorithms(topology);
   for (Task& t : program.tasks) {
@@ -213,8 +231,7 @@ void choose_algorithms(Program& program, const Topology& topology) {
     if (!c.algorithm.name) continue;
     for (std::size_t part = 0; part < c.part_count(); ++part) {
       std::vector<Participant>& participants = part == 0 ? c.participants : c.joined[part - 1];
-      std::sort(participants.begin() + (has_root(c.kind) ? 1 : 0), participants.end(),
-                [](const Participant& a, const Participant& b) { return a.device < b.device; });
+      sort_by_device(std::span(participants).subspan(has_root(c.kind) ? 1 : 0));
     }
     t.device = c.participants[0].device;
   }

@@ -104,12 +104,25 @@ int parse_zero_stage(std::string_view text, std::string_view subject) {
   return text[0] - '0';
 }
 
-Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology) {
-  UNITY_TRY_VOID(rematerialise(program, schedule.remat));
-  std::vector<PooledTask> pool = take_tasks(program);
+namespace {
+
+bool join_transfers(Program& program, std::vector<PooledTask>& pool) {
   bool changed = receive_in_place(program, pool);
   changed = join_small_communications(program, pool) || changed;
-  changed = join_sends(program, pool) || changed;
+  return join_sends(program, pool) || changed;
+}
+
+}  // namespace
+
+void join_transfers(Program& program) {
+  if (std::vector<PooledTask> pool = take_tasks(program); join_transfers(program, pool)) put_tasks(program, pool);
+}
+
+Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology, bool joined) {
+  UNITY_CHECK(!joined || schedule.remat.empty(), "transfers are joined before {} is computed again", schedule.remat[0]);
+  UNITY_TRY_VOID(rematerialise(program, schedule.remat));
+  std::vector<PooledTask> pool = take_tasks(program);
+  bool changed = !joined && join_transfers(program, pool);
   changed = UNITY_TRY(order_micro_batches(program, pool, schedule)) || changed;
   if (schedule.zero_stage >= 2) changed = scatter_each_gradient(program, pool) || changed;
   if (schedule.zero_stage >= 3) changed = gather_again(program, pool) || changed;

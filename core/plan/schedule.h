@@ -94,7 +94,11 @@ class Topology;
 
 // The passes, one after the other, the algorithms of its communications (collective_algorithms.h), and check_program():
 // what lowering ends with. Error when the Program has a form that the schedule does not order, or lacks a label that it
-// names.
-Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology);
+// names. `joined`: join_transfers() was called.
+Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology, bool joined = false);
+
+// The first passes, which all schedules have in common that compute nothing again: what is received is put where it is
+// added up (receive_in_place.h), and small transfers travel together (join_small.h, join_sends.h).
+void join_transfers(Program& program);
 
 }  // namespace unity

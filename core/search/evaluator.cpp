@@ -269,8 +269,13 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     if (!keep || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
     LowerOptions unscheduled = options;
     unscheduled.scheduled = false;
-    Program kept = UNITY_TRY(programs_.get(plan, [&] { return lower(pcg, mappings, cost_.topology(), unscheduled); }));
-    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, cost_.topology()));
+    const bool joined = options.schedule.remat.empty();
+    Program kept = UNITY_TRY(programs_.get(combine(plan, joined), [&]() -> Result<Program> {
+      Program fresh = UNITY_TRY(lower(pcg, mappings, cost_.topology(), unscheduled));
+      if (joined) join_transfers(fresh);
+      return fresh;
+    }));
+    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, cost_.topology(), joined));
     return kept;
   }));
   auto timer = record_.time(SearchLevel::simulation);

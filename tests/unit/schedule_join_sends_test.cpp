@@ -173,6 +173,16 @@ TEST_CASE("look-ups in tables that lie on some devices for a batch on others tra
   CHECK(count(program, kSend) == 0);
   CHECK(count(program, kAllToAll) == 2);
   CHECK(program.communicated() == as_lowered.communicated());
+  // Joined once, for whatever schedule.
+  Program joined = as_lowered;
+  join_transfers(joined);
+  CHECK(count(joined, kAllToAll) == 2);
+  for (const Schedule& schedule : {plan.schedule, Schedule{.overlap = 1, .bucket = {1'000'000}}}) {
+    Program at_once = as_lowered, later = joined;
+    REQUIRE(schedule_tasks(at_once, schedule, cost.topology()).ok());
+    REQUIRE(schedule_tasks(later, schedule, cost.topology(), true).ok());
+    CHECK(program_hash(at_once) == program_hash(later));
+  }
   CHECK(simulate(program, cost.topology(), {}).iteration.seconds() * 1.5 <
         simulate(as_lowered, cost.topology(), {}).iteration.seconds());
 }
