@@ -111,7 +111,7 @@ def summary(model, result):
     error = mean_error([r["predicted_seconds"] for r in rows], [r["measured_seconds"] for r in rows])
     return {"model": model, "plans": len(rows), "spread": max(r["measured_seconds"] for r in rows) / fastest,
             "error": error, "correlation": correlation(rows), "found": len(found), "of_found": correlation(found),
-            "in_order": in_order(rows), "repeatability": result["repeatability"],
+            "in_order": in_order(rows), "repeatability": result.get("repeatability"),
             "regret": chosen / fastest - 1, "load": result["load"]}
 
 
