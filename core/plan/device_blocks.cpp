@@ -14,8 +14,8 @@ namespace {
 // The devices that an operator's tasks are on, and how they repeat there.
 struct Extent {
   int first = 0, count = 0;
-  int period = 0;       // devices of the smallest part whose images they are, in equal parts; 0: they do not repeat
-  bool nearly = false;  // but for an element
+  int period = 0;  // devices of the smallest part whose images they are, in equal parts; 0: they do not repeat
+  int larger = 0;  // so many of the parts, the first ones, have an element more
 };
 
 Extent extent_of(const Pcg& pcg, NodeId id, const MachineMapping& mapping) {
@@ -37,11 +37,16 @@ Extent extent_of(const Pcg& pcg, NodeId id, const MachineMapping& mapping) {
     std::int64_t size = leaf ? n.outputs[0].dims[at].size : n.table->axes[at].size;
     if (size < walk.degree || (!leaf && (size % walk.degree != 0 || n.table->axes[at].role == AxisRole::window)))
       return extent;
-    extent.nearly = size % walk.degree != 0;
+    extent.larger = static_cast<int>(size % walk.degree);
   }
   extent.count = walk.degree * stride;
   extent.period = stride;
   return extent;
+}
+
+// Of the parts on `count` devices from `first` on, those that have an element more.
+int larger_parts(const Extent& extent, int first, int count) {
+  return std::clamp(extent.larger - (first - extent.first) / extent.period, 0, count / extent.period);
 }
 
 // A block of a narrow stage exchanges with several of a wide one, which do not all do the same then. What hangs
@@ -172,13 +177,12 @@ LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMappin
     for (int b = e.first / size; b <= (e.first + e.count - 1) / size; ++b) {
       auto at = static_cast<std::size_t>(b);
       if (repeats)
-        kinds[at] = combine(kinds[at], i);
+        kinds[at] = combine(combine(kinds[at], i), stages ? 0 : static_cast<Hash>(larger_parts(e, b * size, size)));
       else
         own[at] = combine(combine(own[at], i), at);
     }
   }
-  bool nearly = std::any_of(extents.begin(), extents.end(), [](const Extent& e) { return e.nearly; });
-  LoweredBlocks blocks{size, std::vector<int>(count), !stages && !nearly, alike(size)};
+  LoweredBlocks blocks{size, std::vector<int>(count), !stages, alike(size)};
   std::vector<std::array<Hash, 3>> keys(count);
   for (std::size_t b = 0; b < count; ++b) keys[b] = {kinds[b], own[b], 0};
   if (stages) tell_sheets_apart(keys);

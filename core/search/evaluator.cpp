@@ -125,8 +125,20 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
       options_(options),
       mapping_(cost, options.cache),
       blocks_(cost.topology()),
-      record_(options.stop, options.time_limit),
-      threads_(options.jobs) {}
+      own_record_(std::in_place, options.stop, options.time_limit),
+      record_(*own_record_),
+      own_threads_(std::in_place, options.jobs),
+      threads_(*own_threads_) {}
+
+Evaluator::Evaluator(Beside beside)
+    : cost_(beside.other.cost_),
+      lower_(beside.other.lower_),
+      memory_limit_(beside.other.memory_limit_),
+      options_(beside.other.options_),
+      mapping_(cost_, options_.cache),
+      blocks_(cost_.topology()),
+      record_(beside.other.record_),
+      threads_(beside.other.threads_) {}
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_, Limits{}); }
 

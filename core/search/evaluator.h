@@ -58,6 +58,11 @@ struct EvaluatorOptions {
 class Evaluator {
  public:
   Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit, const EvaluatorOptions& options = {});
+  // One that counts its own candidates, but works on the threads of `other`, stops with it, and writes into its log.
+  struct Beside {
+    Evaluator& other;
+  };
+  explicit Evaluator(Beside beside);
 
   // Error when a mapping or lowering does not exist (more tasks than devices), or the search has to stop.
   Result<Candidate> evaluate(Pcg pcg);
@@ -94,6 +99,7 @@ class Evaluator {
   bool is_first(const Candidate& candidate) { return programs_seen_.insert(candidate.program).second; }
   const CostModel& cost() const { return cost_; }
   std::int64_t scored() const { return scored_; }
+  void count(const Evaluator& beside) { scored_ += beside.scored(); }  // once its candidates are to count here
 
   // A complete plan, scored as the `candidates`-th (0: the last): for the log. From one thread at a time, in an order
   // that repeats.
@@ -137,8 +143,10 @@ class Evaluator {
   EvaluatorOptions options_;
   MappingSearch mapping_;
   DeviceBlocks blocks_;
-  SearchRecorder record_;
-  Threads threads_;
+  std::optional<SearchRecorder> own_record_;
+  SearchRecorder& record_;
+  std::optional<Threads> own_threads_;
+  Threads& threads_;
   LoweredPrograms programs_;
   std::optional<Score> smallest_;
   std::mutex scores_mutex_;

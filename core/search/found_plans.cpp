@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/hidden_communications.h"
 #include "core/search/memory_tradeoffs.h"
@@ -77,13 +78,14 @@ void FoundPlans::map_rivals_plainly() {
     if (fits(rival.candidate.score) && nearly_as_fast(rival, kPlainMayGain) &&
         graphs.insert(canonical_hash(rival.candidate.pcg)).second)
       plans.push_back(rival);
-  for (const Outcome& plan : plans) {
-    if (in_.evaluator.scored() >= in_.options.budget) return;
-    std::optional<Outcome> plain = mapped_plainly(plan);
-    if (!plain) continue;
-    in_.evaluator.found(plain->candidate.score);
-    if (&plan != &plans[0]) add_rival(*plain);
-    take(std::move(*plain));
+  const std::int64_t left = std::max<std::int64_t>(0, in_.options.budget - in_.evaluator.scored());
+  std::vector<std::optional<Outcome>> plain(std::min(plans.size(), static_cast<std::size_t>(left)));
+  parallel_for(plain.size(), in_.evaluator.threads(), [&](std::size_t i) { plain[i] = mapped_plainly(plans[i]); });
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (!plain[i]) continue;
+    in_.evaluator.found(plain[i]->candidate.score);
+    if (i > 0) add_rival(*plain[i]);
+    take(std::move(*plain[i]));
   }
 }
 
@@ -126,14 +128,18 @@ void FoundPlans::store_parts(const std::optional<Outcome>& data) {
   if (best_.ok()) fastest.stopped_because = best_->stopped_because;
   auto time = [](const Outcome& plan) { return static_cast<double>(plan.candidate.score.iteration.count); };
   stored_of_ = canonical_hash(fastest.candidate.pcg);
-  std::vector<Outcome> tried = memory_tradeoffs(fastest, in_, Tradeoffs::stored_parts);
-  if (data && time(*data) <= kStoredMayGain * time(fastest) && canonical_hash(data->candidate.pcg) != stored_of_)
-    for (Outcome& variant : memory_tradeoffs(*data, in_, Tradeoffs::stored_parts)) tried.push_back(std::move(variant));
-  for (Outcome& variant : tried) {
-    in_.evaluator.found(variant.candidate.score);
-    keep(variant), rivals_.push_back(variant);
-    take(std::move(variant));
-  }
+  std::vector<Outcome> plans = {std::move(fastest)};
+  if (data && time(*data) <= kStoredMayGain * time(plans[0]) && canonical_hash(data->candidate.pcg) != stored_of_)
+    plans.push_back(*data);
+  std::vector<std::vector<Outcome>> tried(plans.size());
+  parallel_for(plans.size(), in_.evaluator.threads(),
+               [&](std::size_t i) { tried[i] = memory_tradeoffs(plans[i], in_, Tradeoffs::stored_parts); });
+  for (std::vector<Outcome>& variants : tried)
+    for (Outcome& variant : variants) {
+      in_.evaluator.found(variant.candidate.score);
+      keep(variant), rivals_.push_back(variant);
+      take(std::move(variant));
+    }
 }
 
 void FoundPlans::hide() {

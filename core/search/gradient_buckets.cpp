@@ -1,6 +1,8 @@
 #include "core/search/gradient_buckets.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/base/parallel.h"
@@ -34,11 +36,24 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
 
   std::optional<Outcome> best;  // faster than the fastest, or as fast with each gradient on its own
   using Choices = std::vector<std::pair<const Outcome*, Bytes>>;
+  // The times, infinite where there is none.
   auto try_all = [&](Choices choices) {
+    std::vector<double> times(choices.size(), std::numeric_limits<double>::infinity());
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
     std::vector<std::optional<Outcome>> found(choices.size());
-    parallel_for(choices.size(), input.evaluator.threads(), [&](std::size_t i) {
+    // First one of each plan: another one of it waits for the same lowering.
+    std::vector<std::size_t> order(choices.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      auto before = [&](std::size_t i) {
+        return std::count_if(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(i),
+                             [&](const auto& c) { return c.first == choices[i].first; });
+      };
+      return before(a) < before(b);
+    });
+    parallel_for(choices.size(), input.evaluator.threads(), [&](std::size_t k) {
+      const std::size_t i = order[k];
       const Outcome& plan = *choices[i].first;
       auto candidate = input.evaluator.evaluate_bucket(plan.candidate, choices[i].second);
       if (candidate.ok()) found[i] = Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}};
@@ -46,37 +61,41 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
     for (std::size_t i = 0; i < choices.size(); ++i) {
       std::optional<Outcome>& f = found[i];
       if (!f) continue;
+      times[i] = time(*f);
       input.evaluator.found(f->candidate.score);
       scored.push_back(*f);
       const Outcome& than = best ? *best : from[0];
       bool simpler = f->candidate.schedule.bucket.count == 0 && than.candidate.schedule.bucket.count > 0;
       if (fits(*f) && (time(*f) < time(than) || (simpler && time(*f) == time(than)))) best = std::move(*f);
     }
+    return times;
   };
   Choices usual;
   for (const Outcome& o : from)
     if (o.candidate.schedule.bucket.count == 0) usual.emplace_back(&o, kUsualBucket);
   try_all(usual);
-  // A step to either side, and the next ones where that is no loss: of the fastest, and of others nearly as fast.
+  // A step to either side, and the next ones where that is no loss: of the fastest, and of others nearly as fast. What
+  // waits behind communications, or for gathers of weights, may wait less for small buckets.
   std::vector<Outcome> joined = from;
   if (best) joined.insert(joined.begin(), *best);
   std::stable_sort(joined.begin(), joined.end(), faster);
-  for (std::size_t k = 0; k < std::min(joined.size(), kMostJoined); ++k) {
-    const Outcome& start = joined[k];
-    if (time(start) > kNearly * time(joined[0])) break;
-    if (start.candidate.schedule.bucket.count == 0) {
-      // What waits behind communications, or for gathers of weights, may wait less for small buckets.
-      try_all({{&start, kSmaller}, {&start, kSmallest}});
-      continue;
-    }
-    const std::size_t before = scored.size();
-    try_all({{&start, kSmaller}, {&start, kLarger}});
-    for (std::size_t i = before, tried = scored.size(); i < tried; ++i) {
-      if (time(scored[i]) > time(start)) continue;
-      bool smaller = scored[i].candidate.schedule.bucket == kSmaller;
-      try_all(smaller ? Choices{{&start, kSmallest}, {&start, Bytes{}}} : Choices{{&start, kLargest}});
-    }
+  if (joined.size() > kMostJoined) joined.erase(joined.begin() + kMostJoined, joined.end());
+  std::erase_if(joined, [&, least = time(joined[0])](const Outcome& o) { return time(o) > kNearly * least; });
+  Choices steps, further;
+  for (const Outcome& start : joined) {
+    steps.emplace_back(&start, kSmaller);
+    steps.emplace_back(&start, start.candidate.schedule.bucket.count == 0 ? kSmallest : kLarger);
   }
+  const std::vector<double> times = try_all(steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto& [start, bucket] = steps[i];
+    if (start->candidate.schedule.bucket.count == 0 || times[i] > time(*start)) continue;
+    if (bucket == kSmaller)
+      further.insert(further.end(), {{start, kSmallest}, {start, Bytes{}}});
+    else
+      further.emplace_back(start, kLargest);
+  }
+  try_all(further);
   return best;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "core/base/parallel.h"
@@ -119,7 +120,13 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
     std::vector<std::optional<Outcome>> scored(choices.size());
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     std::size_t count = std::min(choices.size(), static_cast<std::size_t>(left));
-    parallel_for(count, input.evaluator.threads(), [&](std::size_t i) {
+    // First what takes longest: micro-batches are mapped and lowered anew.
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return choices[a].micro_batches > choices[b].micro_batches; });
+    parallel_for(count, input.evaluator.threads(), [&](std::size_t k) {
+      const std::size_t i = order[k];
       auto plan = apply(choices[i], input);
       if (plan.ok()) scored[i] = std::move(*plan);
     });

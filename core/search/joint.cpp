@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/ahead.h"
 #include "core/base/parallel.h"
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
@@ -30,8 +31,8 @@ namespace {
 
 // The graph that is fastest on one device.
 Result<Outcome> algebra_alone(const StrategyInput& input);
-// `known`: the iteration of a plan that is there already; 0: none.
-Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known);
+// `fastest`: that graph; `known`: the iteration of a plan that is there already; 0: none.
+Result<Outcome> algebra_then_parallel(const StrategyInput& input, Outcome fastest, Picoseconds known);
 
 constexpr std::size_t kLayoutsKept = 3;        // of the uniform ones, for which all pairs are then tried
 constexpr int kWholePatience = 1000;           // of whole graphs, and
@@ -84,6 +85,8 @@ class JointSearch {
   void whole_plans(const std::vector<ChainPlan>& plans, bool rivals = false);
   void parts();
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
+  void begin_algebra();
+  Result<Outcome> end_algebra();
   void rewrite_for_pipelines();
   Result<Outcome> pipelines(bool join = true, bool each_operator = false, int layers = 8);
   void progress(const std::string& stage, double fraction) const;
@@ -101,6 +104,8 @@ class JointSearch {
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   std::optional<std::pair<ChainPlan, Picoseconds>> fastest_chain_;    // of the complete plans made of parts
   std::string stopped_;                                               // why the search of the graph as a whole ended
+  std::optional<Evaluator> beside_;                                   // of the graph that is fastest on one device
+  std::optional<Ahead<Result<Outcome>>> algebra_;                     // which is that graph
 };
 
 void JointSearch::progress(const std::string& stage, double fraction) const {
@@ -270,11 +275,26 @@ void JointSearch::parts() {
   if (auto plain = without_rewritings(fastest_chain_->first)) whole_plans({*plain}, true);
 }
 
+// What that is needs nothing of what is found meanwhile. Of a large model pipelines are made of it, of a small one
+// plans of every kind.
+void JointSearch::begin_algebra() {
+  beside_.emplace(Evaluator::Beside{in_.evaluator});
+  algebra_.emplace(in_.evaluator.threads(), [this] {
+    return algebra_alone({in_.model, *beside_, in_.options, in_.devices});
+  });
+}
+
+Result<Outcome> JointSearch::end_algebra() {
+  Result<Outcome> fastest = algebra_->get();
+  in_.evaluator.count(*beside_);
+  return fastest;
+}
+
 // Pipelines of a large model are made of the graph that is fastest on one device: its layers repeat, so that it is soon
 // found. Of small ones both graphs are looked at, in two searches.
 void JointSearch::rewrite_for_pipelines() {
-  if (!in_.options.algebra || rewritten_ || compute_operators(in_.model) <= kFewOperators) return;
-  Result<Outcome> fastest = algebra_alone(in_);
+  if (!algebra_ || compute_operators(in_.model) <= kFewOperators) return;
+  Result<Outcome> fastest = end_algebra();
   if (fastest.ok() && canonical_hash(fastest->candidate.pcg) != canonical_hash(normalize(in_.model)))
     rewriting_ = std::move(*fastest);
 }
@@ -333,17 +353,24 @@ Result<Outcome> JointSearch::run() {
     found_.add_rival(*plan);
     found_.take(std::move(plan));
   };
-  if (budget_of_parts() < in_.options.budget) {
-    // So are the expert's plans, whose one rule for all layers is hard to find part by part. The expert splits it
-    // within a node at most.
-    if (first && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
-      compare(expert(in_));
-    // Nor do parts of the graph tell where many small things are best, each on a device.
-    if (with_stages) compare(placed_operators(in_, bucket()));
-  }
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = first && in_.devices > kManyDevices &&
                    !(data ? data->ok() && found_.fits((*data)->candidate.score) : copies_may_fit());
+  const bool small = compute_operators(in_.model) <= kFewOperators;
+  if (first && in_.options.algebra && (small || !too_large)) begin_algebra();
+  if (budget_of_parts() < in_.options.budget) {
+    std::optional<Result<Outcome>> experts, placed;
+    parallel_for(2, in_.evaluator.threads(), [&](std::size_t i) {
+      // So are the expert's plans, whose one rule for all layers is hard to find part by part. The expert splits it
+      // within a node at most.
+      if (i == 0 && first && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
+        experts = expert(in_);
+      // Nor do parts of the graph tell where many small things are best, each on a device.
+      if (i == 1 && with_stages) placed = placed_operators(in_, bucket());
+    });
+    if (experts) compare(std::move(*experts));
+    if (placed) compare(std::move(*placed));
+  }
   if (with_stages) {
     // There, a plan that fits is hard to find, and known to be one of the model as it is.
     if (first && !too_large) rewrite_for_pipelines();
@@ -383,14 +410,15 @@ Result<Outcome> JointSearch::run() {
     if (!found_.has_best() && stages_) found_.trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
     // The walk from gradients that are not joined, or on many devices from other layers, may end elsewhere.
-    const bool many = in_.devices > kManyDevices, small = compute_operators(in_.model) <= kFewOperators;
+    const bool many = in_.devices > kManyDevices;
     const bool again = many ? first && in_.devices <= kVeryManyDevices : in_.devices > kFewDevices;
     if (small && again && (many || buckets_are_free()) && !too_large && stages_)
       compare(many ? pipelines(true, false, 12) : pipelines(false));
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (first && in_.options.algebra && small) {
+    if (algebra_ && small) {
       Picoseconds known = found_.has_best() ? found_.best_time() : Picoseconds{};
-      compare(algebra_then_parallel(in_, known));
+      if (Result<Outcome> fastest = end_algebra(); fastest.ok())
+        compare(algebra_then_parallel(in_, std::move(*fastest), known));
     }
     // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
     // more.
@@ -412,15 +440,15 @@ Result<Outcome> JointSearch::run() {
 
 Result<Outcome> algebra_alone(const StrategyInput& input) {
   SearchOptions serial = input.options;
+  serial.progress = {};  // what takes so long on one device says little
   auto scored = static_cast<int>(input.evaluator.scored());
   serial.budget = scored + std::max(1, (input.options.budget - scored) / 4);
   return JointSearch({input.model, input.evaluator, serial, 1}, {.serial = true}).run();
 }
 
-Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds known) {
+Result<Outcome> algebra_then_parallel(const StrategyInput& input, Outcome fastest, Picoseconds known) {
   SearchOptions parallel = input.options;
   parallel.algebra = false;
-  Outcome fastest = UNITY_TRY(algebra_alone(input));
   const Pcg& graph = fastest.candidate.pcg;
   // Where there is a plan already, pipelines of the model as it is were looked at.
   bool rewritten = known.count == 0 || canonical_hash(graph) != canonical_hash(normalize(input.model));
@@ -439,6 +467,8 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input, Picoseconds kn
 Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
 
 // As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
-Result<Outcome> algebra_then_parallel(const StrategyInput& input) { return algebra_then_parallel(input, {}); }
+Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
+  return algebra_then_parallel(input, UNITY_TRY(algebra_alone(input)), {});
+}
 
 }  // namespace unity

@@ -193,11 +193,12 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   const auto most = static_cast<std::size_t>(options_.plans);
   add_fastest(best, proposals, most);
   // The DP adds up all stages; those of branches work side by side.
-  bool branches = false;
-  for (Proposal& p : proposals) {
-    StageEstimates::Estimate estimate = estimates_.of(p.plan);
-    p.time = estimate.time, branches = branches || estimate.beside > 0;
-  }
+  std::atomic<bool> branches = false;
+  parallel_for(proposals.size(), in_.evaluator.threads(), [&](std::size_t i) {
+    StageEstimates::Estimate estimate = estimates_.of(proposals[i].plan);
+    proposals[i].time = estimate.time;
+    if (estimate.beside > 0) branches = true;
+  });
   if (branches) add_fastest(best, proposals, 2 * most);
   drop_hopeless(best);
   if (is_selective() && !in_.options.pareto)
