@@ -49,6 +49,18 @@ int larger_parts(const Extent& extent, int first, int count) {
   return std::clamp(extent.larger - (first - extent.first) / extent.period, 0, count / extent.period);
 }
 
+// All that repeats does so on the same devices, and what does not is on some of these.
+bool are_one_stage(const std::vector<Extent>& extents, const std::vector<std::size_t>& placed) {
+  const Extent* stage = nullptr;
+  for (std::size_t i : placed)
+    if (extents[i].period > 0 && !stage) stage = &extents[i];
+  return stage && std::all_of(placed.begin(), placed.end(), [&](std::size_t i) {
+           const Extent& e = extents[i];
+           if (e.period > 0) return e.first == stage->first && e.count == stage->count;
+           return e.first >= stage->first && e.first + e.count <= stage->first + stage->count;
+         });
+}
+
 // A block of a narrow stage exchanges with several of a wide one, which do not all do the same then. What hangs
 // together so is a sheet: of each stage one part of as many as the stages' numbers of blocks have in common. Sheets are
 // alike, but for those with a block that does something of its own: what stages send to one another, they send at the
@@ -161,8 +173,9 @@ LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMappin
     if (e.period > 0 && e.first % e.period == 0 && e.first + e.count <= devices) size = std::lcm(size, e.period);
   }
   // Stages exchange what their blocks compute, through links that those of a node may share.
-  bool stages =
-      std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; });
+  const bool stages =
+      std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; }) &&
+      !are_one_stage(extents, placed);
   int period = size;
   while (2 * size < devices && (devices % size != 0 || !alike(size) || (stages && !leave_by_own_links(size))))
     size += period;

@@ -253,7 +253,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
     result = score_from_first(pcg, mappings, options, limits.most_tasks);
   }
   if (!result.ok()) {
-    record_.left_out(over_budget ? LeftOut::over_budget : LeftOut::not_runnable);
+    if (!limits.all) record_.left_out(over_budget ? LeftOut::over_budget : LeftOut::not_runnable);
     return result.error();
   }
   if (!limits.all) ++scored_;  // else it was counted

@@ -23,6 +23,7 @@ constexpr int kManyDevices = 48;       // what more of them do takes long to low
 constexpr int kVeryManyDevices = 512;  // and of more than these, very long
 constexpr int kOneAtOnce = 2048;  // of more than these a Program takes gigabytes: there is one at a time, none is kept
 constexpr double kMostTasksOfOneAtOnce = 1.6e6;  // so that a search takes 4 GiB at most
+constexpr double kMostTasksOfPlan = 1e6;         // that are simulated to report a plan's time exactly
 
 // Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that
 // wait for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what

@@ -416,6 +416,12 @@ Result<Outcome> JointSearch::run() {
       compare(many ? pipelines(true, false, 12) : pipelines(false));
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (algebra_ && small) {
+      // What all devices take is asked for at the end; likely of this plan.
+      std::optional<Ahead<Result<Candidate>>> exact;
+      if (found_.has_best() && !found_.best()->candidate.exact && in_.devices <= kVeryManyDevices)
+        exact.emplace(in_.evaluator.threads(), [&, plan = found_.best()->candidate] {
+          return in_.evaluator.evaluate_all(plan, kMostTasksOfPlan);
+        });
       Picoseconds known = found_.has_best() ? found_.best_time() : Picoseconds{};
       if (Result<Outcome> fastest = end_algebra(); fastest.ok())
         compare(algebra_then_parallel(in_, std::move(*fastest), known));

@@ -19,8 +19,6 @@ namespace unity {
 
 namespace {
 
-constexpr double kMostTasksOfPlan = 1e6;  // that are simulated to report a plan's time exactly
-
 struct Entry {
   StrategyInfo info;
   Strategy run;
