@@ -38,17 +38,19 @@ TaskId Emitter::compute(std::int32_t op, DeviceId device, const std::vector<Buff
                         const std::vector<BufferId>& outputs, TaskList after, double flops, int micro) {
   Task task{.kind = TaskKind::compute, .device = device, .op = op, .micro = micro, .flops = flops};
   const ProgramOp& info = program_.ops[static_cast<std::size_t>(op)];
-  std::vector<BufferId> operands = inputs;
-  std::vector<Shape> shapes;
-  for (BufferId in : inputs) shapes.push_back(block_shape(program_, in));
+  operands_.assign(inputs.begin(), inputs.end());
+  operands_.insert(operands_.end(), outputs.begin(), outputs.end());
+  shapes_.clear();
+  for (BufferId in : inputs) shapes_.push_back(block_shape(program_, in));
+  const Shape result = block_shape(program_, outputs[0]);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (info.shape_only[i]) continue;
-    std::int64_t all = shapes[i].elements();
-    std::int64_t read = info.op->elements_read(shapes, block_shape(program_, outputs[0]), i).value_or(all);
-    task.bytes += static_cast<double>(std::min(read, all) * size_of(shapes[i].dtype));
+    std::int64_t all = shapes_[i].elements();
+    std::int64_t read = info.op->elements_read(shapes_, result, i).value_or(all);
+    task.bytes += static_cast<double>(std::min(read, all) * size_of(shapes_[i].dtype));
   }
-  for (BufferId out : outputs) task.bytes += static_cast<double>(program_.bytes_of(out).count), operands.push_back(out);
-  return add(task, operands, std::move(after));
+  for (BufferId out : outputs) task.bytes += static_cast<double>(program_.bytes_of(out).count);
+  return add(task, operands_, std::move(after));
 }
 
 namespace {

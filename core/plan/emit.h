@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include <boost/container/small_vector.hpp>
+#include <absl/container/inlined_vector.h>
 
 #include "core/plan/program.h"
 
 namespace unity {
 
-using TaskList = boost::container::small_vector<TaskId, 2>;
+using TaskList = absl::InlinedVector<TaskId, 2>;
 
 inline void append(TaskList& to, const TaskList& from) { to.insert(to.end(), from.begin(), from.end()); }
 
@@ -34,6 +34,8 @@ class Emitter {
  private:
   TaskId add(Task task, const std::vector<BufferId>& operands, TaskList after);
   Program& program_;
+  std::vector<BufferId> operands_;  // of the task that is made
+  std::vector<Shape> shapes_;       // of what it reads
 };
 
 }  // namespace unity

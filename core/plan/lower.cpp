@@ -354,23 +354,24 @@ void Lowering::lower_compute(NodeId id) {
   int micros = micro_batches(sharding);
   std::vector<TaskPieces>& tasks = tasks_[id.index()];
   std::vector<std::vector<Range>> ranges;
-  std::vector<std::vector<int>> coordinates;
+  std::vector<const std::vector<int>*> coordinates;
   const Blocks& blocks = blocks_of(id, grid);
   for (std::size_t b : blocks.here) {
     const TaskBlock& block = blocks.all[b];
     for (int m = 0; m < micros; ++m) {
       tasks.push_back({block.device, m, {}, {}});
       ranges.push_back(block_ranges(table, sharding, grid, block, m));
-      coordinates.push_back(block.first);
+      coordinates.push_back(&block.first);
     }
   }
   if (micros == 1) movements_.begin_rounds();
   for (std::size_t i = 0; i < n.inputs.size(); ++i) {
     bool partial = sharding.passing > 1 && pcg_.shape(n.inputs[i]).partials > 1;
     std::vector<Requirement> requirements;
+    requirements.reserve(tasks.size());
     for (std::size_t t = 0; t < tasks.size(); ++t)
       requirements.push_back({tasks[t].device, operand_box(table, table.inputs[i], ranges[t]),
-                              partial ? passing_partial(grid, coordinates[t]) : 0});
+                              partial ? passing_partial(grid, *coordinates[t]) : 0});
     auto all = [&] {
       std::vector<Requirement> wanted;
       for (const TaskBlock& block : blocks.all)
@@ -423,8 +424,9 @@ void Lowering::lower_compute(NodeId id) {
     views.push_back({movements_.add_placement(std::move(value)), 1, false});
   }
   std::int32_t op = program_op(*n.op, n.attributes, table, n.origin, n.name);
+  std::vector<BufferId> inputs, outputs;  // of one task; kept, since there are many
   for (std::size_t t = 0; t < tasks.size(); ++t) {
-    std::vector<BufferId> inputs, outputs;
+    inputs.clear(), outputs.clear();
     TaskList after;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const Piece& p = movements_.piece(tasks[t].inputs[i]);
@@ -432,13 +434,13 @@ void Lowering::lower_compute(NodeId id) {
       if (!table.inputs[i].shape_only) append(after, p.writers);
     }
     for (std::size_t o = 0; o < table.outputs.size(); ++o) {
-      int partial = output_partial(table, grid, coordinates[t], o);
+      int partial = output_partial(table, grid, *coordinates[t], o);
       Box box = operand_box(table, table.outputs[o], ranges[t]);
       Placement& value = movements_.placement(views[o].placement);
       BufferId buffer = emitter_.buffer(value.tensor, tasks[t].device, box, BufferCategory::activation, partial);
       PieceIndex piece = movements_.add_piece(
-          {tasks[t].device, box, partial, output_copy(grid, coordinates[t]), buffer, {}, needs_[id.index()], {}});
-      movements_.placement(views[o].placement).pieces.push_back({piece, partial, output_copy(grid, coordinates[t])});
+          {tasks[t].device, box, partial, output_copy(grid, *coordinates[t]), buffer, {}, needs_[id.index()], {}});
+      movements_.placement(views[o].placement).pieces.push_back({piece, partial, output_copy(grid, *coordinates[t])});
       tasks[t].outputs.push_back(piece);
       outputs.push_back(buffer);
     }

@@ -107,17 +107,22 @@ void Lowering::backward_compute(NodeId id) {
   };
   // Micro-batches in their order, so that the gradient of a weight is added up as they come.
   auto micros = static_cast<std::size_t>(micro_batches(node_sharding(pcg_, id)));
+  // Of one task; kept, since there are many.
+  std::vector<Movements::Gradient> dy;
+  std::vector<std::vector<StepResult>> results(steps.size());
+  std::vector<const Box*> boxes;
+  std::vector<BufferId> inputs, outputs;
   for (std::size_t i = tasks.size(); i-- > 0;) {
     const TaskPieces& task = tasks[i / micros * micros + (micros - 1 - i % micros)];
-    std::vector<Movements::Gradient> dy(task.outputs.size());
     bool any = false;
     for (PieceIndex o : task.outputs) any = any || !movements_.piece(o).contributions.empty();
     if (!any) continue;
+    dy.assign(task.outputs.size(), {});
     for (std::size_t o = 0; o < task.outputs.size(); ++o) {
       if (!reads_gradient[o]) continue;
       dy[o] = movements_.gradient_or_zero(views_[id.index()][o].placement, task.outputs[o]);
     }
-    std::vector<std::vector<StepResult>> results(steps.size());
+    for (std::vector<StepResult>& of_step : results) of_step.clear();
     auto piece = [&](PieceIndex p) -> Local {
       const Piece& held = movements_.piece(p);
       return {held.buffer, &held.box, &held.writers, true};
@@ -139,8 +144,7 @@ void Lowering::backward_compute(NodeId id) {
     };
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const AxisTable& table = *steps[s].table;
-      std::vector<const Box*> boxes;
-      std::vector<BufferId> inputs, outputs;
+      boxes.clear(), inputs.clear(), outputs.clear();
       TaskList after;
       for (std::size_t i = 0; i < program.steps[s].inputs.size(); ++i) {
         Local in = local_of(program.steps[s].inputs[i]);

@@ -17,8 +17,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include <boost/container/deque.hpp>
-
 #include "core/machine/topology.h"
 #include "core/ops/box_index.h"
 #include "core/plan/device_blocks.h"
@@ -168,7 +166,8 @@ class Movements {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
-  struct Met {  // requirements of one (value, sum) that are met already
+  static constexpr std::size_t kFewOfADevice = 4;  // pieces, which are soon looked at one by one
+  struct Met {                                     // requirements of one (value, sum) that are met already
     std::unordered_map<Key, PieceIndex, KeyHash> met;
     std::vector<PieceRef> summed;
   };
@@ -217,10 +216,24 @@ class Movements {
   std::map<std::pair<int, int>, int> partners_;       // of a block, by kind: the block that it exchanges with
   std::set<std::pair<DeviceId, DeviceId>> crossing_;  // devices that exchange something across blocks, both ways
   bool crossings_checked_ = false;
-  // They stay where they are.
+  // They stay where they are, and are found at once.
   template <class T>
-  using List =
-      boost::container::deque<T, void, boost::container::deque_options<boost::container::block_size<64>>::type>;
+  class List {
+   public:
+    void push_back(T value) {
+      if (size_ % kChunk == 0) chunks_.emplace_back().reserve(kChunk);
+      chunks_.back().push_back(std::move(value));
+      ++size_;
+    }
+    T& operator[](std::size_t i) { return chunks_[i / kChunk][i % kChunk]; }
+    const T& operator[](std::size_t i) const { return chunks_[i / kChunk][i % kChunk]; }
+    std::size_t size() const { return size_; }
+
+   private:
+    static constexpr std::size_t kChunk = 64;
+    std::vector<std::vector<T>> chunks_;
+    std::size_t size_ = 0;
+  };
   List<Placement> placements_;
   List<Piece> pieces_;
   List<Movement> movements_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/plan/movement.h"
@@ -19,9 +20,15 @@ bool Movements::within_block(PlacementIndex value, int sum, const std::vector<Re
   if (open.empty()) return true;
   if (sum > 1) return false;
   std::unordered_map<DeviceId, std::vector<const PieceRef*>> held_on;
+  std::size_t count = 0;
   for (const PieceRef& ref : placement(value).pieces)
-    if (here(ref.piece)) held_on[piece(ref.piece).device].push_back(&ref);
+    if (here(ref.piece)) held_on[piece(ref.piece).device].push_back(&ref), ++count;
+  std::unordered_set<Key, KeyHash> held_so;  // where devices hold many pieces, as in micro-batches
+  if (count > kFewOfADevice * held_on.size())
+    for (const auto& [device, refs] : held_on)
+      for (const PieceRef* ref : refs) held_so.insert({device.value, ref->partial, piece(ref->piece).box});
   std::erase_if(open, [&](const Requirement* r) {
+    if (held_so.contains({r->device.value, r->partial, r->box})) return true;
     return std::any_of(held_on[r->device].begin(), held_on[r->device].end(), [&](const PieceRef* ref) {
       return ref->partial == r->partial && piece(ref->piece).box.contains(r->box);
     });

@@ -156,14 +156,30 @@ void Movements::redistribute(PlacementIndex value, const std::vector<PieceRef>& 
     auto begin = std::lower_bound(local.begin(), local.end(), place,
                                   [](const Local& a, const std::pair<DeviceId, int>& b) { return a.first < b; });
     auto end = std::find_if(begin, local.end(), [&](const Local& l) { return l.first != place; });
-    for (auto own = begin; own != end; ++own) {
-      own_copy = piece(own->second).copy;
-      if (piece(own->second).box == r.box) result[i] = own->second;
+    if (begin != end) own_copy = piece(std::prev(end)->second).copy;
+    PieceIndex around = -1;  // the first of its own that contains what is wanted
+    if (std::cmp_greater(end - begin, kFewOfADevice)) {
+      const PieceRef *same = nullptr, *first = nullptr;
+      for (int number : boxes.meeting(r.box)) {
+        const Box& box = boxes.boxes()[static_cast<std::size_t>(number)];
+        if (!box.contains(r.box)) continue;
+        for (const PieceRef* ref : holders[static_cast<std::size_t>(number)]) {
+          if (ref->partial != r.partial || piece(ref->piece).device != r.device) continue;
+          if (box == r.box) same = std::max(same, ref);
+          first = first ? std::min(first, ref) : ref;
+        }
+      }
+      if (same) result[i] = same->piece;
+      if (first) around = first->piece;
+    } else {
+      for (auto own = begin; own != end; ++own)
+        if (piece(own->second).box == r.box) result[i] = own->second;
+      for (auto own = begin; own != end && around < 0; ++own)
+        if (piece(own->second).box.contains(r.box)) around = own->second;
     }
-    for (auto own = begin; own != end && result[i] < 0; ++own) {
-      if (!piece(own->second).box.contains(r.box)) continue;
+    if (result[i] < 0 && around >= 0) {
       result[i] = new_piece(value, r.device, r.box, r.partial, own_copy);
-      emit_local(value, own->second, result[i], r.box);
+      emit_local(value, around, result[i], r.box);
     }
     if (result[i] >= 0) continue;
     result[i] = new_piece(value, r.device, r.box, r.partial, std::max(own_copy, 0));

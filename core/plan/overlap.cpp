@@ -1,10 +1,13 @@
 #include "core/plan/overlap.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/hash.h"
 
 namespace unity {
 namespace {
@@ -61,7 +64,14 @@ struct Segment {
 // they are as much work; all behind what is sent, for which other devices may wait.
 void hide_communications(const Program& program, const std::vector<PooledTask>& tasks,
                          const std::vector<bool>& of_weights, std::vector<OverlapPlace>& places) {
-  std::map<std::tuple<DeviceId, int, int>, Segment> segments;
+  using Where = std::tuple<DeviceId, int, int>;  // device, micro-batch, segment
+  struct WhereHash {
+    std::size_t operator()(const Where& where) const {
+      const auto& [device, micro, segment] = where;
+      return combine(static_cast<Hash>(device.value) << 32 | static_cast<Hash>(micro), static_cast<Hash>(segment));
+    }
+  };
+  std::unordered_map<Where, Segment, WhereHash> segments;
   const std::vector<int> micro_batch = micro_batches(tasks);
   auto at = [&](DeviceId device, std::size_t i) -> Segment& {
     return segments[{device, micro_batch[i], places[i].segment}];
@@ -73,22 +83,26 @@ void hide_communications(const Program& program, const std::vector<PooledTask>& 
     if (t.kind != TaskKind::communicate || of_weights[i]) continue;
     const Communication& c = program.communications[static_cast<std::size_t>(t.op)];
     double each = static_cast<double>(communication_bytes(c).count) / static_cast<double>(c.participants.size());
-    const std::vector<bool> passes_on = only_send(c);
+    std::vector<bool> passes_on;
+    if (!c.exchanges.empty()) passes_on = only_send(c);
     for (std::size_t k = 0; k < c.participants.size(); ++k) {
       Segment& segment = at(c.participants[k].device, i);
       segment.communicated += kFlopsPerByteSent * each;
-      segment.sent = segment.sent || c.kind == CollectiveKind::send || passes_on[k];
+      segment.sent = segment.sent || c.kind == CollectiveKind::send || (!passes_on.empty() && passes_on[k]);
     }
   }
+  std::vector<std::pair<Where, Segment*>> last_first;
+  for (auto& [where, segment] : segments) last_first.emplace_back(where, &segment);
+  std::sort(last_first.begin(), last_first.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   // Each segment has its own first.
   for (int earlier = 0; earlier <= kSegmentsLater; ++earlier)
-    for (auto it = segments.rbegin(); it != segments.rend(); ++it) {
-      auto [device, micro, segment] = it->first;
+    for (const auto& [where, here] : last_first) {
+      auto [device, micro, segment] = where;
       auto from = segments.find({device, micro, segment - earlier});
       if (from == segments.end()) continue;
       std::vector<std::size_t>& gradients = from->second.gradients;
-      double& left = it->second.communicated;
-      while (!gradients.empty() && (left > 0 || (it->second.sent && earlier == 0))) {
+      double& left = here->communicated;
+      while (!gradients.empty() && (left > 0 || (here->sent && earlier == 0))) {
         const Task& t = tasks[gradients.back()].task;
         left -= about_work(t);
         places[gradients.back()].segment = segment, places[gradients.back()].behind = true;

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::size_t kNowhere = SIZE_MAX;
 constexpr std::size_t kFewSteps = 64;
+constexpr std::size_t kAhead = 8;
 
 // What a task comes after, in the places that tasks have got so far: in order, each once.
 template <class List>
@@ -50,14 +51,31 @@ bool waits_for(const std::vector<PooledTask>& pool, std::size_t task, std::size_
   return false;
 }
 
-void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order) {
+void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order, std::size_t most_copied) {
   std::vector<std::size_t> places(pool.size(), kNowhere);
   for (std::size_t k = 0; k < order.size(); ++k) {
     place_dependencies(pool[order[k]].after, order[k], places);
     places[order[k]] = k;
   }
-  // In place, as Programs are large: what is dropped goes behind the others, then each to where it belongs, around the
-  // cycles of the permutation.
+  if (std::is_sorted(order.begin(), order.end())) {  // some are dropped, if any
+    for (std::size_t k = 0; k < order.size(); ++k)
+      if (order[k] != k) pool[k] = std::move(pool[order[k]]);
+    pool.resize(order.size());
+    return;
+  }
+  if (order.size() <= most_copied) {
+    std::vector<PooledTask> sorted;
+    sorted.reserve(order.size());
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      // Far apart as they lie, each would be waited for.
+      if (k + kAhead < order.size()) __builtin_prefetch(&pool[order[k + kAhead]]);
+      sorted.push_back(std::move(pool[order[k]]));
+    }
+    pool = std::move(sorted);
+    return;
+  }
+  // In place: what is dropped goes behind the others, then each to where it belongs, around
+  // the cycles of the permutation.
   std::vector<std::size_t> from = order;
   from.reserve(pool.size());
   for (std::size_t i = 0; i < places.size(); ++i)
@@ -107,7 +125,7 @@ void put_tasks(Program& program, const std::vector<PooledTask>& pool, const std:
   std::vector<std::size_t> places(pool.size(), kNowhere);
   program.tasks.clear(), program.operands.clear(), program.dependencies.clear();
   program.tasks.reserve(order.size());
-  boost::container::small_vector<std::size_t, 16> after;
+  absl::InlinedVector<std::size_t, 16> after;
   for (std::size_t i : order) {
     after.assign(pool[i].after.begin(), pool[i].after.end());
     place_dependencies(after, i, places);

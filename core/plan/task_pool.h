@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include <boost/container/small_vector.hpp>
+#include <absl/container/inlined_vector.h>
 
 #include "core/plan/program.h"
 
@@ -13,15 +13,15 @@ namespace unity {
 // A task with lists of its own. `after` holds positions in the pool, which stay the same whatever the order becomes.
 struct PooledTask {
   Task task;
-  boost::container::small_vector<BufferId, 4> operands;
-  boost::container::small_vector<std::size_t, 3> after;
+  absl::InlinedVector<BufferId, 4> operands;
+  absl::InlinedVector<std::size_t, 3> after;
 };
 
 std::vector<PooledTask> take_tasks(const Program& program);
 
 // The tasks of `order` (positions in the pool), in that order, become the pool, or the program's; whatever they come
-// after must be among them, before them.
-void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order);
+// after must be among them, before them. Up to so many by way of a copy, which is quicker; Programs may be large.
+void reorder(std::vector<PooledTask>& pool, const std::vector<std::size_t>& order, std::size_t most_copied = 500'000);
 // The tasks that stay, in the order of the pool, but for those that come after one that stands behind them. They come
 // after none that goes.
 std::vector<std::size_t> in_order(const std::vector<PooledTask>& pool, const std::function<bool(std::size_t)>& stays);

@@ -100,7 +100,7 @@ void ChainKernel::run(std::int64_t number) const {
       before.data = memory[0];
     }
   }
-  boost::container::small_vector<Operand, 3> inputs;
+  absl::InlinedVector<Operand, 3> inputs;
   for (std::size_t s = first_; s < kernels_.size(); ++s) {
     const ChainStep& step = chain_.steps()[s];
     inputs.clear();
