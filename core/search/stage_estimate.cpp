@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace unity {
 namespace {
@@ -203,10 +204,15 @@ double StageEstimates::excess(const StagedPlan& plan) const {
   return most;
 }
 
+void sort_by_time(std::vector<StagedPlan>& plans, const StageEstimates& estimates) {
+  std::vector<std::pair<std::int64_t, StagedPlan>> sorted;
+  for (StagedPlan& p : plans) sorted.emplace_back(estimates.of(p).time, std::move(p));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i] = std::move(sorted[i].second);
+}
+
 void keep_fastest_by_stages(std::vector<StagedPlan>& plans, const StageEstimates& estimates, std::size_t most) {
-  std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
-    return estimates.of(a).time < estimates.of(b).time;
-  });
+  sort_by_time(plans, estimates);
   std::map<std::size_t, std::size_t> kept;  // by number of stages
   std::erase_if(plans, [&](const StagedPlan& p) { return kept[p.ends.size()]++ >= most; });
 }

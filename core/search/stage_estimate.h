@@ -73,6 +73,9 @@ class StageEstimates {
   std::vector<std::pair<std::int64_t, double>> to_;  // by device: latency and bandwidth from the one before it
 };
 
+// The fastest first, as estimated.
+void sort_by_time(std::vector<StagedPlan>& plans, const StageEstimates& estimates);
+
 // Of each number of stages so many, the fastest as estimated; fastest first.
 void keep_fastest_by_stages(std::vector<StagedPlan>& plans, const StageEstimates& estimates, std::size_t most);
 

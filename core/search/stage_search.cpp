@@ -45,7 +45,7 @@ constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6, kPatienceOfSelectiv
 constexpr double kLessPatience = 5;  // with operators that are split in ways of their own
 constexpr double kGain = 0.998;      // times what the best took
 constexpr double kMostTasks = 2e6;   // of the plans that are simulated on so many: at some 0.3 million a second
-constexpr double kMostTasksOfSelective = 1.2e6;
+constexpr double kMostTasksOfSelective = 0.8e6;
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;
@@ -207,9 +207,11 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
 }
 
 // The fastest of them in the order in which stages wait for one another least, which the estimates do not know; or,
-// where they do not fit, in the one that holds the fewest activations.
+// where they do not fit, in the one that holds the fewest activations. Who is selective begins with the former.
 std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
-  std::erase_if(plans, [&](const StagedPlan& p) { return p.order.has_value(); });
+  std::erase_if(plans, [&](const StagedPlan& p) {
+    return is_selective() ? p.order != PipelineOrder::zero_bubble || !unfit_.contains(p) : p.order.has_value();
+  });
   keep_fastest(plans, kAlternating);
   for (StagedPlan& p : plans) p.order = unfit_.contains(p) ? PipelineOrder::one_f_one_b : PipelineOrder::zero_bubble;
   return plans;
@@ -406,9 +408,7 @@ void StageSearch::improve(int steps) {
     std::erase_if(moves, [&](const StagedPlan& p) {
       return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));
     });
-    std::stable_sort(moves.begin(), moves.end(), [&](const StagedPlan& a, const StagedPlan& b) {
-      return estimates_.of(a).time < estimates_.of(b).time;
-    });
+    sort_by_time(moves, estimates_);
     if (moves.size() > kMovesAtOnce) {  // the others later
       moves.resize(kMovesAtOnce);
       key *= kLessPromising;
@@ -446,9 +446,7 @@ void StageSearch::hide_communications() {
   if (!overlap_is_free() || options_.several) return;
   std::vector<StagedPlan> plans = tensor_plans(plans_, in_.devices, in_.options.schedule.bucket);
   drop_hopeless(plans);
-  std::stable_sort(plans.begin(), plans.end(), [&](const StagedPlan& a, const StagedPlan& b) {
-    return estimates_.of(a).time < estimates_.of(b).time;
-  });
+  sort_by_time(plans, estimates_);
   plans.resize(std::min(plans.size(), 2 * kAlternating));
   simulate(std::move(plans));
   plans.clear();
@@ -535,6 +533,8 @@ void StageSearch::split_layers() {
   for (int layers : options_.layers) {
     cluster(layers);
     std::vector<StagedPlan> proposals = best_proposals();
+    for (StagedPlan& p : proposals)
+      if (is_selective() && order_is_free() && !p.order && p.ends.size() > 1) p.order = PipelineOrder::zero_bubble;
     simulate(proposals);
     std::vector<StagedPlan> data = data_parallel_inside(plans_, proposals);
     simulate(data);
