@@ -221,8 +221,8 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
                                       const Limits& wanted) {
   Limits limits = wanted;
   if (one_at_once()) limits.most_tasks = std::min(limits.most_tasks, kMostTasksOfOneAtOnce);
-  if (stopping() && (after_stop_ == 0 || after_stop_-- == 0)) {
-    record_.left_out(LeftOut::interrupted);
+  if (stopping() && (limits.all || after_stop_ == 0 || after_stop_-- == 0)) {
+    if (!limits.all) record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }
   LowerOptions options = lower_options;

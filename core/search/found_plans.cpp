@@ -78,12 +78,13 @@ void FoundPlans::map_rivals_plainly() {
     if (fits(rival.candidate.score) && nearly_as_fast(rival, kPlainMayGain) &&
         graphs.insert(canonical_hash(rival.candidate.pcg)).second)
       plans.push_back(rival);
-  const std::int64_t left = std::max<std::int64_t>(0, in_.options.budget - in_.evaluator.scored());
+  std::int64_t number = in_.evaluator.scored();
+  const std::int64_t left = std::max<std::int64_t>(0, in_.options.budget - number);
   std::vector<std::optional<Outcome>> plain(std::min(plans.size(), static_cast<std::size_t>(left)));
   parallel_for(plain.size(), in_.evaluator.threads(), [&](std::size_t i) { plain[i] = mapped_plainly(plans[i]); });
   for (std::size_t i = 0; i < plain.size(); ++i) {
     if (!plain[i]) continue;
-    in_.evaluator.found(plain[i]->candidate.score);
+    in_.evaluator.found(plain[i]->candidate.score, ++number);
     if (i > 0) add_rival(*plain[i]);
     take(std::move(*plain[i]));
   }

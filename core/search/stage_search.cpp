@@ -45,7 +45,7 @@ constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6, kPatienceOfSelectiv
 constexpr double kLessPatience = 5;  // with operators that are split in ways of their own
 constexpr double kGain = 0.998;      // times what the best took
 constexpr double kMostTasks = 2e6;   // of the plans that are simulated on so many: at some 0.3 million a second
-constexpr double kMostTasksOfSelective = 0.8e6;
+constexpr double kMostTasksOfSelective = 1.2e6;
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;

@@ -11,6 +11,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/evaluator.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/random_plan.h"
 #include "core/search/staged_plan.h"
@@ -217,6 +218,31 @@ TEST_CASE("scores of pipelines are those of a few blocks of devices") {
   auto outcome = build_staged(plans, plan, input);
   if (!outcome.ok()) return;
   check_scores(cost, outcome->candidate.pcg, outcome->candidate.mappings, outcome->candidate.schedule);
+}
+
+TEST_CASE("weights in parts, of which some are an element larger, are told exactly, in micro-batches, too") {
+  struct Weights {
+    ModelSpec model;
+    int nodes, micro_batches;
+  };
+  const Weights c =
+      GENERATE(Weights{{"bert-large", {{"layers", 1}, {"batch", 24}, {"seq-len", 32}}}, 4, 1},
+               Weights{{"bert-large", {{"layers", 1}, {"batch", 48}, {"seq-len", 32}}}, 4, 2},
+               Weights{{"resnext-50", {{"batch", 96}, {"blocks", 1}}}, 4, 2}, Weights{{"mlp", {{"batch", 96}}}, 8, 1});
+  CAPTURE(c.model.name, c.micro_batches);
+  SimulatedCostModel cost(load_topology("summit", {.nodes = c.nodes}));
+  auto devices = static_cast<int>(cost.topology().device_count());
+  State data = shard_batch({normalize(build_model(c.model)), {}, {}}, devices).value();
+  Pcg pcg = with_stored_parts(data.pcg).value();
+  if (c.micro_batches > 1) pcg = with_micro_batches(pcg, c.micro_batches).value();
+  std::vector<MachineMapping> mappings = natural_mappings(pcg);
+  const LoweredBlocks blocks = DeviceBlocks(cost.topology()).find(pcg, mappings);
+  std::vector<int> alike = blocks.alike();
+  CHECK(blocks.size == 1);
+  const auto kinds = std::count_if(alike.begin(), alike.end(), [](int n) { return n > 0; });
+  CHECK(kinds > 1);  // with and without an element more
+  CHECK(kinds < devices / 2);
+  for (int overlap : {0, 1}) CHECK(check_scores(cost, pcg, mappings, {.overlap = overlap, .bucket = {1'000'000}}));
 }
 
 TEST_CASE("the first micro-batches of a pipeline tell how long all take") {

@@ -13,6 +13,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/base/ahead.h"
 #include "core/base/concurrent_map.h"
 #include "core/base/parallel.h"
 
@@ -79,6 +80,31 @@ TEST_CASE("the exception of the smallest index is passed on when all are done, a
   CHECK(done == 8);
   for (int i = 0; i < 3; ++i) CHECK(threads.take());
   CHECK_FALSE(threads.take());
+}
+
+TEST_CASE("work ahead is done by a thread to spare, else when it is asked for, and if it is not asked for, never") {
+  std::atomic<int> done{0};
+  for (int jobs : {1, 2}) {
+    INFO(jobs << " jobs");
+    Threads threads(jobs);
+    done = 0;
+    {
+      Ahead<int> seven(threads, [&] { return ++done, 7; });
+      while (jobs == 2 && done == 0) std::this_thread::yield();  // without being asked
+      CHECK(done == jobs - 1);
+      CHECK(seven.get() == 7);
+      CHECK(done == 1);
+      Ahead<int> fails(threads, []() -> int { throw std::runtime_error("no"); });
+      CHECK_THROWS_WITH(fails.get(), "no");
+    }
+    {
+      Ahead<int> unasked(threads, [&] { return ++done; });
+    }
+    CHECK(done == jobs);
+    // All came back.
+    for (int i = 1; i < jobs; ++i) CHECK(threads.take());
+    CHECK_FALSE(threads.take());
+  }
 }
 
 TEST_CASE("in a window, what goes before and after has one order, whatever the threads") {
