@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include <absl/container/inlined_vector.h>
+
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {

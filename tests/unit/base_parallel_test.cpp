@@ -82,7 +82,7 @@ TEST_CASE("the exception of the smallest index is passed on when all are done, a
   CHECK_FALSE(threads.take());
 }
 
-TEST_CASE("work ahead is done by a thread to spare, else when it is asked for, and if it is not asked for, never") {
+TEST_CASE("work ahead is done by a thread to spare, else only when it is asked for") {
   std::atomic<int> done{0};
   for (int jobs : {1, 2}) {
     INFO(jobs << " jobs");
