@@ -52,7 +52,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME unity-testbed-dev)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Core and simulator of Unity as a library: find_package(Unity) of CMake.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-  "unity-testbed ${this}, libabsl-dev (>= 20220623), libboost-dev (>= 1.74), libfmt-dev (>= 9), libyaml-cpp-dev, nlohmann-json3-dev (>= 3.10), zlib1g-dev")
+  "unity-testbed ${this}, libabsl-dev (>= 20220623), libfmt-dev (>= 9), libyaml-cpp-dev, nlohmann-json3-dev (>= 3.10), zlib1g-dev")
 if(UNITY_TINYXML2_FOUND)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libtinyxml2-dev")
 endif()

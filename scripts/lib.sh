@@ -6,7 +6,7 @@ UNITY=$UNITY_BUILD/bin/unity
 
 # The last two lines are the GUI's, which is built where they are, and tested without a display.
 UNITY_PACKAGES=(g++ cmake ninja-build ccache lld pkg-config dpkg-dev file
-  libabsl-dev libboost-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libjpeg-dev libpng-dev
+  libabsl-dev libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libjpeg-dev libpng-dev
   libonnx-dev libprotobuf-dev protobuf-compiler libtinyxml2-dev libmimalloc-dev
   libopenmpi-dev openmpi-bin libopenblas-dev libdnnl-dev ocl-icd-opencl-dev opencl-headers
   libz3-dev catch2 librapidcheck-dev graphviz
