@@ -182,16 +182,20 @@ std::vector<BufferLife> buffer_lives(const Program& program) {
 }
 
 Result<void> check_program(const Program& program) {
-  auto inside = [&](BufferId id, DeviceId device, const Box& box, std::size_t task) -> Result<void> {
-    if (!id.valid()) return {};
+  auto inside = [&](BufferId id, DeviceId device, const Box& box) {
+    if (!id.valid()) return true;
+    if (id.index() >= program.buffers.size()) return false;
+    const Buffer& buffer = program.buffer(id);
+    return buffer.device == device && (!box.rank() || buffer.box.contains(box));
+  };
+  auto outside = [&](BufferId id, DeviceId device, const Box& box, std::size_t task) {
     if (id.index() >= program.buffers.size()) return fail("task {} names buffer {}, which does not exist", task, id);
     if (program.buffer(id).device != device)
       return fail("task {} on device {} uses buffer {} of device {}", task, device, id, program.buffer(id).device);
-    if (box.rank() && !program.buffer(id).box.contains(box))
-      return fail("task {} moves {} of buffer {}, which holds {}", task, to_string(box), id,
-                  to_string(program.buffer(id).box));
-    return {};
+    return fail("task {} moves {} of buffer {}, which holds {}", task, to_string(box), id,
+                to_string(program.buffer(id).box));
   };
+  const Box whole;
   // In which task each device takes part last, counted from 1.
   std::vector<std::size_t> takes_part(static_cast<std::size_t>(program.devices));
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
@@ -218,8 +222,9 @@ Result<void> check_program(const Program& program) {
         for (std::size_t part = 0; part < c.part_count(); ++part) {
           if (c.part(part).size() != c.participants.size() || c.part(part)[a].device != p.device)
             return fail("task {}: part {} of a communication is among other devices", i, part);
-          UNITY_TRY_VOID(inside(c.part(part)[a].send, p.device, c.part(part)[a].piece, i));
-          UNITY_TRY_VOID(inside(c.part(part)[a].receive, p.device, c.part(part)[a].piece, i));
+          const Participant& q = c.part(part)[a];
+          for (BufferId b : {q.send, q.receive})
+            if (!inside(b, p.device, q.piece)) return outside(b, p.device, q.piece, i);
         }
       }
       for (const Exchange& e : c.exchanges) {
@@ -228,14 +233,14 @@ Result<void> check_program(const Program& program) {
         const std::vector<Participant>& participants = c.part(static_cast<std::size_t>(e.part));
         const Participant& from = participants.at(static_cast<std::size_t>(e.from));
         const Participant& to = participants.at(static_cast<std::size_t>(e.to));
-        UNITY_TRY_VOID(inside(from.send, from.device, e.box, i));
-        UNITY_TRY_VOID(inside(to.receive, to.device, e.box, i));
+        if (!inside(from.send, from.device, e.box)) return outside(from.send, from.device, e.box, i);
+        if (!inside(to.receive, to.device, e.box)) return outside(to.receive, to.device, e.box, i);
       }
     } else {
-      Box box;
-      if (t.kind == TaskKind::copy || t.kind == TaskKind::accumulate)
-        box = program.boxes.at(static_cast<std::size_t>(t.op));
-      for (BufferId b : program.operands_of(t)) UNITY_TRY_VOID(inside(b, t.device, box, i));
+      const bool moves = t.kind == TaskKind::copy || t.kind == TaskKind::accumulate;
+      const Box& box = moves ? program.boxes.at(static_cast<std::size_t>(t.op)) : whole;
+      for (BufferId b : program.operands_of(t))
+        if (!inside(b, t.device, box)) return outside(b, t.device, box, i);
     }
   }
   return {};

@@ -38,8 +38,8 @@ std::vector<DeviceId> kinds_among(const Topology& topology, const Resources& dev
 
 }  // namespace
 
-IntraCosts::IntraCosts(const StrategyInput& input, const IntraPlans& plans)
-    : in_(input), plans_(plans), reads_(backward_reads(plans)), lookups_(find_lookups(plans)) {}
+IntraCosts::IntraCosts(const StrategyInput& input, const IntraPlans& plans, Bytes bucket)
+    : in_(input), plans_(plans), bucket_(bucket), reads_(backward_reads(plans)), lookups_(find_lookups(plans)) {}
 
 std::int64_t IntraCosts::collective(CollectiveKind kind, int group, int stride, const Resources& devices,
                                     double bytes) const {
@@ -197,7 +197,7 @@ IntraCosts::OperatorCosts IntraCosts::operator_costs(std::size_t op, Sharding sh
   };
   auto on_first = [&](double flops, double bytes) { return time_on(kinds[0], flops, bytes); };
   // Of gradients in buckets (buckets.h), each takes its share of a bucket's time.
-  const auto bucket = static_cast<double>(in_.options.schedule.bucket.count);
+  const auto bucket = static_cast<double>(bucket_.count);
   auto summed = [&](double shard, int copies) {
     double whole = std::max(shard, bucket);
     return shard / whole *

@@ -21,8 +21,10 @@ namespace unity {
 // Thread-safe; answers are kept.
 class IntraCosts {
  public:
-  // Both have to live as long. Gradients are joined as the options' schedule says.
-  IntraCosts(const StrategyInput& input, const IntraPlans& plans);
+  // Both have to live as long. Gradients are joined as the options' schedule says, or in such buckets.
+  IntraCosts(const StrategyInput& input, const IntraPlans& plans)
+      : IntraCosts(input, plans, input.options.schedule.bucket) {}
+  IntraCosts(const StrategyInput& input, const IntraPlans& plans, Bytes bucket);
 
   // Sums over the first operators, [k] of those before operator k; picoseconds and bytes of a device. Where repeated
   // blocks are computed again in the backward pass, `again` adds to the time, and `kept` stands in place of
@@ -66,6 +68,7 @@ class IntraCosts {
 
   const StrategyInput& in_;
   const IntraPlans& plans_;
+  const Bytes bucket_;
   const std::vector<BackwardReads> reads_;
   const std::vector<bool> lookups_;  // by operator
   mutable std::mutex mutex_;         // of what follows

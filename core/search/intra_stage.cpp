@@ -96,10 +96,27 @@ IntraPlans::IntraPlans(const Pcg& model, const StrategyInput& input)
 
 Result<State> IntraPlans::split_columns(const Columns& columns) const {
   auto [data, tensor, copies] = columns;
+  // What is looked for in columns and rows takes long, and finds the same whether the batch is split before or after;
+  // but copies would turn into shards of the batch.
+  const bool batch_first = data == 1 || tensor == 1 || (copies && tensor % data == 0);
+  if (!batch_first) return shard_batch(UNITY_TRY(columns_then_rows_.at({1, tensor, copies})), data);
   State state = UNITY_TRY(shard_batch({model_, {}, {}}, data));
   if (tensor == 1) return state;
   if (copies) state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, tensor}));
   return column_then_row(state, tensor, data * tensor, true, in_.options.parallelism);
+}
+
+void IntraPlans::split_columns(const std::vector<Columns>& all) {
+  std::vector<Columns> columns;
+  for (const Columns& c : all)
+    if (!columns_then_rows_.contains(c) && std::find(columns.begin(), columns.end(), c) == columns.end())
+      columns.push_back(c);
+  std::vector<Result<State>> split(columns.size(), fail("not split"));
+  parallel_for(columns.size(), in_.evaluator.threads(), [&](std::size_t i) {
+    if (in_.evaluator.stopping()) return;
+    split[i] = in_.evaluator.record().timed(SearchLevel::substitution, [&] { return split_columns(columns[i]); });
+  });
+  for (std::size_t i = 0; i < columns.size(); ++i) columns_then_rows_.emplace(columns[i], std::move(split[i]));
 }
 
 Result<Pcg> IntraPlans::shard(const IntraPlan& plan) const {
@@ -148,22 +165,17 @@ void IntraPlans::shard_all(std::vector<IntraPlan> plans) {
   std::sort(plans.begin(), plans.end());
   plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
   std::erase_if(plans, [&](const IntraPlan& p) { return models_.contains(p); });
-  std::vector<Columns> columns;
-  for (const IntraPlan& p : plans)
-    if (!columns_then_rows_.contains(columns_of(p)) &&
-        std::find(columns.begin(), columns.end(), columns_of(p)) == columns.end())
-      columns.push_back(columns_of(p));
-  SearchRecorder& record = in_.evaluator.record();
-  std::vector<Result<State>> split(columns.size(), fail("not split"));
-  parallel_for(columns.size(), in_.evaluator.threads(), [&](std::size_t i) {
-    if (in_.evaluator.stopping()) return;
-    split[i] = record.timed(SearchLevel::substitution, [&] { return split_columns(columns[i]); });
-  });
-  for (std::size_t i = 0; i < columns.size(); ++i) columns_then_rows_.emplace(columns[i], std::move(split[i]));
+  std::vector<Columns> alone, columns;  // without splits of the batch
+  for (const IntraPlan& p : plans) {
+    columns.push_back(columns_of(p));
+    if (p.tensor > 1) alone.emplace_back(1, p.tensor, p.rest == IntraPlan::Rest::copies);
+  }
+  split_columns(alone);
+  split_columns(columns);
   std::vector<Sharded> sharded(plans.size());
   parallel_for(plans.size(), in_.evaluator.threads(), [&](std::size_t i) {
     if (in_.evaluator.stopping()) return;
-    auto pcg = record.timed(SearchLevel::substitution, [&] { return shard(plans[i]); });
+    auto pcg = in_.evaluator.record().timed(SearchLevel::substitution, [&] { return shard(plans[i]); });
     if (pcg.ok()) sharded[i] = with_operators(std::move(*pcg));
   });
   for (std::size_t i = 0; i < plans.size(); ++i) models_.emplace(plans[i], std::move(sharded[i]));

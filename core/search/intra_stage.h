@@ -88,7 +88,8 @@ class IntraPlans {
   // That the options allow.
   bool is_allowed(const IntraPlan& plan) const;
   std::vector<IntraPlan> possible(int width) const;
-  Result<State> split_columns(const Columns& columns) const;
+  Result<State> split_columns(const Columns& columns) const;  // without a split of the batch they are known, if needed
+  void split_columns(const std::vector<Columns>& all);
   Result<Pcg> shard(const IntraPlan& plan) const;
   Sharded with_operators(Pcg pcg) const;
   void shard_all(std::vector<IntraPlan> plans);

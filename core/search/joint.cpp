@@ -46,6 +46,7 @@ constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is al
 constexpr int kFewDevices = 24;                // to sum gradients up
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
 constexpr int kWholeShare = 6;                 // of the budget, one in so many is for complete plans
+constexpr int kLayers = 8, kOtherLayers = 12;  // of pipelines on many devices, of the first look and of the second
 constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
 
@@ -88,7 +89,7 @@ class JointSearch {
   void begin_algebra();
   Result<Outcome> end_algebra();
   void rewrite_for_pipelines();
-  Result<Outcome> pipelines(bool join = true, bool each_operator = false, int layers = 8);
+  Result<Outcome> pipelines(bool join = true, bool each_operator = false, int layers = kLayers);
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
@@ -98,9 +99,10 @@ class JointSearch {
   std::vector<Rule> rules_;
   PreparedRules prepared_;
   PartChain chain_;
-  std::optional<Outcome> rewriting_;  // the graph that pipelines are made of, where it is not the model
-  std::optional<IntraPlans> stages_;  // of pipelines, if there are to be any
-  std::set<Hash> assembled_;          // graphs of complete plans
+  std::optional<Outcome> rewriting_;                  // the graph that pipelines are made of, where it is not the model
+  std::optional<IntraPlans> stages_;                  // of pipelines, if there are to be any
+  std::map<std::int64_t, StageEstimates> estimates_;  // of these, by how gradients are joined
+  std::set<Hash> assembled_;                          // graphs of complete plans
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   std::optional<std::pair<ChainPlan, Picoseconds>> fastest_chain_;    // of the complete plans made of parts
   std::string stopped_;                                               // why the search of the graph as a whole ended
@@ -308,18 +310,23 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers
   options.overlap = options.mixed = options.selective = true, options.even = in_.options.seeds && !each_operator;
   options.by_layers = !each_operator, options.each_operator = each_operator;
   if (in_.devices > kManyDevices) options.layers = {layers};
-  if (rewritten_) options.share = 0.5;  // pipelines of the model as it is were looked at
+  // Other pipelines were looked at: of the model as it is, or of other layers.
+  if (rewritten_) options.share = 0.5;
+  if (layers == kOtherLayers) options.share = 0.7;
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
   options.incumbent = known_;
   if (found_.has_best() && found_.fits(found_.best()->candidate.score) &&
       (known_.count == 0 || found_.best_time() < known_))
     options.incumbent = found_.best_time();
-  if (!rewriting_) return search_stages({in_.model, in_.evaluator, joined, in_.devices}, options, *stages_);
-  Result<Outcome> found =
-      search_stages({rewriting_->candidate.pcg, in_.evaluator, joined, in_.devices}, options, *stages_);
+  const StageEstimates& estimates =
+      estimates_.try_emplace(joined.schedule.bucket.count, in_, *stages_, joined.schedule.bucket).first->second;
+  const StrategyInput input{rewriting_ ? rewriting_->candidate.pcg : in_.model, in_.evaluator, joined, in_.devices};
+  Result<Outcome> found = search_stages(input, options, *stages_, estimates);
+  if (!rewriting_) return found;
   if (!found.ok() && !in_.evaluator.stopping()) {  // what is fastest on one device may not be splittable
     rewriting_.reset();
+    estimates_.clear();
     stages_.emplace(in_.model, in_);
     return pipelines(join, each_operator, layers);
   }
@@ -413,7 +420,7 @@ Result<Outcome> JointSearch::run() {
     const bool many = in_.devices > kManyDevices;
     const bool again = many ? first && in_.devices <= kVeryManyDevices : in_.devices > kFewDevices;
     if (small && again && (many || buckets_are_free()) && !too_large && stages_)
-      compare(many ? pipelines(true, false, 12) : pipelines(false));
+      compare(many ? pipelines(true, false, kOtherLayers) : pipelines(false));
     // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
     if (algebra_ && small) {
       // What all devices take is asked for at the end; likely of this plan.

@@ -59,10 +59,10 @@ StageOption StageTotals::option(int micro_batches, bool behind) const {
           .first_turn = whole(bytes.first_turn)};
 }
 
-StageEstimates::StageEstimates(const StrategyInput& input, const IntraPlans& plans)
+StageEstimates::StageEstimates(const StrategyInput& input, const IntraPlans& plans, Bytes bucket)
     : in_(input),
       plans_(plans),
-      costs_(input, plans),
+      costs_(input, plans, bucket),
       ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
   const Topology& topology = input.evaluator.cost().topology();
   to_.emplace_back();

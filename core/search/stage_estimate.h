@@ -28,8 +28,10 @@ struct StageTotals {
 
 class StageEstimates {
  public:
-  // Both have to live as long.
-  StageEstimates(const StrategyInput& input, const IntraPlans& plans);
+  // Both have to live as long. Gradients are joined as the options' schedule says, or in such buckets.
+  StageEstimates(const StrategyInput& input, const IntraPlans& plans)
+      : StageEstimates(input, plans, input.options.schedule.bucket) {}
+  StageEstimates(const StrategyInput& input, const IntraPlans& plans, Bytes bucket);
 
   const IntraCosts& costs() const { return costs_; }
 

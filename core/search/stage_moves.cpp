@@ -180,7 +180,9 @@ std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& si
 std::optional<ScheduleEffects::Step> ScheduleEffects::step(const StagedPlan& from, const StagedPlan& to) {
   if (without_schedule(from) != without_schedule(to)) return std::nullopt;
   auto new_one = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
-  return Step{new_one(from.order, to.order), new_one(from.overlap, to.overlap), new_one(from.remat, to.remat),
+  std::optional<std::pair<int, Order>> overlap;
+  if (from.overlap != to.overlap) overlap.emplace(to.overlap, to.order);
+  return Step{new_one(from.order, to.order), overlap, new_one(from.remat, to.remat),
               new_one(from.stored_parts, to.stored_parts)};
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/search/staged_plan.h"
@@ -49,9 +50,11 @@ class ScheduleEffects {
   double least(const StagedPlan& from, const StagedPlan& to) const;
 
  private:
-  // What `to` has that `from` has not: an order, an overlap, recomputation, stored parts.
-  using Step = std::tuple<std::optional<std::optional<PipelineOrder>>, std::optional<int>, std::optional<bool>,
-                          std::optional<bool>>;
+  // What `to` has that `from` has not: an order, an overlap with its order (on which it depends what that is worth),
+  // recomputation, stored parts.
+  using Order = std::optional<PipelineOrder>;
+  using Step =
+      std::tuple<std::optional<Order>, std::optional<std::pair<int, Order>>, std::optional<bool>, std::optional<bool>>;
   static std::optional<Step> step(const StagedPlan& from, const StagedPlan& to);
   std::map<Step, double> least_;
 };

@@ -14,10 +14,11 @@
 #include "core/search/data_parallel.h"
 #include "core/search/exact_sharding.h"
 #include "core/search/gradient_buckets.h"
+#include "core/search/known_plans.h"
 #include "core/search/mixed_pipelines.h"
+#include "core/search/open_plans.h"
 #include "core/search/parallelism.h"
 #include "core/search/pipeline_stages.h"
-#include "core/search/stage_estimate.h"
 #include "core/search/stage_layers.h"
 #include "core/search/stage_moves.h"
 #include "core/search/stage_proposals.h"
@@ -39,8 +40,7 @@ constexpr double kHopeless = 2, kHopelessAlone = 3, kHopelessAloneOfMany = 2;  /
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
 constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
-constexpr double kLessPromising = 1.01;  // is a plan of which so many moves are known
-constexpr double kAsLong = 0.005;        // of what both take
+constexpr double kAsLong = 0.005;      // of what another takes
 constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6, kPatienceOfSelective = 0.3e6;  // tasks without a gain
 constexpr double kLessPatience = 5;  // with operators that are split in ways of their own
 constexpr double kGain = 0.998;      // times what the best took
@@ -54,12 +54,12 @@ constexpr int kManyLayers = 24;
 constexpr int kLayersOfMost = 48;   // on so many devices that one plan is simulated: even stages matter most
 constexpr int kMoreLayers = 16;     // on many devices, where they are even
 constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are: they may spend its tasks, too
-constexpr std::int64_t kNotRun = std::numeric_limits<std::int64_t>::max();
 
 class StageSearch {
  public:
-  StageSearch(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans)
-      : in_(input), options_(options), plans_(plans), estimates_(input, plans_), meshes_(stage_submeshes(input)) {
+  StageSearch(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans,
+              const StageEstimates& estimates)
+      : in_(input), options_(options), plans_(plans), estimates_(estimates), meshes_(stage_submeshes(input)) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
     patience_ = is_selective() ? kPatienceOfSelective : kPatienceOfMany;
@@ -78,7 +78,6 @@ class StageSearch {
 
  private:
   using Scored = std::tuple<bool, std::int64_t, StagedPlan>;  // whether it does not fit; its time
-  using Open = std::set<std::tuple<bool, double, StagedPlan>>;
 
   void cluster(int layers) { layer_ends_ = cluster_layers(plans_, layers); }
   std::int64_t best_known() const;
@@ -103,10 +102,10 @@ class StageSearch {
             parts_are_free(), in_.options.stored_parts, in_.options.remat};
   }
   bool is_selective() const { return options_.selective && in_.devices > kManyDevices; }
-  bool is_known(const StagedPlan& plan) const { return simulated_.contains(plan) || too_long_.contains(plan); }
-  void simulate(std::vector<StagedPlan> plans);
+  // Whether there is a limit to the tasks that may be simulated.
+  bool is_bounded() const { return !std::isinf(tasks_left_); }
+  void simulate(std::vector<StagedPlan> plans, const std::optional<StagedPlan>& from = {});
   void take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates);
-  bool has_twin(const StagedPlan& plan) const;
   bool correct_margin();
   void vary_best();
   void hide_communications();
@@ -115,37 +114,30 @@ class StageSearch {
   void split_layers();
   void split_each_operator();
   bool far_slower(const std::vector<StagedPlan>& plans) const;
-  Open::iterator most_promising();
   void improve(int steps);
   bool is_patience_over() const { return tasks_since_gain_ > patience_; }
-  bool slows_down(const StagedPlan& from, const StagedPlan& to);
+  bool slows_down(const StagedPlan& from, const StagedPlan& to, double slower);
 
   const StrategyInput& in_;
   StageSearchOptions options_;
   IntraPlans& plans_;
-  StageEstimates estimates_;
+  const StageEstimates& estimates_;
   std::vector<Submesh> meshes_;
   std::vector<int> micro_batches_;
   double margin_ = kMemoryMargin;
   double least_excess_ = std::numeric_limits<double>::infinity();
-  std::size_t saving_ = 0;                                       // the first that proposed anything
-  std::vector<int> copies_ = {0};                                // that plans may have
-  std::vector<std::size_t> layer_ends_;                          // by layer: one past its last operator
-  std::map<StagedPlan, std::int64_t> simulated_;                 // with the time of what could be run, else the longest
-  std::set<StagedPlan> too_long_;                                // to be simulated
-  std::set<StagedPlan> unfit_;                                   // of those that were
+  std::size_t saving_ = 0;               // the first that proposed anything
+  std::vector<int> copies_ = {0};        // that plans may have
+  std::vector<std::size_t> layer_ends_;  // by layer: one past its last operator
+  KnownPlans known_;
   double tasks_left_ = std::numeric_limits<double>::infinity();  // that may still be simulated
   double tasks_since_gain_ = 0, patience_ = kPatience;
   Result<Outcome> best_ = fail("no pipeline of the model can be run");
   Scored best_plan_;
   std::optional<Outcome> fastest_[3];  // of what fits: of one stage, of several, with operators in ways of their own
-  // Of several stages, whose neighbours are not all known; whether it does not fit, its time, longer the more of them
-  // are.
-  Open open_;
-  std::map<std::size_t, int> improved_;                // by number of stages, how often
-  std::map<StagedPlan, std::set<std::int64_t>> seen_;  // times of those that differ in their schedule only
-  std::set<Scored> whole_;                             // of one stage without micro-batches
-  ScheduleEffects effects_;                            // of what was simulated in improve()
+  OpenPlans open_;                     // of several stages
+  std::set<Scored> whole_;             // of one stage without micro-batches
+  ScheduleEffects effects_;            // of steps that were simulated
 };
 
 // Whether the options leave open in which order micro-batches run, and what is computed again.
@@ -210,30 +202,24 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
 // where they do not fit, in the one that holds the fewest activations. Who is selective begins with the former.
 std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
   std::erase_if(plans, [&](const StagedPlan& p) {
-    return is_selective() ? p.order != PipelineOrder::zero_bubble || !unfit_.contains(p) : p.order.has_value();
+    return is_selective() ? p.order != PipelineOrder::zero_bubble || known_.fits(p) : p.order.has_value();
   });
   keep_fastest(plans, kAlternating);
-  for (StagedPlan& p : plans) p.order = unfit_.contains(p) ? PipelineOrder::one_f_one_b : PipelineOrder::zero_bubble;
+  for (StagedPlan& p : plans) p.order = known_.fits(p) ? PipelineOrder::zero_bubble : PipelineOrder::one_f_one_b;
   return plans;
 }
 
 // The fastest of them that fit with two parts on each group of devices.
 std::vector<StagedPlan> StageSearch::with_parts(std::vector<StagedPlan> plans) const {
-  std::erase_if(plans, [&](const StagedPlan& p) { return unfit_.contains(p); });
+  std::erase_if(plans, [&](const StagedPlan& p) { return !known_.fits(p); });
   keep_fastest(plans, in_.devices > kManyDevices ? kInPartsOfMany : kInParts);
   return in_two_parts(plans_, plans, micro_batches_);
 }
 
 // Of pipelines that were simulated, and are not far slower than what is known.
 void StageSearch::keep_fastest(std::vector<StagedPlan>& plans, std::size_t most) const {
-  const double slowest = slower_by(kMayGain);
-  std::erase_if(plans, [&](const StagedPlan& p) {
-    auto time = simulated_.find(p);
-    return p.ends.size() == 1 || time == simulated_.end() || static_cast<double>(time->second) > slowest;
-  });
-  std::stable_sort(plans.begin(), plans.end(),
-                   [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
-  plans.resize(std::min(plans.size(), most));
+  std::erase_if(plans, [&](const StagedPlan& p) { return p.ends.size() == 1; });
+  known_.keep_fastest(plans, slower_by(kMayGain), most);
 }
 
 // The fastest plan that fits, of this search or from before it, picoseconds; 0: none.
@@ -261,12 +247,12 @@ void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
 }
 
 // Scores those that are new, as long as there are tasks left, but for those whose computation alone takes longer than
-// the best plan.
-void StageSearch::simulate(std::vector<StagedPlan> plans) {
+// the best plan. `from`: of what they are steps, if of any.
+void StageSearch::simulate(std::vector<StagedPlan> plans, const std::optional<StagedPlan>& from) {
   const std::int64_t best = best_known();
   const double longest = slower_by(kAlpha);
   std::erase_if(plans, [&](const StagedPlan& p) {
-    if ((options_.several && p.ends.size() == 1) || is_known(p)) return true;
+    if ((options_.several && p.ends.size() == 1) || known_.contains(p)) return true;
     if (const int asked = in_.options.micro_batches; asked > 0 && p.micro_batches != asked) return true;
     if (tasks_left_ <= 0) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
@@ -275,21 +261,20 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
     const bool mixed = !p.whole.empty();  // of which the estimates tell nothing
     if (best > 0 && !in_.options.pareto && !mixed && estimates_.excess(p) > kFarTooLarge) {
       in_.evaluator.record().left_out(LeftOut::does_not_fit);
-      too_long_.insert(p);
+      known_.leave_out(p);
       return true;
     }
     if (!mixed && static_cast<double>(estimates_.of(p).least) >= longest) {
       in_.evaluator.record().left_out(LeftOut::long_path);
-      too_long_.insert(p);
+      known_.leave_out(p);
       return true;
     }
-    simulated_.emplace(p, kNotRun);
+    known_.begin(p);
     return false;
   });
-  bool bounded = !std::isinf(tasks_left_);
-  std::size_t few = in_.devices > kOneAtOnce ? 1 : kAtOnce;
+  const std::size_t few = in_.devices > kOneAtOnce ? 1 : kAtOnce;
   std::vector<double> most(plans.size(), std::numeric_limits<double>::infinity());
-  for (std::size_t i = 0; bounded && i < plans.size(); ++i) {
+  for (std::size_t i = 0; is_bounded() && i < plans.size(); ++i) {
     bool promising =
         best == 0 || static_cast<double>(estimates_.of(plans[i]).time) <= kFarSlower * static_cast<double>(best);
     most[i] = promising ? kMostTasksOfOne : kMostTasksOfSlow;
@@ -297,7 +282,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
   std::int64_t candidates = in_.evaluator.scored();
   std::vector<std::optional<Result<Outcome>>> outcomes(plans.size());
   parallel_window(
-      plans.size(), bounded ? few : std::max<std::size_t>(1, plans.size()), in_.evaluator.threads(),
+      plans.size(), is_bounded() ? few : std::max<std::size_t>(1, plans.size()), in_.evaluator.threads(),
       [&](std::size_t i) { most[i] = std::min(tasks_left_, most[i]); },
       [&](std::size_t i) { outcomes[i] = build_staged(plans_, plans[i], in_, most[i]); },
       [&](std::size_t i) {
@@ -305,17 +290,20 @@ void StageSearch::simulate(std::vector<StagedPlan> plans) {
         take(plans[i], std::move(*outcomes[i]), candidates);
         outcomes[i].reset();
       });
+  if (!from) return;
+  for (const StagedPlan& to : plans)
+    if (auto time = known_.time(to); time != KnownPlans::kNever)
+      effects_.learn(*from, to, static_cast<double>(time) / static_cast<double>(known_.time(*from)));
 }
 
 // `candidates`: scored so far, with this one.
 void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int64_t candidates) {
   if (outcome.ok()) {
     const Score& score = outcome->candidate.score;
-    simulated_[plan] = score.iteration.count;
+    known_.set(plan, score.iteration.count, in_.evaluator.fits(score));
     const auto tasks = static_cast<double>(outcome->candidate.tasks);
     if (in_.evaluator.is_first(outcome->candidate)) tasks_left_ -= tasks;
     tasks_since_gain_ += tasks;
-    if (!in_.evaluator.fits(score)) unfit_.insert(plan);
     // Steps from it gain little there; with gradients joined, it takes half as much memory again to simulate.
     if (in_.devices > kOneAtOnce && in_.evaluator.fits(score)) tasks_left_ = 0;
     if (!plan.stored_parts) least_excess_ = std::min(least_excess_, in_.evaluator.excess(score));
@@ -328,8 +316,8 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
     }
     if (plan.ends.size() > 1 && plan.whole.empty()) {
       // What makes no difference here would make none to neighbours.
-      if (seen_[without_schedule(plan)].insert(score.iteration.count).second && !has_twin(plan))
-        open_.emplace(std::get<0>(scored), static_cast<double>(score.iteration.count), plan);
+      if (open_.is_new(plan, score.iteration.count) && !known_.has_twin(plan, in_.options.schedule.bucket))
+        open_.add({std::get<0>(scored), static_cast<double>(score.iteration.count), plan});
     } else if (plan.ends.size() == 1 && plan.micro_batches == 1)
       whole_.insert(std::move(scored));
   }
@@ -340,84 +328,51 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
   take_better(best_, std::move(outcome), in_.evaluator, candidates);
 }
 
-// Whether the plan was simulated with its gradients joined otherwise, and takes as long: the steps from there are
-// known.
-bool StageSearch::has_twin(const StagedPlan& plan) const {
-  const auto here = static_cast<double>(simulated_.at(plan));
-  for (Bytes bucket : {Bytes{}, kUsualBucket, in_.options.schedule.bucket}) {
-    StagedPlan twin = plan;
-    twin.bucket = bucket;
-    auto known = simulated_.find(twin);
-    if (twin != plan && known != simulated_.end() && unfit_.contains(twin) == unfit_.contains(plan) &&
-        std::abs(here - static_cast<double>(known->second)) <= kAsLong * here)
-      return true;
-  }
-  return false;
-}
-
 // Whether all of these are, than the best plan known; asked on many devices.
 bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
-  if (std::isinf(tasks_left_) || !best_.ok()) return false;
+  if (!is_bounded() || !best_.ok()) return false;
   const std::int64_t best = best_known();
   return std::all_of(plans.begin(), plans.end(), [&](const StagedPlan& p) {
-    auto time = simulated_.find(p);
-    return time == simulated_.end() || static_cast<double>(time->second) > kFarSlower * static_cast<double>(best);
+    return static_cast<double>(known_.time(p)) > kFarSlower * static_cast<double>(best);
   });
 }
 
-// The fastest, but numbers of stages take turns where they are about as fast.
-StageSearch::Open::iterator StageSearch::most_promising() {
-  auto best = open_.begin();
-  double least = std::numeric_limits<double>::infinity();
-  std::set<std::size_t> seen;  // numbers of stages
-  for (auto at = open_.begin(); at != open_.end() && std::get<1>(*at) < least; ++at) {
-    std::size_t stages = std::get<2>(*at).ends.size();
-    if (!seen.insert(stages).second) continue;
-    double key = std::get<1>(*at) * std::pow(kLessPromising, improved_[stages]);
-    if (key < least && std::get<0>(*at) == std::get<0>(*open_.begin())) least = key, best = at;
-  }
-  return best;
-}
-
-// Whether the step changes the schedule only, in a way that made others far slower; asked on many devices.
-bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to) {
-  if (std::isinf(tasks_left_) || unfit_.contains(from) || effects_.least(from, to) <= kFarSlower) return false;
+// Whether the step changes the schedule only, in a way that made all others slower, or far slower; asked on many
+// devices.
+bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to, double slower) {
+  if (!is_bounded() || !known_.fits(from) || effects_.least(from, to) <= slower) return false;
   in_.evaluator.record().left_out(LeftOut::given_up);
-  too_long_.insert(to);
+  known_.leave_out(to);
   return true;
 }
 
 // Best-first: of the best plan some neighbours, by their estimates, as long as it is not much slower than the best. One
 // stage is what other searches are for.
 void StageSearch::improve(int steps) {
-  std::size_t most = simulated_.size() + static_cast<std::size_t>(steps);
+  const std::size_t most = known_.times().size() + static_cast<std::size_t>(steps);
   tasks_since_gain_ = 0;
   auto best_time = [&] { return static_cast<double>(best_->candidate.score.iteration.count); };
   if (!best_.ok()) return;
   const double slower = is_selective() ? kFarSlowerOfSelective : kFarSlower;
   const double slowest = slower * static_cast<double>(options_.incumbent.count);
   if (options_.incumbent.count > 0 && best_time() > slowest) return;
-  while (!open_.empty() && simulated_.size() < most) {
-    if (std::get<1>(*open_.begin()) > kAlpha * best_time()) return;
-    auto next = open_.extract(most_promising());
-    auto& [unfit, key, plan] = next.value();
-    ++improved_[plan.ends.size()];
+  for (const OpenPlans::Plan* first; (first = open_.first()) && known_.times().size() < most;) {
+    if (first->time > kAlpha * best_time()) return;
+    OpenPlans::Plan from = open_.take();
     if (in_.evaluator.stopping() || tasks_left_ < static_cast<double>(best_->candidate.tasks)) return;
     if (is_patience_over() && !in_.options.pareto) return;
-    std::vector<StagedPlan> moves = neighbours(plans_, plan, freedom());
+    std::vector<StagedPlan> moves = neighbours(plans_, from.plan, freedom());
     std::erase_if(moves, [&](const StagedPlan& p) {
-      return is_known(p) || slows_down(plan, p) || (unfit && p.ends.size() > plan.ends.size() && is_interleaved(p));
+      return known_.contains(p) || slows_down(from.plan, p, is_selective() ? 1 : kFarSlower) ||
+             (from.unfit && p.ends.size() > from.plan.ends.size() && is_interleaved(p));
     });
     sort_by_time(moves, estimates_);
+    const StagedPlan plan = from.plan;
     if (moves.size() > kMovesAtOnce) {  // the others later
       moves.resize(kMovesAtOnce);
-      key *= kLessPromising;
-      open_.insert(std::move(next));
+      open_.put_back(std::move(from));
     }
-    simulate(moves);
-    for (const StagedPlan& move : moves)
-      if (auto time = simulated_.find(move); time != simulated_.end() && time->second != kNotRun)
-        effects_.learn(plan, move, static_cast<double>(time->second) / static_cast<double>(simulated_.at(plan)));
+    simulate(std::move(moves), plan);
   }
 }
 
@@ -433,11 +388,12 @@ bool StageSearch::correct_margin() {
 // on very many devices, where one of them takes seconds and gigabytes.
 void StageSearch::vary_best() {
   if (!best_.ok()) return;
-  std::vector<StagedPlan> plans = other_schedules(std::get<2>(best_plan_), freedom(), options_.buckets);
-  std::erase_if(plans, [&](const StagedPlan& p) { return is_known(p); });
+  const StagedPlan best = std::get<2>(best_plan_);
+  std::vector<StagedPlan> plans = other_schedules(best, freedom(), options_.buckets);
+  std::erase_if(plans, [&](const StagedPlan& p) { return known_.contains(p) || slows_down(best, p, kFarSlower); });
   if (in_.devices <= kVeryManyDevices)
     tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
-  simulate(std::move(plans));
+  simulate(std::move(plans), best);
 }
 
 // Of one stage, what splits all operators alike, with gradients of weights behind communications; then the fastest in
@@ -480,16 +436,16 @@ void StageSearch::mix() {
   const double tables = time_of_dense_gradients(plans_, in_);
   for (bool several : {false, true}) {
     std::vector<StagedPlan> fastest;
-    for (const auto& [plan, time] : simulated_)
-      if ((plan.ends.size() > 1) == several && plan.whole.empty() && time != kNotRun && !unfit_.contains(plan) &&
+    for (const auto& [plan, time] : known_.times())
+      if ((plan.ends.size() > 1) == several && plan.whole.empty() && time != KnownPlans::kNever && known_.fits(plan) &&
           static_cast<double>(time) <= slower_by(kMayGain))
         fastest.push_back(plan);
     std::stable_sort(fastest.begin(), fastest.end(),
-                     [&](const StagedPlan& a, const StagedPlan& b) { return simulated_.at(a) < simulated_.at(b); });
+                     [&](const StagedPlan& a, const StagedPlan& b) { return known_.time(a) < known_.time(b); });
     std::size_t tried = 0;
     double last = 0;  // what that one took: as long takes what is nearly the same
     for (const StagedPlan& plan : fastest) {
-      const auto time = static_cast<double>(simulated_.at(plan));
+      const auto time = static_cast<double>(known_.time(plan));
       if (tried == kMixed) break;
       if (time <= (1 + kAsLong) * last) continue;
       ++tried, last = time;
@@ -499,10 +455,8 @@ void StageSearch::mix() {
       for (const MixedPipelines& groups : mixed)
         for (const std::vector<StagedPlan>& group : groups) {
           simulate(group);
-          if (std::none_of(group.begin(), group.end(), [&](const StagedPlan& p) {
-                auto at = simulated_.find(p);
-                return at != simulated_.end() && static_cast<double>(at->second) <= kAlpha * last;
-              }))
+          if (std::none_of(group.begin(), group.end(),
+                           [&](const StagedPlan& p) { return static_cast<double>(known_.time(p)) <= kAlpha * last; }))
             break;
         }
     }
@@ -562,7 +516,13 @@ void StageSearch::split_layers() {
   vary_best();
   if (!is_selective() || before != best_plan_) improve(steps - steps / 2);
   if (!best_.ok() || !overlap_is_free() || in_.devices > kVeryManyDevices) return;
-  std::vector<StagedPlan> hidden = two_at_once(simulated_, best_known(), freedom());  // last: no walk changes
+  std::vector<StagedPlan> hidden = two_at_once(known_.times(), best_known(), freedom());  // last: no walk changes
+  // Who is selective knows by then whether two micro-batches at once pay.
+  std::erase_if(hidden, [&](const StagedPlan& p) {
+    StagedPlan one = p;
+    one.overlap = 1;
+    return is_selective() && slows_down(one, p, 1);
+  });
   tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));
   simulate(std::move(hidden));
 }
@@ -578,7 +538,7 @@ Result<Outcome> StageSearch::run() {
   if (options_.each_operator) split_each_operator();
   mix();
   if (best_.ok()) {
-    best_->stopped_because += fmt::format(": the fastest of {}", simulated_.size());
+    best_->stopped_because += fmt::format(": the fastest of {}", known_.times().size());
     for (std::optional<Outcome>& plan : fastest_)
       if (plan && plan->candidate.score.iteration != best_->candidate.score.iteration)
         best_->rivals.push_back(std::move(*plan));
@@ -588,13 +548,14 @@ Result<Outcome> StageSearch::run() {
 
 }  // namespace
 
-Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans) {
-  return StageSearch(input, options, plans).run();
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans,
+                              const StageEstimates& estimates) {
+  return StageSearch(input, options, plans, estimates).run();
 }
 
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options) {
   IntraPlans plans(input.model, input);
-  return search_stages(input, options, plans);
+  return search_stages(input, options, plans, StageEstimates(input, plans));
 }
 
 }  // namespace unity

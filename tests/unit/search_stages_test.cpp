@@ -471,6 +471,11 @@ TEST_CASE("what a step of the schedule does to plans is the least that it did to
   CHECK(effects.least(plan, stored) == 1.5);
   effects.learn(plan, other, 4);  // no step of the schedule
   CHECK(effects.least(plan, other) == 0);
+  // What two micro-batches at once are worth depends on the order.
+  auto two = [&](const StagedPlan& p) { return with(p, [](StagedPlan& q) { q.overlap = 2; }); };
+  effects.learn(plan, two(plan), 1.2);
+  CHECK(effects.least(stored, two(stored)) == 1.2);
+  CHECK(effects.least(later, two(later)) == 0);
 }
 
 TEST_CASE("of pipelines that communicate inside their stages the fastest few take two micro-batches at once") {
