@@ -101,7 +101,7 @@ class JointSearch {
   PartChain chain_;
   std::optional<Outcome> rewriting_;                  // the graph that pipelines are made of, where it is not the model
   std::optional<IntraPlans> stages_;                  // of pipelines, if there are to be any
-  std::map<std::int64_t, StageEstimates> estimates_;  // of these, by how gradients are joined
+  std::map<std::int64_t, StageProposals> proposals_;  // made of these, by how gradients are joined
   std::set<Hash> assembled_;                          // graphs of complete plans
   std::int64_t promised_ = std::numeric_limits<std::int64_t>::max();  // the least sum of parts' times
   std::optional<std::pair<ChainPlan, Picoseconds>> fastest_chain_;    // of the complete plans made of parts
@@ -319,14 +319,14 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers
   if (found_.has_best() && found_.fits(found_.best()->candidate.score) &&
       (known_.count == 0 || found_.best_time() < known_))
     options.incumbent = found_.best_time();
-  const StageEstimates& estimates =
-      estimates_.try_emplace(joined.schedule.bucket.count, in_, *stages_, joined.schedule.bucket).first->second;
+  const Bytes bucket = joined.schedule.bucket;
+  StageProposals& proposals = proposals_.try_emplace(bucket.count, in_, *stages_, bucket).first->second;
   const StrategyInput input{rewriting_ ? rewriting_->candidate.pcg : in_.model, in_.evaluator, joined, in_.devices};
-  Result<Outcome> found = search_stages(input, options, *stages_, estimates);
+  Result<Outcome> found = search_stages(input, options, proposals);
   if (!rewriting_) return found;
   if (!found.ok() && !in_.evaluator.stopping()) {  // what is fastest on one device may not be splittable
     rewriting_.reset();
-    estimates_.clear();
+    proposals_.clear();
     stages_.emplace(in_.model, in_);
     return pipelines(join, each_operator, layers);
   }

@@ -11,43 +11,54 @@
 
 namespace unity {
 
-std::vector<Proposal> propose(const StrategyInput& in, IntraPlans& plans, const StageEstimates& estimates,
-                              const std::vector<Submesh>& meshes, const std::vector<std::size_t>& layer_ends,
-                              const ProposalRequest& request) {
+std::vector<Proposal> StageProposals::propose(const std::vector<std::size_t>& layer_ends,
+                                              const ProposalRequest& request) {
+  if (request.chosen > 0) return find(layer_ends, request);
+  const std::pair key{layer_ends, request};
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = found_.find(key); known != found_.end()) return known->second;
+  }
+  std::vector<Proposal> found = find(layer_ends, request);
+  std::lock_guard lock(mutex_);
+  return found_.emplace(key, std::move(found)).first->second;
+}
+
+std::vector<Proposal> StageProposals::find(const std::vector<std::size_t>& layer_ends, const ProposalRequest& request) {
   const int micro_batches = request.micro_batches;
   const Saving& saving = request.saving;
   auto begin_of = [&](int layer) { return layer == 0 ? 0 : layer_ends[static_cast<std::size_t>(layer) - 1]; };
-  const Evaluator& evaluator = in.evaluator;
+  const Evaluator& evaluator = in_.evaluator;
   StageProblem problem;
   problem.layers = static_cast<int>(layer_ends.size());
-  problem.devices = in.devices;
+  problem.devices = in_.devices;
   problem.micro_batches = micro_batches;
-  problem.submeshes = meshes;
+  problem.submeshes = meshes_;
   // Stages that wait for one another save memory, and sums of gradients, which count where models are small.
-  const bool may_wait = in.devices <= kManyDevices && in.options.schedule.weights == WeightVersions::newest;
+  const bool may_wait = in_.devices <= kManyDevices && in_.options.schedule.weights == WeightVersions::newest;
   if (micro_batches == 1 && !may_wait && saving.fits && !saving.one_f_one_b)
-    std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in.devices; });
+    std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in_.devices; });
   problem.memory = std::numeric_limits<std::int64_t>::max();
-  for (int d = 0; saving.fits && d < in.devices; ++d)
+  for (int d = 0; saving.fits && d < in_.devices; ++d)
     problem.memory = std::min(
         problem.memory,
         static_cast<std::int64_t>(request.margin * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
   problem.all_in_flight =
-      (in.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans.waits_for_batch();
-  const bool remat = saving.remat || in.options.schedule.remat == std::vector<std::string>{"blocks"};
+      (in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans_.waits_for_batch();
+  const bool remat = saving.remat || in_.options.schedule.remat == std::vector<std::string>{"blocks"};
   std::map<std::pair<int, int>, std::vector<std::vector<Chain>>> by_start;  // first layer, submesh
   auto chains_of = [&](int first, int last, int submesh) -> const std::vector<Chain>& {
     auto [it, fresh] = by_start.try_emplace({first, submesh});
     if (fresh)
       it->second =
-          chains(plans, estimates, begin_of(first), std::span(layer_ends).subspan(static_cast<std::size_t>(first)),
+          chains(plans_, estimates_, begin_of(first), std::span(layer_ends).subspan(static_cast<std::size_t>(first)),
                  example(problem.submeshes[static_cast<std::size_t>(submesh)]),
                  {micro_batches, remat, request.copies, request.plain, request.chosen});
     return it->second[static_cast<std::size_t>(last - first - 1)];
   };
   problem.options = [&](int first, int last, int submesh) {
     std::vector<StageOption> options;
-    std::int64_t border = estimates.entry_time(
+    std::int64_t border = estimates_.entry_time(
         begin_of(first), example(problem.submeshes[static_cast<std::size_t>(submesh)]), micro_batches);
     for (const Chain& c : chains_of(first, last, submesh)) {
       options.push_back(c.totals.option(micro_batches, request.overlap > 0));
@@ -55,7 +66,7 @@ std::vector<Proposal> propose(const StrategyInput& in, IntraPlans& plans, const 
     }
     return options;
   };
-  problem.handover = [&](int cut, int device) { return estimates.handover(begin_of(cut), device, micro_batches); };
+  problem.handover = [&](int cut, int device) { return estimates_.handover(begin_of(cut), device, micro_batches); };
   std::vector<Proposal> proposals;
   for (const ChosenStages& chosen : choose_stages(problem)) {
     Proposal p{chosen.time,
@@ -63,7 +74,7 @@ std::vector<Proposal> propose(const StrategyInput& in, IntraPlans& plans, const 
                 .stored_parts = !saving.fits,
                 .order = saving.one_f_one_b ? std::optional(PipelineOrder::one_f_one_b) : std::nullopt,
                 .remat = saving.remat,
-                .bucket = in.options.schedule.bucket,
+                .bucket = bucket_,
                 .overlap = request.overlap}};
     for (const ChosenStage& s : chosen.stages) {
       const Chain& c = chains_of(s.first, s.last, s.submesh)[static_cast<std::size_t>(s.option)];

@@ -1,8 +1,12 @@
 // Pipelines that the stage DP (stage_dp.h) proposes from estimates.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/search/stage_estimate.h"
@@ -16,6 +20,7 @@ struct Saving {
   bool fits = true;  // the estimates of memory say so; else weights are stored in parts
   bool one_f_one_b = false;
   bool remat = false;
+  auto operator<=>(const Saving&) const = default;
 };
 
 struct Proposal {
@@ -31,12 +36,38 @@ struct ProposalRequest {
   double margin = 1;   // what is estimated may be so many times the memory that there is
   int overlap = 0;     // as of a schedule
   int chosen = 0;      // as of ChainKind
+  auto operator<=>(const ProposalRequest&) const = default;
 };
 
-// For each number of stages one. `layer_ends`: one past the last operator of each layer.
-std::vector<Proposal> propose(const StrategyInput& input, IntraPlans& plans, const StageEstimates& estimates,
-                              const std::vector<Submesh>& meshes, const std::vector<std::size_t>& layer_ends,
-                              const ProposalRequest& request);
+// Of one model, whose gradients are joined in one way: what searches for its pipelines share. Thread-safe, but for
+// plans that are added (IntraPlans::add).
+class StageProposals {
+ public:
+  // Both have to live as long. Gradients are joined as the options' schedule says, or in such buckets.
+  StageProposals(const StrategyInput& input, IntraPlans& plans)
+      : StageProposals(input, plans, input.options.schedule.bucket) {}
+  StageProposals(const StrategyInput& input, IntraPlans& plans, Bytes bucket)
+      : in_(input), bucket_(bucket), plans_(plans), meshes_(stage_submeshes(input)), estimates_(input, plans, bucket) {}
+
+  IntraPlans& plans() { return plans_; }
+  const std::vector<Submesh>& meshes() const { return meshes_; }
+  const StageEstimates& estimates() const { return estimates_; }
+
+  // For each number of stages one. `layer_ends`: one past the last operator of each layer. Answers are kept, but for
+  // plans of a chosen kind.
+  std::vector<Proposal> propose(const std::vector<std::size_t>& layer_ends, const ProposalRequest& request);
+
+ private:
+  std::vector<Proposal> find(const std::vector<std::size_t>& layer_ends, const ProposalRequest& request);
+
+  const StrategyInput& in_;
+  const Bytes bucket_;
+  IntraPlans& plans_;
+  const std::vector<Submesh> meshes_;
+  StageEstimates estimates_;
+  std::mutex mutex_;  // of what follows
+  std::map<std::pair<std::vector<std::size_t>, ProposalRequest>, std::vector<Proposal>> found_;
+};
 
 // So many plans in all, the fastest of the proposals, which are sorted then; of each number of stages two, and two with
 // one plan in each stage.

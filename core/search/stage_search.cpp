@@ -21,7 +21,6 @@
 #include "core/search/pipeline_stages.h"
 #include "core/search/stage_layers.h"
 #include "core/search/stage_moves.h"
-#include "core/search/stage_proposals.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 
@@ -57,9 +56,12 @@ constexpr std::size_t kAtOnce = 4;  // plans that are simulated while others are
 
 class StageSearch {
  public:
-  StageSearch(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans,
-              const StageEstimates& estimates)
-      : in_(input), options_(options), plans_(plans), estimates_(estimates), meshes_(stage_submeshes(input)) {
+  StageSearch(const StrategyInput& input, const StageSearchOptions& options, StageProposals& proposals)
+      : in_(input),
+        options_(options),
+        proposals_(proposals),
+        plans_(proposals.plans()),
+        estimates_(proposals.estimates()) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
     patience_ = is_selective() ? kPatienceOfSelective : kPatienceOfMany;
@@ -120,9 +122,9 @@ class StageSearch {
 
   const StrategyInput& in_;
   StageSearchOptions options_;
+  StageProposals& proposals_;
   IntraPlans& plans_;
   const StageEstimates& estimates_;
-  std::vector<Submesh> meshes_;
   std::vector<int> micro_batches_;
   double margin_ = kMemoryMargin;
   double least_excess_ = std::numeric_limits<double>::infinity();
@@ -171,11 +173,11 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
       auto timer = in_.evaluator.record().time(SearchLevel::mapping);
       auto [m, copies, plain] = kinds[k];
       ProposalRequest request{m, saving, copies, plain, margin_, first_overlap(), chosen};
-      proposed[k] = propose(in_, plans_, estimates_, meshes_, layer_ends_, request);
+      proposed[k] = proposals_.propose(layer_ends_, request);
       if (!proposed[k].empty()) any = true;
       if (chosen == 0) return;
       request.chosen = 0;
-      keep_faster(proposed[k], propose(in_, plans_, estimates_, meshes_, layer_ends_, request));
+      keep_faster(proposed[k], proposals_.propose(layer_ends_, request));
     });
     if (!found && any) found = saving;
     for (std::vector<Proposal>& more : proposed)
@@ -465,7 +467,7 @@ void StageSearch::mix() {
 
 // After all others, which then find what they would find without.
 void StageSearch::split_each_operator() {
-  const int kinds = add_chosen_shardings(plans_, estimates_.costs(), in_, meshes_, micro_batches_);
+  const int kinds = add_chosen_shardings(plans_, estimates_.costs(), in_, proposals_.meshes(), micro_batches_);
   patience_ /= kLessPatience, tasks_since_gain_ = 0;
   for (int layers : options_.layers) {
     cluster(layers);
@@ -531,7 +533,7 @@ Result<Outcome> StageSearch::run() {
   if (plans_.operators().empty()) return fail("the model has no operators");
   micro_batches_ = micro_batch_counts(plans_, in_, *std::max_element(options_.layers.begin(), options_.layers.end()));
   plans_.prepare(stage_widths(in_));
-  for (const Submesh& mesh : meshes_)
+  for (const Submesh& mesh : proposals_.meshes())
     for (const IntraPlan& p : plans_.of_width(mesh.width))
       if (std::find(copies_.begin(), copies_.end(), copies_of(p)) == copies_.end()) copies_.push_back(copies_of(p));
   if (options_.by_layers) split_layers();
@@ -548,14 +550,15 @@ Result<Outcome> StageSearch::run() {
 
 }  // namespace
 
-Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans,
-                              const StageEstimates& estimates) {
-  return StageSearch(input, options, plans, estimates).run();
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options,
+                              StageProposals& proposals) {
+  return StageSearch(input, options, proposals).run();
 }
 
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options) {
   IntraPlans plans(input.model, input);
-  return search_stages(input, options, plans, StageEstimates(input, plans));
+  StageProposals proposals(input, plans);
+  return search_stages(input, options, proposals);
 }
 
 }  // namespace unity

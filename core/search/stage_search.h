@@ -6,8 +6,7 @@
 
 #include <vector>
 
-#include "core/search/intra_stage.h"
-#include "core/search/stage_estimate.h"
+#include "core/search/stage_proposals.h"
 #include "core/search/strategy.h"
 
 namespace unity {
@@ -32,9 +31,7 @@ struct StageSearchOptions {
 // parallelism of kind `pipeline` is not allowed, plans have one stage. Error: nothing could be run.
 Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options);
 
-// The same with `plans` of the input's model: they need nothing that a search finds, so another thread may prepare them
-// (for all stage_widths()) while it goes on. `estimates` are of these, with gradients joined as the options say.
-Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, IntraPlans& plans,
-                              const StageEstimates& estimates);
+// The same with proposals of the input's model, whose gradients are joined as the options say.
+Result<Outcome> search_stages(const StrategyInput& input, const StageSearchOptions& options, StageProposals& proposals);
 
 }  // namespace unity
