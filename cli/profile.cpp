@@ -277,10 +277,14 @@ class Profiling {
       ProfileSection& section = found->second;
       section.threads = options_.executor.threads = threads;
       if (fresh) measure_overheads(section, options_);
-      if (!o_.curves && !(all && section.curves.empty())) continue;
-      measure_curves(section, 4, options_, [&](double fraction, const std::string& next) {
+      if (!o_.curves && !all) continue;
+      CurveOptions curves{.again = o_.curves};
+      if (o_.budget > 0) curves.late = [&] { return late(); };
+      curves.progress = [&](double fraction, const std::string& next) {
         bar_.update(static_cast<std::int64_t>(1000 * fraction), 1000, fmt::format("{} threads: {}", threads, next));
-      });
+        save_now_and_then();
+      };
+      left_ += measure_curves(section, options_, curves);
       save();
     }
   }

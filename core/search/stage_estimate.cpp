@@ -65,10 +65,13 @@ StageEstimates::StageEstimates(const StrategyInput& input, const IntraPlans& pla
       costs_(input, plans, bucket),
       ways_out_(ways_out_of_a_node(input.evaluator.cost().topology(), input.devices)) {
   const Topology& topology = input.evaluator.cost().topology();
-  to_.emplace_back();
-  for (int d = 1; d < input.devices; ++d)
-    to_.emplace_back(topology.latency(DeviceId(d - 1), DeviceId(d)).count,
-                     topology.bandwidth(DeviceId(d - 1), DeviceId(d)).rate);
+  for (int d = 0; d < input.devices; ++d) {
+    const DeviceId from((d + input.devices - 1) % input.devices), to(d);
+    if (from == to)
+      to_.emplace_back();
+    else
+      to_.emplace_back(topology.latency(from, to).count, topology.bandwidth(from, to).rate);
+  }
 }
 
 double StageEstimates::rate_into(const Resources& devices) const {

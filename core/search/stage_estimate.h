@@ -71,8 +71,9 @@ class StageEstimates {
   const StrategyInput& in_;
   const IntraPlans& plans_;
   IntraCosts costs_;
-  int ways_out_;                                     // of a node
-  std::vector<std::pair<std::int64_t, double>> to_;  // by device: latency and bandwidth from the one before it
+  int ways_out_;  // of a node
+  std::vector<std::pair<std::int64_t, double>>
+      to_;  // by device: latency and bandwidth from the one before it; the last one goes around
 };
 
 // The fastest first, as estimated.

@@ -1,5 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/plan/task_key.h"
 #include "runtime/profile/measure.h"
@@ -34,38 +38,79 @@ constexpr double kLong = 0.005;                      // seconds: who takes less 
 
 class Curves {
  public:
-  Curves(ProfileSection& section, int devices, const ProfileOptions& options,
-         const std::function<void(double, const std::string&)>& progress)
-      : section_(section), devices_(devices), options_(options), progress_(progress) {}
-
-  void measure() {
-    say(0, "rates");
-    rates();
-    say(0.5, "movement");
+  Curves(ProfileSection& section, const ProfileOptions& options, const CurveOptions& curves)
+      : section_(section), options_(options), curves_(curves) {
+    add("rates", [this] { rates(); });
     for (TaskKind kind : {TaskKind::copy, TaskKind::accumulate, TaskKind::zero})
-      movement([&](const Dims& dims) { return movement_program(kind, dims); });
-    for (bool to_host : {true, false}) movement([&](const Dims& dims) { return host_copy_program(to_host, dims); });
-    say(0.65, "updates");
-    updates();
-    say(0.75, "collectives");
-    for (int n = 2; n <= devices_; n *= 2)
+      add(1 << 6, 1 << 24, 8, [this, kind](std::int64_t n) { return movement_program(kind, block(n)); });
+    for (bool to_host : {true, false})
+      add(1 << 6, 1 << 24, 8, [this, to_host](std::int64_t n) { return host_copy_program(to_host, block(n)); });
+    for (const char* text : {"sgd 0.01", "sgd 0.01 momentum=0.9", "adam 0.001", "adamw 0.001"})
+      add(1 << 8, 1 << 23, 32, [text](std::int64_t n) { return update_program(parse_optimizer(text), n); });
+    for (int n = 2; n <= curves.devices; n *= 2)
       for (CollectiveKind kind :
            {CollectiveKind::send, CollectiveKind::broadcast, CollectiveKind::reduce, CollectiveKind::all_reduce,
             CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all})
-        if (kind != CollectiveKind::send || n == 2) collective(kind, n);
-    say(1, "done");
+        if (kind != CollectiveKind::send || n == 2)
+          add(1 << 8, 1 << 22, 16,
+              [kind, n](std::int64_t elements) { return collective_program(kind, first_devices(n), elements); });
+  }
+
+  int measure() {
+    const bool again =
+        curves_.again &&
+        (!curves_.late || std::none_of(jobs_.begin(), jobs_.end(), [&](const Job& job) { return is_missing(job); }));
+    int left = 0;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (!again && !is_missing(jobs_[i])) continue;
+      if (late()) {
+        ++left;
+        continue;
+      }
+      // The rates take about as long as all others.
+      const double others = static_cast<double>(i) / static_cast<double>(jobs_.size());
+      if (curves_.progress) curves_.progress(i == 0 ? 0 : (1 + others) / 2, jobs_[i].name);
+      jobs_[i].measure();
+      left += is_missing(jobs_[i]);  // it was late meanwhile
+    }
+    if (curves_.progress) curves_.progress(1, "done");
+    return left;
   }
 
  private:
-  void say(double fraction, const std::string& next) const {
-    if (progress_) progress_(fraction, next);
+  struct Job {
+    std::string name;  // of the curve, or rates
+    std::function<void()> measure;
+  };
+
+  void add(const std::string& name, std::function<void()> measure) { jobs_.push_back({name, std::move(measure)}); }
+
+  // A curve of the tasks of so many elements, and `factor` times as many.
+  void add(std::int64_t least, std::int64_t most, std::int64_t factor, std::function<Program(std::int64_t)> of) {
+    const Program first = of(least);
+    const std::string name = task_curve(first, first.tasks[0]).name;
+    add(name, [this, name, least, most, factor, of = std::move(of)] {
+      std::vector<ProfilePoint> curve;
+      for (std::int64_t n = least; n <= std::min(most, curves_.largest); n *= factor) {
+        Program p = of(n);
+        ProfileEntry e = time(p);
+        curve.push_back(point_of(task_curve(p, p.tasks[0]).amount, e));
+      }
+      section_.curves[name] = curve;
+    });
   }
+
+  bool is_missing(const Job& job) const {
+    return job.name == "rates" ? !section_.efficiency.contains("memory") : !section_.curves.contains(job.name);
+  }
+  bool late() const { return curves_.late && curves_.late(); }
   ProfileEntry time(const Program& p) const { return measure_task(p, TaskId(0), options_); }
   // In bf16, tensors of one dimension are held in f32: here it is activations that are moved.
   Dims block(std::int64_t elements) const {
     return options_.executor.precision == Precision::bf16 ? Dims{elements / 8, 8} : Dims{elements};
   }
 
+  // All or, once it is late, none: the peak is that of all.
   void rates() {
     std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
     auto add = [&](std::vector<std::pair<double, double>>& list, const std::string& op, Attributes attributes,
@@ -75,20 +120,24 @@ class Curves {
       list.emplace_back(flops, flops / seconds);
       return seconds;
     };
+    auto is_wanted = [&](std::int64_t elements) { return elements <= curves_.largest && !late(); };
     // Fast devices need larger operands to show what they can do.
     double last = 0;
-    for (std::int64_t n = 16; n <= 8192 && (n <= 2048 || last < kLong); n *= 2)
+    for (std::int64_t n = 16; n <= 8192 && (n <= 2048 || last < kLong) && is_wanted(n * n); n *= 2)
       last = add(matmuls, "matmul", {}, {{{n, n}}, {{n, n}}});
-    const bool fast = matmuls.back().first > kLarge;
+    const bool fast = !matmuls.empty() && matmuls.back().first > kLarge;
     for (std::int64_t batch = 1; batch <= (fast ? 64 : 1); batch *= 8)
       for (std::int64_t c = 8; c <= (fast ? 256 : 128); c *= 2)
         for (std::int64_t size : {8, 28, 56})
-          add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{batch, c, size, size}}, {{c, c, 3, 3}}});
-    for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 28 : 1 << 25); n *= 4) {
+          if (is_wanted(batch * c * size * size))
+            add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{batch, c, size, size}}, {{c, c, 3, 3}}});
+    for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 28 : 1 << 25) && is_wanted(n); n *= 4) {
       ProfileEntry e = time(movement_program(TaskKind::copy, block(n)));
       memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
     }
-    for (std::int64_t n = 1 << 14; n <= (fast ? 1 << 26 : 1 << 18); n *= 16) add(elementwise, "gelu", {}, {{{n}}});
+    for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 26 : 1 << 18) && is_wanted(n); n *= 16)
+      add(elementwise, "gelu", {}, {{{n}}});
+    if (late()) return;
     auto best = [](const std::vector<std::pair<double, double>>& list) {
       double rate = 0;
       for (auto [amount, r] : list) rate = std::max(rate, r);
@@ -102,52 +151,10 @@ class Curves {
     section_.efficiency["memory"] = fractions(memory, section_.memory_bandwidth);
   }
 
-  template <class Of>
-  void movement(Of&& of) {
-    std::vector<ProfilePoint> curve;
-    std::string name;
-    for (std::int64_t n = 1 << 6; n <= 1 << 24; n *= 8) {
-      Program p = of(block(n));
-      ProfileEntry e = time(p);
-      TaskCurve which = task_curve(p, p.tasks[0]);
-      name = which.name;
-      curve.push_back(point_of(which.amount, e));
-    }
-    section_.curves[name] = curve;
-  }
-
-  void updates() {
-    for (const char* text : {"sgd 0.01", "sgd 0.01 momentum=0.9", "adam 0.001", "adamw 0.001"}) {
-      OptimizerSpec optimizer = parse_optimizer(text);
-      std::vector<ProfilePoint> curve;
-      std::string name;
-      for (std::int64_t n = 1 << 8; n <= 1 << 23; n *= 32) {
-        Program p = update_program(optimizer, n);
-        ProfileEntry e = time(p);
-        curve.push_back(point_of(static_cast<double>(n), e));
-        name = task_curve(p, p.tasks[0]).name;
-      }
-      section_.curves[name] = curve;
-    }
-  }
-
-  void collective(CollectiveKind kind, int n) {
-    std::vector<ProfilePoint> curve;
-    std::string name;
-    for (std::int64_t elements = 1 << 8; elements <= 1 << 22; elements *= 16) {
-      Program p = collective_program(kind, first_devices(n), elements);
-      ProfileEntry e = time(p);
-      TaskCurve which = task_curve(p, p.tasks[0]);
-      name = which.name;
-      curve.push_back(point_of(which.amount, e));
-    }
-    section_.curves[name] = curve;
-  }
-
   ProfileSection& section_;
-  int devices_;
   const ProfileOptions& options_;
-  const std::function<void(double, const std::string&)>& progress_;
+  const CurveOptions& curves_;
+  std::vector<Job> jobs_;
 };
 
 // Copies of little in a row.
@@ -231,9 +238,8 @@ void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
   section.handover = std::max(0.0, median(handovers));
 }
 
-void measure_curves(ProfileSection& section, int devices, const ProfileOptions& options,
-                    const std::function<void(double, const std::string&)>& progress) {
-  Curves(section, devices, options, progress).measure();
+int measure_curves(ProfileSection& section, const ProfileOptions& options, const CurveOptions& curves) {
+  return Curves(section, options, curves).measure();
 }
 
 }  // namespace unity

@@ -1,7 +1,9 @@
 // Measuring a device: the times of tasks, alone on it, and the curves of a profile (core/machine/profile.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "core/machine/profile.h"
 #include "runtime/executor.h"
@@ -40,9 +42,16 @@ double step_overhead(const ProfileOptions& options);
 // What passes between two tasks of a stream, and from one stream to another.
 void measure_overheads(ProfileSection& section, const ProfileOptions& options);
 
-// Peak rates, efficiencies and the curves of all kinds of tasks. `devices`: the largest group of
-// collectives. Calls `progress` with the fraction done and what comes next.
-void measure_curves(ProfileSection& section, int devices, const ProfileOptions& options,
-                    const std::function<void(double, const std::string&)>& progress = {});
+struct CurveOptions {
+  int devices = 4;                   // the largest group of collectives
+  bool again = true;                 // also what the section has; with `late`, only where it has all
+  std::int64_t largest = 1ll << 62;  // elements of an operand
+  std::function<bool()> late;        // whether the time is over: what is left is not measured
+  std::function<void(double, const std::string&)> progress;  // the fraction done, and what comes next
+};
+
+// Peak rates, efficiencies and the curves of all kinds of tasks. Returns how many curves, the rates being one, it was
+// too late for.
+int measure_curves(ProfileSection& section, const ProfileOptions& options, const CurveOptions& curves);
 
 }  // namespace unity

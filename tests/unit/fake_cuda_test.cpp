@@ -532,3 +532,21 @@ TEST_CASE("chains on GPUs are the kernels one by one, bit for bit, in every prec
     }
   }
 }
+
+TEST_CASE("rates and curves of a GPU, its copies to and from the host with them, in every precision") {
+  fake();
+  for (Precision precision : {Precision::f32, Precision::tf32, Precision::bf16}) {
+    INFO(to_string(precision));
+    ProfileOptions options{.task_seconds = 1e-3, .cache = {1 << 16}};
+    options.executor.backend = "cuda", options.executor.precision = precision;
+    ProfileSection section;
+    CHECK(measure_curves(section, options, {.devices = 2, .largest = 1 << 12}) == 0);
+    CHECK(section.peak > 0);
+    CHECK(section.memory_bandwidth > 0);
+    for (const char* name : {"copy", "copy to host", "copy from host", "update adam", "all_reduce of 2"}) {
+      INFO(name);
+      REQUIRE(section.curves.contains(name));
+      CHECK(section.curves.at(name).size() > 1);
+    }
+  }
+}

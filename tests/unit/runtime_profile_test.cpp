@@ -1,4 +1,6 @@
 // Measuring tasks one by one.
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "core/machine/measured_collectives.h"
@@ -268,4 +270,49 @@ TEST_CASE("a collective between threads is measured with its quartiles; one of m
     CHECK(e.samples >= 3);
   }
   CHECK(large.low > 10 * small.low);  // 1024 times the bytes
+}
+
+TEST_CASE("rates and curves are measured of all kinds of tasks, those that are there are kept, and time may be over") {
+  const CurveOptions small{.devices = 2, .again = false, .largest = 1 << 14};
+  ProfileSection section;
+  CHECK(measure_curves(section, quick(), small) == 0);
+  CHECK(section.peak > 0);
+  CHECK(section.memory_bandwidth > 0);
+  CHECK(section.elementwise_peak > 0);
+  for (const char* name : {"matmul", "conv2d", "memory"}) CHECK(section.efficiency.at(name).size() > 1);
+  std::set<std::string> names;
+  for (const auto& [name, points] : section.curves) {
+    INFO(name);
+    names.insert(name);
+    CHECK(points.size() > 1);
+    for (const ProfilePoint& p : points) CHECK((p.warm > 0 && p.cold > 0));
+  }
+  for (const char* name : {"copy", "accumulate", "zero", "copy to host", "copy from host", "update sgd", "update adam",
+                           "send of 2", "broadcast of 2", "reduce of 2", "all_reduce of 2", "all_gather of 2",
+                           "reduce_scatter of 2", "all_to_all of 2"}) {
+    INFO(name);
+    CHECK(names.contains(name));
+  }
+  // What is there is kept; what is missing is measured as long as there is time.
+  const std::size_t all = section.curves.size();
+  const double peak = section.peak;
+  const std::vector<ProfilePoint> sends = section.curves.at("send of 2");
+  section.curves.erase("copy"), section.curves.erase("all_reduce of 2");
+  int asked = 0;
+  CurveOptions late = small;
+  late.late = [&] { return ++asked > 1; };
+  CHECK(measure_curves(section, quick(), late) == 1);
+  CHECK(section.curves.size() == all - 1);
+  CHECK(section.curves.contains("copy"));
+  late.again = true;  // of all, but not before the last is there
+  asked = 0;
+  CHECK(measure_curves(section, quick(), late) == 0);
+  CHECK(section.curves.size() == all);
+  CHECK(section.peak == peak);
+  CHECK(section.curves.at("send of 2") == sends);
+  // Rates that were begun too late are not half measured.
+  ProfileSection fresh;
+  asked = 0;
+  CHECK(measure_curves(fresh, quick(), late) == static_cast<int>(all) + 1);
+  CHECK((fresh.peak == 0 && fresh.efficiency.empty() && fresh.curves.empty()));
 }

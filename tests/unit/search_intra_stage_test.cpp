@@ -1,10 +1,15 @@
-// How operators inside a stage can be split.
+// How operators inside a stage can be split, and which stages are proposed then.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
+#include "core/base/parallel.h"
 #include "core/models/models.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
 #include "core/search/intra_stage.h"
+#include "core/search/stage_layers.h"
+#include "core/search/stage_proposals.h"
 #include "simulator/cost_model.h"
 
 namespace unity {
@@ -44,6 +49,37 @@ TEST_CASE("columns and rows are the same whether the batch is split before or af
         }
   }
   CHECK(split > 100);
+}
+
+TEST_CASE("what was proposed for pipelines is proposed again, also to several threads") {
+  const Pcg model = build_model({"mlp", {{"batch", 96}, {"layers", 6}, {"hidden", 512}}});
+  SimulatedCostModel cost(load_topology("summit", {2, {}}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  const SearchOptions options;
+  StrategyInput input{model, evaluator, options, 12};
+  IntraPlans plans(model, input);
+  plans.prepare(stage_widths(input));
+  const std::vector<std::size_t> layers = cluster_layers(plans, 4);
+  std::vector<ProposalRequest> requests;
+  for (int micro_batches : {2, 4, 8})
+    for (bool plain : {false, true})
+      for (double margin : {1.0, 1e-6})  // of which the second leaves nothing that fits
+        requests.push_back({.micro_batches = micro_batches, .plain = plain, .margin = margin});
+  auto same = [](const std::vector<Proposal>& a, const std::vector<Proposal>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Proposal& x, const Proposal& y) { return x.time == y.time && x.plan == y.plan; });
+  };
+  StageProposals proposals(input, plans, Bytes{1000});
+  std::vector<std::vector<Proposal>> kept(4 * requests.size());
+  parallel_for(kept.size(), 4,
+               [&](std::size_t i) { kept[i] = proposals.propose(layers, requests[i % requests.size()]); });
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const ProposalRequest& request = requests[i % requests.size()];
+    CHECK(kept[i].empty() == (request.margin < 1));
+    CHECK(same(kept[i], StageProposals(input, plans, Bytes{1000}).propose(layers, request)));
+    for (const Proposal& p : kept[i]) CHECK(p.plan.bucket == Bytes{1000});
+  }
+  CHECK_FALSE(same(proposals.propose(cluster_layers(plans, 2), requests[0]), kept[0]));
 }
 
 }  // namespace unity
