@@ -1,11 +1,12 @@
 // Which pipeline a walk goes on from (stage_search.h).
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "core/search/staged_plan.h"
 
