@@ -339,8 +339,8 @@ bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
   });
 }
 
-// Whether the step changes the schedule only, in a way that made every plan so far more than `slower` times slower; asked
-// on many devices, of plans that fit.
+// Whether the step changes the schedule only, in a way that made every plan so far more than `slower` times slower;
+// asked on many devices, of plans that fit.
 bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to, double slower) {
   if (!is_bounded() || !known_.fits(from) || effects_.least(from, to) <= slower) return false;
   in_.evaluator.record().left_out(LeftOut::given_up);
