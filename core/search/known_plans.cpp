@@ -6,11 +6,6 @@
 #include "core/search/gradient_buckets.h"
 
 namespace unity {
-namespace {
-
-constexpr double kAsLong = 0.005;  // of what both take
-
-}  // namespace
 
 void KnownPlans::set(const StagedPlan& plan, std::int64_t time, bool fits) {
   times_[plan] = time;

@@ -15,6 +15,7 @@ namespace unity {
 class KnownPlans {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  static constexpr double kAsLong = 0.005;  // of a plan's time: one that takes so much more or less takes as long
 
   void begin(const StagedPlan& plan) { times_.emplace(plan, kNever); }  // to simulate it
   void leave_out(const StagedPlan& plan) { left_out_.insert(plan); }    // it is not to be simulated

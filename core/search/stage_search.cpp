@@ -39,7 +39,6 @@ constexpr double kHopeless = 2, kHopelessAlone = 3, kHopelessAloneOfMany = 2;  /
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
 constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
-constexpr double kAsLong = 0.005;      // of what another takes
 constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6, kPatienceOfSelective = 0.3e6;  // tasks without a gain
 constexpr double kLessPatience = 5;  // with operators that are split in ways of their own
 constexpr double kGain = 0.998;      // times what the best took
@@ -369,12 +368,11 @@ void StageSearch::improve(int steps) {
              (from.unfit && p.ends.size() > from.plan.ends.size() && is_interleaved(p));
     });
     sort_by_time(moves, estimates_);
-    const StagedPlan plan = from.plan;
     if (moves.size() > kMovesAtOnce) {  // the others later
       moves.resize(kMovesAtOnce);
-      open_.put_back(std::move(from));
+      open_.put_back(from);
     }
-    simulate(std::move(moves), plan);
+    simulate(std::move(moves), from.plan);
   }
 }
 
@@ -449,7 +447,7 @@ void StageSearch::mix() {
     for (const StagedPlan& plan : fastest) {
       const auto time = static_cast<double>(known_.time(plan));
       if (tried == kMixed) break;
-      if (time <= (1 + kAsLong) * last) continue;
+      if (time <= (1 + KnownPlans::kAsLong) * last) continue;
       ++tried, last = time;
       std::vector<MixedPipelines> mixed = mixed_pipelines(plans_, estimates_, plan, freedom(), in_.devices);
       if (tables < kTablesCount * time) mixed[0].clear();

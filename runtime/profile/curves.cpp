@@ -71,7 +71,6 @@ class Curves {
       const double others = static_cast<double>(i) / static_cast<double>(jobs_.size());
       if (curves_.progress) curves_.progress(i == 0 ? 0 : (1 + others) / 2, jobs_[i].name);
       jobs_[i].measure();
-      left += is_missing(jobs_[i]);  // it was late meanwhile
     }
     if (curves_.progress) curves_.progress(1, "done");
     return left;
@@ -110,7 +109,6 @@ class Curves {
     return options_.executor.precision == Precision::bf16 ? Dims{elements / 8, 8} : Dims{elements};
   }
 
-  // All or, once it is late, none: the peak is that of all.
   void rates() {
     std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
     auto add = [&](std::vector<std::pair<double, double>>& list, const std::string& op, Attributes attributes,
@@ -120,7 +118,7 @@ class Curves {
       list.emplace_back(flops, flops / seconds);
       return seconds;
     };
-    auto is_wanted = [&](std::int64_t elements) { return elements <= curves_.largest && !late(); };
+    auto is_wanted = [&](std::int64_t elements) { return elements <= curves_.largest; };
     // Fast devices need larger operands to show what they can do.
     double last = 0;
     for (std::int64_t n = 16; n <= 8192 && (n <= 2048 || last < kLong) && is_wanted(n * n); n *= 2)
@@ -137,7 +135,6 @@ class Curves {
     }
     for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 26 : 1 << 18) && is_wanted(n); n *= 16)
       add(elementwise, "gelu", {}, {{{n}}});
-    if (late()) return;
     auto best = [](const std::vector<std::pair<double, double>>& list) {
       double rate = 0;
       for (auto [amount, r] : list) rate = std::max(rate, r);

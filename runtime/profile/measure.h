@@ -46,7 +46,7 @@ struct CurveOptions {
   int devices = 4;                   // the largest group of collectives
   bool again = true;                 // also what the section has; with `late`, only where it has all
   std::int64_t largest = 1ll << 62;  // elements of an operand
-  std::function<bool()> late;        // whether the time is over: what is left is not measured
+  std::function<bool()> late;        // whether the time is over: what was not begun is not measured
   std::function<void(double, const std::string&)> progress;  // the fraction done, and what comes next
 };
 
