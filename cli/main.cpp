@@ -126,6 +126,10 @@ int main(int argc, char** argv) {
 #ifdef UNITY_MIMALLOC
   // A search frees and takes the same memory all the time: given back to the system, it comes page by page again.
   mi_option_set_default(mi_option_allow_decommit, 0);
+  // And goes through more of it than the tables of pages hold: pages are large where the system has such (searches get
+  // 2 to 9% shorter), also of threads that are new.
+  mi_option_set_default(mi_option_large_os_pages, 1);
+  mi_option_set_default(mi_option_eager_commit_delay, 0);
 #endif
   return unity::cli::run(argc, argv);
 }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -59,6 +60,13 @@ void parallel_for(std::size_t n, Threads& threads, const std::function<void(std:
   threads.take_back();
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+}
+
+void parallel_by_rank(std::span<const int> ranks, Threads& threads, const std::function<void(std::size_t)>& f) {
+  std::vector<std::size_t> order(ranks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ranks[a] < ranks[b]; });
+  parallel_for(order.size(), threads, [&](std::size_t k) { f(order[k]); });
 }
 
 void parallel_window(std::size_t n, std::size_t window, Threads& threads,

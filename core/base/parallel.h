@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <span>
 
 namespace unity {
 
@@ -26,14 +27,18 @@ class Threads {
 // only write what belongs to its index. An exception of the smallest index is rethrown when all are done.
 void parallel_for(std::size_t n, Threads& threads, const std::function<void(std::size_t)>& f);
 
-// The same, but at most `window` of them are under way: f(i) waits for f(0) .. f(i - window) to end. What goes before
-// it and after it is called by one thread at a time, in an order that no thread changes: before(0) .. before(window -
-// 1), then after(0), before(window), after(1), before(window + 1) and so on. An exception ends all, and is rethrown.
+// The same for each rank, of which the smallest begins first; of equals, that of the smallest index.
+void parallel_by_rank(std::span<const int> ranks, Threads& threads, const std::function<void(std::size_t)>& f);
+
+// As parallel_for, but at most `window` of them are under way: f(i) waits for f(0) .. f(i - window) to end. What goes
+// before it and after it is called by one thread at a time, in an order that no thread changes: before(0) ..
+// before(window - 1), then after(0), before(window), after(1), before(window + 1) and so on. An exception ends all, and
+// is rethrown.
 void parallel_window(std::size_t n, std::size_t window, Threads& threads,
                      const std::function<void(std::size_t)>& before, const std::function<void(std::size_t)>& f,
                      const std::function<void(std::size_t)>& after);
 
-// As the first, on up to `jobs` threads (0: one for each core).
+// As parallel_for, on up to `jobs` threads (0: one for each core).
 void parallel_for(std::size_t n, int jobs, const std::function<void(std::size_t)>& f);
 
 }  // namespace unity

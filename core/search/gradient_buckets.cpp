@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <map>
 #include <utility>
 
 #include "core/base/parallel.h"
@@ -43,17 +43,10 @@ std::optional<Outcome> choose_buckets(const std::vector<Outcome>& plans, const S
     if (std::cmp_greater(choices.size(), left)) choices.resize(static_cast<std::size_t>(left));
     std::vector<std::optional<Outcome>> found(choices.size());
     // First one of each plan: another one of it waits for the same lowering.
-    std::vector<std::size_t> order(choices.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      auto before = [&](std::size_t i) {
-        return std::count_if(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(i),
-                             [&](const auto& c) { return c.first == choices[i].first; });
-      };
-      return before(a) < before(b);
-    });
-    parallel_for(choices.size(), input.evaluator.threads(), [&](std::size_t k) {
-      const std::size_t i = order[k];
+    std::vector<int> ranks;
+    std::map<const Outcome*, int> before;
+    for (const auto& choice : choices) ranks.push_back(before[choice.first]++);
+    parallel_by_rank(ranks, input.evaluator.threads(), [&](std::size_t i) {
       const Outcome& plan = *choices[i].first;
       auto candidate = input.evaluator.evaluate_bucket(plan.candidate, choices[i].second);
       if (candidate.ok()) found[i] = Outcome{std::move(*candidate), plan.derivation, plan.stopped_because, {}};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "core/base/parallel.h"
@@ -121,12 +120,9 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
     auto left = std::max<std::int64_t>(0, input.options.budget - input.evaluator.scored());
     std::size_t count = std::min(choices.size(), static_cast<std::size_t>(left));
     // First what takes longest: micro-batches are mapped and lowered anew.
-    std::vector<std::size_t> order(count);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return choices[a].micro_batches > choices[b].micro_batches; });
-    parallel_for(count, input.evaluator.threads(), [&](std::size_t k) {
-      const std::size_t i = order[k];
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < count; ++i) ranks.push_back(-choices[i].micro_batches);
+    parallel_by_rank(ranks, input.evaluator.threads(), [&](std::size_t i) {
       auto plan = apply(choices[i], input);
       if (plan.ok()) scored[i] = std::move(*plan);
     });

@@ -48,6 +48,19 @@ TEST_CASE("a loop runs every index once, also where loops are in loops") {
   parallel_for(0, 4, [](std::size_t) { FAIL("there is nothing to do"); });
 }
 
+TEST_CASE("a loop by rank begins with the smallest, of equals with the first, and runs every index once") {
+  Threads one(1);
+  std::vector<std::size_t> begun;
+  parallel_by_rank(std::vector<int>{2, 0, -1, 0, 2, 1}, one, [&](std::size_t i) { begun.push_back(i); });
+  CHECK(begun == std::vector<std::size_t>{2, 1, 3, 5, 0, 4});
+  Threads three(3);
+  std::vector<int> ranks(40), ran(40, 0);
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i * 7 % 5);
+  parallel_by_rank(ranks, three, [&](std::size_t i) { ++ran[i]; });
+  CHECK(ran == std::vector<int>(40, 1));
+  parallel_by_rank({}, three, [](std::size_t) { FAIL("there is nothing to do"); });
+}
+
 TEST_CASE("loops in loops have as many threads as there are, and those that one has no use for") {
   Threads threads(3);
   Crowd crowd;
