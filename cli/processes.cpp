@@ -16,6 +16,7 @@
 #include "core/report/provenance.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/open_processes.h"
+#include "runtime/comm/places.h"
 
 namespace unity::cli {
 namespace {
@@ -80,6 +81,10 @@ void ProcessOptions::add(CLI::App& command) {
                      "left there stays");
 }
 
+void ProcessOptions::require_backend(const std::string& backend) const {
+  if (comm == "nccl" && backend != "cuda") throw_input_error("--comm nccl: found backend {}, expected cuda", backend);
+}
+
 void with_processes(const ProcessOptions& options, const std::function<void(Processes&)>& body) {
   if (options.comm_option->count() == 0) refuse_copies(find_launch([](const char* name) { return std::getenv(name); }));
   std::unique_ptr<Processes> processes =
@@ -106,6 +111,11 @@ void with_processes(const ProcessOptions& options, const std::function<void(Proc
   } catch (const std::exception& error) {
     give_up(1, error.what());
   }
+}
+
+void warn_of_places(Processes& processes, const Topology& topology) {
+  const std::string why = misplaced(processes, topology);
+  if (!why.empty() && processes.rank() == 0) fmt::print(stderr, "unity: warning: {}\n", why);
 }
 
 }  // namespace unity::cli

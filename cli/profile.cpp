@@ -2,6 +2,7 @@
 #include "core/machine/profile.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -182,8 +183,7 @@ class Profiling {
 
  private:
   void check_comm() const {
-    if (o_.processes.comm == "nccl" && o_.backend != "cuda")
-      throw_input_error("--comm nccl: found backend {}, expected cuda", o_.backend);
+    o_.processes.require_backend(o_.backend);
     if (o_.processes.comm == "mpi" && processes_.size() == 1)
       throw_input_error("--comm mpi: found 1 process, expected several: start it with mpirun or srun");
   }
@@ -212,6 +212,7 @@ class Profiling {
       machines_.push_back(where.load());
     }
     const Topology& machine = machines_.front();
+    warn_of_places(processes_, machine);
     asked_ = collectives_of(machine, carrier(o_.backend, processes_.size()), processes_.size());
     for (std::size_t i = 1; i < machines_.size(); ++i)
       if (!asked_.of(machines_[i]))
@@ -278,7 +279,11 @@ class Profiling {
       section.threads = options_.executor.threads = threads;
       if (fresh) measure_overheads(section, options_);
       if (!o_.curves && !all) continue;
+      // Groups of two, four and so on that all have one, or all have their own.
+      const int gpus = describe_device(o_.backend).count;
       CurveOptions curves{.again = o_.curves};
+      if (gpus > 1)
+        curves.devices = std::min(curves.devices, static_cast<int>(std::bit_floor(static_cast<unsigned>(gpus))));
       if (o_.budget > 0) curves.late = [&] { return late(); };
       curves.progress = [&](double fraction, const std::string& next) {
         bar_.update(static_cast<std::int64_t>(1000 * fraction), 1000, fmt::format("{} threads: {}", threads, next));

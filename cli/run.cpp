@@ -160,6 +160,7 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
 
 void run(const Options& o, Processes& processes) {
   parse_precision(o.precision, "--precision");
+  o.processes.require_backend(o.backend);
   if (o.early_stop_on != "accuracy" && o.early_stop_on != "loss")
     throw_input_error("--early-stop-on: found '{}', expected accuracy or loss", o.early_stop_on);
   if (!o.schedule.empty()) parse_schedule(o.schedule);
@@ -167,6 +168,7 @@ void run(const Options& o, Processes& processes) {
   require_writable(o.gradients);
   Topology topology;
   Plan plan = o.source.load(topology, parse_precision(o.precision, "--precision"));
+  warn_of_places(processes, topology);
   Options with_data = o;
   if (o.data.empty()) {
     std::vector<std::string> suits = model_info(plan.model.name).datasets;

@@ -283,6 +283,7 @@ void print_set(const std::vector<std::unique_ptr<Validated>>& all, const Options
 }
 
 void validate(const Options& o, Processes& processes) {
+  o.processes.require_backend(o.backend);
   require_writable(o.trace);
   require_writable(o.perfetto);
   const Precision precision = parse_precision(o.precision, "--precision");
@@ -303,6 +304,7 @@ void validate(const Options& o, Processes& processes) {
   }
   if (all.size() > 1 && !(o.trace.empty() && o.perfetto.empty()))
     throw_input_error("validate: --trace and --perfetto are for one plan, found {}", all.size());
+  warn_of_places(processes, all.front()->topology);
   measure_all(all, o, processes);
   if (processes.rank() != 0) return;
   const Validated& one = *all.front();

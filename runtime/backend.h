@@ -52,6 +52,7 @@ class Backend {
 struct DeviceDescription {
   std::string name;  // in words
   Bytes cache;       // the largest, which its parts share
+  int count = 1;     // of such devices, each for itself, that this process has
 };
 
 struct BackendOptions {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "runtime/agreement.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
 #include "runtime/weight_files.h"
@@ -25,7 +26,11 @@ std::vector<std::int64_t> in_order(std::int64_t rows) {
 class Tester {
  public:
   Tester(const Program& evaluation, const DataSource& test, const Binding& binding, const ExecutorOptions& options)
-      : executor_(evaluation, options), test_(test), binding_(binding), order_(in_order(test.rows())) {
+      : executor_(evaluation, options),
+        test_(test),
+        binding_(binding),
+        order_(in_order(test.rows())),
+        agreement_(options.processes) {
     logits_ = evaluation.outputs.size() > 1;
   }
 
@@ -38,6 +43,7 @@ class Tester {
       // The last batch is filled up with rows that do not count.
       std::map<std::string, HostTensor> batch = read_batch(binding_, test_, batch_rows(binding_, order_, begin));
       feed(executor_, batch);
+      if (!compared_) agreement_.add(batch);
       double of_batch = executor_.step().loss;
       std::int64_t count = std::min(binding_.batch, test_.rows() - begin);
       if (count == binding_.batch || whole == 0) loss += of_batch, ++whole;
@@ -45,6 +51,7 @@ class Tester {
       Predictions p = count_predictions(binding_, batch, executor_.output(1), count);
       total.right += p.right, total.all += p.all;
     }
+    if (!std::exchange(compared_, true)) agreement_.require_equal_batches("the test rows");
     Evaluation e;
     e.loss = loss / static_cast<double>(whole);
     if (total.all > 0) e.accuracy = static_cast<double>(total.right) / static_cast<double>(total.all);
@@ -56,6 +63,8 @@ class Tester {
   const DataSource& test_;
   const Binding& binding_;
   std::vector<std::int64_t> order_;
+  Agreement agreement_;
+  bool compared_ = false;  // among the processes
   bool logits_ = false;
 };
 
@@ -100,20 +109,23 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   TrainingPosition at;
   at.data = options.data, at.seed = options.executor.seed;
   if (from) at = from->position();
-  if (Processes* processes = options.executor.processes; processes && processes->size() > 1)
-    processes->require_equal(
-        "the checkpoint to go on from, expected the same everywhere",
-        from ? fmt::format("step {} with contents {:016x}", at.step, hash_of(from->index())) : "none");
+  Agreement agreement(options.executor.processes);
+  agreement.require_equal_options(options);
+  agreement.require_equal(
+      "the checkpoint to go on from",
+      from ? fmt::format("step {} with contents {:016x}", at.step, hash_of(from->index())) : "none");
   at.model = training.name, at.optimizer = to_text(training.optimizer);
   ExecutorOptions how = options.executor;
   how.seed = at.seed;
   if (!options.gradients_file.empty()) how.share_memory = false;  // gradients outlive their use
   Executor executor(training, how);
   Processes& processes = executor.processes();
-  if (from)
+  if (from) {
     from->restore(executor);
-  else if (!options.weights_file.empty())
+  } else if (!options.weights_file.empty()) {
+    agreement.require_equal_file("the initial values", options.weights_file);
     set_initial_values(executor, training, options.weights_file);
+  }
   TrainResult result;
   result.memory = executor.memory();
   result.first_step = at.step;
@@ -131,6 +143,8 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     if (per_epoch == 0)
       throw_input_error("data {}: {} training rows are fewer than one batch of {}", options.data,
                         data->training->rows(), binding.batch);
+    agreement.require_equal("the data", fmt::format("{} rows to train on and {} to test on", data->training->rows(),
+                                                    data->test ? data->test->rows() : 0));
   }
   adapt(at, options.data, binding.batch, per_epoch);
   if (data && options.steps <= 0) steps = at.step + per_epoch * (options.epochs - at.epoch) - at.batches;
@@ -163,9 +177,15 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   double step_seconds = 0, checkpoint_seconds = 0;
   auto save = [&] {
     auto start = SessionLog::Clock::now();
+    if (data) agreement.require_equal_batches(fmt::format("the rows up to step {}", at.step));
     save_checkpoint(executor, at, options.checkpoint);
     checkpoint_seconds += seconds_since(start);
     if (session) session->note(at.step, step_seconds, checkpoint_seconds, true);
+  };
+  // What the processes were fed so far, or their numbers would be of different trainings.
+  auto compare = [&] {
+    if (data) agreement.require_equal_batches(fmt::format("the rows up to step {}", at.step));
+    executor.check_replicas();
   };
   std::vector<double> seconds;
   std::vector<std::int64_t> order;
@@ -177,7 +197,10 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
         order = options.in_order
                     ? in_order(data->training->rows())
                     : permutation(data->training->rows(), combine(at.seed, static_cast<Hash>(at.epoch) + 1));
-      feed(executor, read_batch(binding, *data->training, batch_rows(binding, order, at.batches * binding.batch)));
+      auto batch = read_batch(binding, *data->training, batch_rows(binding, order, at.batches * binding.batch));
+      feed(executor, batch);
+      agreement.add(batch);
+      if (seconds.empty()) agreement.require_equal_batches("the rows of the first batch");
     } else {
       feed(executor, synthetic_batch(executor.inputs(), options.index_bounds, at.seed, at.step));
     }
@@ -199,13 +222,13 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
       if (tested && evaluate_every > 0 && at.epoch % evaluate_every == 0) evaluate();
     }
     if (options.progress) options.progress(at.step, steps, r.loss);
-    if (options.check_replicas_every > 0 && at.step % options.check_replicas_every == 0) executor.check_replicas();
+    if (options.check_replicas_every > 0 && at.step % options.check_replicas_every == 0) compare();
     step_seconds += seconds_since(begun);
     if (session) session->note(at.step, step_seconds, checkpoint_seconds);
     if (options.checkpoint.every > 0 && at.step % options.checkpoint.every == 0 && !options.checkpoint.folder.empty())
       save(), saved = at.step;
   }
-  executor.check_replicas();
+  compare();
   if (!options.checkpoint.folder.empty() && saved != at.step) save();
   result.iteration_seconds = median(std::move(seconds));
   if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) {

@@ -149,7 +149,8 @@ bool StageSearch::order_is_free() const {
 }
 
 // Over all numbers of micro-batches; few of those that are alike. Where none fits, other orders may, then what computes
-// activations again, then what stores weights in parts.
+// activations again, then what stores weights in parts. Who is selective begins in the order in which stages wait for
+// one another least.
 std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   std::vector<Saving> savings = {{}, {false}};
   if (order_is_free()) savings = {{}, {true, true, false}, {true, true, true}, {false}, {false, true, true}};
@@ -196,11 +197,13 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
   drop_hopeless(best);
   if (is_selective() && !in_.options.pareto)
     in_.evaluator.record().left_out(LeftOut::slow_estimate, drop_slower(best, estimates_, kAlpha));
+  for (StagedPlan& p : best)
+    if (is_selective() && order_is_free() && !p.order && p.ends.size() > 1) p.order = PipelineOrder::zero_bubble;
   return best;
 }
 
 // The fastest of them in the order in which stages wait for one another least, which the estimates do not know; or,
-// where they do not fit, in the one that holds the fewest activations. Who is selective begins with the former.
+// where they do not fit, in the one that holds the fewest activations: of who is selective, these alone.
 std::vector<StagedPlan> StageSearch::alternating(std::vector<StagedPlan> plans) const {
   std::erase_if(plans, [&](const StagedPlan& p) {
     return is_selective() ? p.order != PipelineOrder::zero_bubble || known_.fits(p) : p.order.has_value();
@@ -487,8 +490,6 @@ void StageSearch::split_layers() {
   for (int layers : options_.layers) {
     cluster(layers);
     std::vector<StagedPlan> proposals = best_proposals();
-    for (StagedPlan& p : proposals)
-      if (is_selective() && order_is_free() && !p.order && p.ends.size() > 1) p.order = PipelineOrder::zero_bubble;
     simulate(proposals);
     std::vector<StagedPlan> data = data_parallel_inside(plans_, proposals);
     simulate(data);

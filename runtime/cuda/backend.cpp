@@ -12,7 +12,8 @@
 namespace unity::cuda {
 namespace {
 
-constexpr std::chrono::seconds kRunOut{5};  // for what runs on when a backend ends
+constexpr std::chrono::seconds kRunOut{5};      // for what runs on when a backend ends
+constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other GPUs
 
 }  // namespace
 
@@ -45,18 +46,18 @@ void CudaBackend::record_time(const EventHandle& event, Stream stream) const {
 void CudaBackend::enqueue(bool timed) {
   LogicalDevice& first = devices_.begin()->second;
   Stream origin = first.stream(unity::Stream::compute);
-  UNITY_CUDA_CHECK(cudaSetDevice(first.gpu));
+  OnGpu::choose(first.gpu);
   UNITY_CUDA_CHECK(cudaEventRecord(begin_.get(), origin));
   for (auto& [d, device] : devices_)
     for (Lane& lane : device.lanes)
       if (lane.stream.get() != origin) {
-        UNITY_CUDA_CHECK(cudaSetDevice(device.gpu));
+        OnGpu::choose(device.gpu);
         UNITY_CUDA_CHECK(cudaStreamWaitEvent(lane.stream.get(), begin_.get()));
       }
   // CUDA takes the time between events of one GPU only; all origins are where the first one's stream was at begin_.
   for (auto& [gpu, shared] : gpus_) {
     if (!timed) break;
-    UNITY_CUDA_CHECK(cudaSetDevice(gpu));
+    OnGpu::choose(gpu);
     record_time(shared.origin, shared.stream);
   }
   // The works of one communication stand in a row: all wait for what they come after, the last one's call is for all.
@@ -67,7 +68,7 @@ void CudaBackend::enqueue(bool timed) {
     try {
       for (std::size_t i = w; i < end; ++i) {
         Work& work = works_[i];
-        UNITY_CUDA_CHECK(cudaSetDevice(devices_.at(work.device).gpu));
+        OnGpu::choose(devices_.at(work.device).gpu);
         Stream stream = lane_of(work).stream.get();
         for (std::size_t before : work.after) UNITY_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[before].get()));
         if (timed) record_time(times_[i][0], stream);
@@ -89,7 +90,7 @@ void CudaBackend::enqueue(bool timed) {
         UNITY_CUDA_CHECK(cudaStreamWaitEvent(lane_of(works_[i]).stream.get(), events_[w].get()));
       for (std::size_t i = w; i < end; ++i) {
         Work& work = works_[i];
-        UNITY_CUDA_CHECK(cudaSetDevice(devices_.at(work.device).gpu));
+        OnGpu::choose(devices_.at(work.device).gpu);
         Stream stream = lane_of(work).stream.get();
         if (timed) record_time(times_[i][1], stream);
         if (work.awaited) UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), stream));
@@ -107,9 +108,9 @@ void CudaBackend::enqueue(bool timed) {
     for (Lane& lane : device.lanes) {
       EventHandle& done = ends_[e++];
       if (lane.stream.get() == origin) continue;
-      UNITY_CUDA_CHECK(cudaSetDevice(device.gpu));
+      OnGpu::choose(device.gpu);
       UNITY_CUDA_CHECK(cudaEventRecord(done.get(), lane.stream.get()));
-      UNITY_CUDA_CHECK(cudaSetDevice(first.gpu));
+      OnGpu::choose(first.gpu);
       UNITY_CUDA_CHECK(cudaStreamWaitEvent(origin, done.get()));
     }
 }
@@ -147,11 +148,23 @@ void CudaBackend::wait() {
                                          careful_ ? "" : "; set UNITY_CUDA_SYNC=1 to see in which task"));
 }
 
-// Other than by cudaStreamSynchronize, with an eye on the other processes.
+// Other than by cudaStreamSynchronize, with an eye on the other processes, and on the other GPUs: where one of these
+// failed, what waits for it may wait for ever.
 cudaError_t CudaBackend::wait_for(int gpu, Stream stream) {
   OnGpu on(gpu);
   cudaError_t status = cudaSuccess;
-  auto done = [&] { return (status = stream_status(stream)) != cudaErrorNotReady; };
+  auto next = std::chrono::steady_clock::now() + kLook;
+  auto done = [&] {
+    if ((status = stream_status(stream)) != cudaErrorNotReady) return true;
+    if (gpus_.size() == 1 || std::chrono::steady_clock::now() < next) return false;
+    next = std::chrono::steady_clock::now() + kLook;
+    for (const auto& [other, shared] : gpus_) {
+      OnGpu its(other);
+      cudaError_t there = stream_status(shared.stream);
+      if (there != cudaSuccess && there != cudaErrorNotReady) return status = there, true;
+    }
+    return false;
+  };
   collectives_->wait(done, fmt::format("step {}", waits_in_.load()));
   return status;
 }
@@ -190,6 +203,7 @@ void CudaBackend::keep_for_ever() {
   new auto(std::move(gpus_));
   new auto(std::move(shadows_));
   new auto(std::move(lists_));
+  new auto(std::move(products_));
   new auto(std::move(graphs_));
 }
 
@@ -202,6 +216,7 @@ std::vector<Span> CudaBackend::step(const StepInfo& info) {
     return spans;
   } catch (...) {
     waits_in_ = -1;
+    graphs_ = {};  // one that still runs ends with what it holds
     collectives_->abort();
     throw;
   }
@@ -314,8 +329,8 @@ bool CudaBackend::write_repeated(BufferId buffer, const void* from, std::int64_t
 
 extern "C" bool unity_describe_cuda_device(int version, unity::DeviceDescription& device) {
   if (version != unity::kPluginVersion) return false;
-  const unity::cuda::Gpu gpu = unity::cuda::find_gpus().front();
-  device = {gpu.name, gpu.cache};
+  const std::vector<unity::cuda::Gpu> gpus = unity::cuda::find_gpus();
+  device = {gpus.front().name, gpus.front().cache, static_cast<int>(gpus.size())};
   return true;
 }
 

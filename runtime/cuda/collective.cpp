@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <map>
+#include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include <nccl.h>
@@ -21,6 +24,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other processes
 constexpr std::chrono::seconds kLeave{10};      // for all to take leave
+constexpr std::chrono::seconds kEnd{10};        // for NCCL to end what is under way
 
 void check_nccl(ncclResult_t status, const char* call) {
   if (status == ncclSuccess || status == ncclInProgress) return;  // which settle() waits for
@@ -59,6 +63,7 @@ struct Collectives::Implementation {
   struct Group {
     std::vector<DeviceId> devices;
     std::map<std::size_t, ncclComm_t> communicators;  // by participant, of this process
+    std::map<std::size_t, int> gpus;                  // likewise
   };
 
   const Program& program;
@@ -85,6 +90,7 @@ struct Collectives::Implementation {
   bool in_progress(const Group& group, ncclComm_t communicator) const;
   void settle(const std::string& what);
   void wait(const std::function<bool()>& done, const std::function<std::string()>& what);
+  void start(const std::vector<Placement>& placements);
   void abort();
   void end();
   std::string describe(std::size_t communication) const;
@@ -350,7 +356,7 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
               where[i].rank == where[j].rank ? ", others have another"
                                              : fmt::format(" from ranks {} and {}", where[i].rank, where[j].rank));
     auto [found, inserted] = m.groups.try_emplace(devices);
-    if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}});
+    if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}, {}});
     m.group_of.back() = found->second.get();
     bool here = std::any_of(where.begin(), where.end(), [&](const Placement& p) { return p.rank == processes.rank(); });
     if (here) m.mine.push_back(m.on_one_gpu.size() - 1);
@@ -365,8 +371,17 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
   for (std::size_t d = 0; d < placements.size(); ++d)
     if (placements[d].rank == processes.rank()) gpus[DeviceId(static_cast<std::int64_t>(d))] = placements[d].gpu;
   if (!m.mine.empty()) m.milestones = Milestones(gpus, program.tasks.size());
-  // The group's first process makes the identifier; all processes go through the groups in the same order.
-  for (auto& [devices, group] : m.groups) {
+  try {
+    m.start(placements);
+  } catch (...) {
+    m.abort();
+    throw;
+  }
+}
+
+// The group's first process makes the identifier; all processes go through the groups in the same order.
+void Collectives::Implementation::start(const std::vector<Placement>& placements) {
+  for (auto& [devices, group] : groups) {
     int first = placements[devices[0].index()].rank;
     ncclUniqueId id{};
     if (first == processes.rank()) UNITY_NCCL_CHECK(ncclGetUniqueId(&id));
@@ -377,13 +392,14 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
       const Placement& p = placements[devices[i].index()];
       if (p.rank != processes.rank()) continue;
       OnGpu on(p.gpu);
+      group->gpus[i] = p.gpu;
       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
       config.blocking = 0;
       UNITY_NCCL_CHECK(ncclCommInitRankConfig(&group->communicators[i], static_cast<int>(devices.size()), id,
                                               static_cast<int>(i), &config));
     }
     UNITY_NCCL_CHECK(ncclGroupEnd());
-    m.settle(fmt::format("its part of NCCL's start among devices {}", fmt::join(devices, ", ")));
+    settle(fmt::format("its part of NCCL's start among devices {}", fmt::join(devices, ", ")));
   }
 }
 
@@ -419,19 +435,14 @@ bool Collectives::Implementation::in_progress(const Group& group, ncclComm_t com
 
 void Collectives::Implementation::wait(const std::function<bool()>& done, const std::function<std::string()>& what) {
   using Clock = Processes::Clock;
-  try {
-    auto since = Clock::now(), next = since + kLook;
-    std::vector<int> ranks(others.begin(), others.end());
-    while (!done()) {
-      std::this_thread::yield();
-      if (Clock::now() < next) continue;
-      next = Clock::now() + kLook;
-      for_each_communicator([&](const Group& group, ncclComm_t communicator) { in_progress(group, communicator); });
-      processes.require_there(ranks, since, what());
-    }
-  } catch (...) {
-    abort();
-    throw;
+  auto since = Clock::now(), next = since + kLook;
+  std::vector<int> ranks(others.begin(), others.end());
+  while (!done()) {
+    std::this_thread::yield();
+    if (Clock::now() < next) continue;
+    next = Clock::now() + kLook;
+    for_each_communicator([&](const Group& group, ncclComm_t communicator) { in_progress(group, communicator); });
+    processes.require_there(ranks, since, what());
   }
 }
 
@@ -446,12 +457,41 @@ void Collectives::Implementation::settle(const std::string& what) {
   wait(settled, [&] { return what; });
 }
 
+// All at once: what one has to end may stand on a stream behind what another has. Whoever ends a communicator waits
+// until its work is gone, which must not keep the reason from being told.
 void Collectives::Implementation::abort() {
   aborted = true;
-  for_each_communicator([](const Group&, ncclComm_t& communicator) {
+  struct Ending {
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::size_t left = 0;
+  };
+  auto ending = std::make_shared<Ending>();
+  auto end_one = [ending](ncclComm_t communicator) {
     ncclCommAbort(communicator);
-    communicator = nullptr;
-  });
+    std::lock_guard lock(ending->mutex);
+    --ending->left;
+    ending->ended.notify_all();
+  };
+  for (auto& [devices, group] : groups)
+    for (auto& [index, member] : group->communicators) {
+      ncclComm_t communicator = std::exchange(member, nullptr);
+      if (!communicator) continue;
+      {
+        std::lock_guard lock(ending->mutex);
+        ++ending->left;
+      }
+      try {
+        std::thread([end_one, communicator, gpu = group->gpus.at(index)] {
+          cudaSetDevice(gpu);
+          end_one(communicator);
+        }).detach();
+      } catch (const std::system_error&) {  // no thread is to be had
+        end_one(communicator);
+      }
+    }
+  std::unique_lock lock(ending->mutex);
+  ending->ended.wait_for(lock, kEnd, [&] { return ending->left == 0; });
 }
 
 // Takes leave of the others, where they do so, too.

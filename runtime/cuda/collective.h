@@ -49,10 +49,11 @@ class Collectives {
   void run(std::size_t communication, DType held, std::vector<std::vector<LocalParticipant>> parts);
   void begin_step();  // while nothing runs
   // Until `done`. Looks meanwhile whether NCCL met an error (then an exception says which), and whether another process
-  // gave up or went silent (ProcessFailure); what throws has ended NCCL's work on the GPUs. `step`: for messages, which
+  // gave up or went silent (ProcessFailure): then abort() ends NCCL's work on the GPUs. `step`: for messages, which
   // also say which task's communication the GPUs came to last.
   void wait(const std::function<bool()>& done, const std::string& step);
-  // Ends what waits for others on the GPUs; nothing among several GPUs can run any more.
+  // Ends what waits for others on the GPUs, within some seconds; nothing among several GPUs can run any more. No
+  // captured graph may hold such work any longer: NCCL waits for the end of these.
   void abort();
   void keep_for_ever();  // what streams write to that may never end: to free it is to wait for them
 

@@ -133,6 +133,7 @@ class CudaBackend final : public Backend {
                  Memory::Contents contents = Memory::Contents::zeros) const;
   PinnedHandle reserve_on_host(std::int64_t device, std::int64_t bytes) const;  // zeros; InputError
   void prepare();
+  void prepare(TaskId id);
   void prepare_compute(Work& work, const Task& task);
   // Enqueues one operator, by a library or our own kernel; null where `epilogue` is more than the libraries do.
   struct How {

@@ -85,6 +85,7 @@ void CudaBackend::place() {
     mine.push_back({d, gpu.ordinal, gpu.identity});
     devices_[d].gpu = gpu.ordinal;
   }
+  OnGpu::choose(devices_.begin()->second.gpu);
   placements_.resize(static_cast<std::size_t>(program_.devices));
   auto all = processes_.all_gather(std::as_bytes(std::span(mine)));
   for (std::size_t rank = 0; rank < all.size(); ++rank)
@@ -397,60 +398,71 @@ std::function<void()> CudaBackend::renewal(BufferId weight, Stream stream) {
   };
 }
 
+// The works of one task, behind the others.
+void CudaBackend::prepare(TaskId id) {
+  const Task& task = program_.tasks[id.index()];
+  if (task.kind == TaskKind::communicate) {
+    prepare_communication(static_cast<std::size_t>(task.op), id);
+    return;
+  }
+  if (!here(task.device)) return;
+  OnGpu on(devices_.at(task.device.value).gpu);
+  Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}, {}, {}};
+  auto ids = program_.operands_of(task);
+  Stream stream = lane_of(work).stream.get();
+  auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
+  switch (task.kind) {
+    case TaskKind::compute:
+      prepare_compute(work, task);
+      break;
+    case TaskKind::copy:
+      if (program_.copies_to_host(task) || program_.copies_from_host(task)) {
+        prepare_host_copy(work, task);
+        break;
+      }
+      work.copy = flat_copy(task);
+      work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
+                      to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
+        copy_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
+      };
+      break;
+    case TaskKind::accumulate:
+      work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
+                      to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
+        accumulate_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
+      };
+      break;
+    case TaskKind::zero:
+      work.enqueue = [=, target = operand(ids[0], false)] {
+        zero_block(stream, target.data, target.elements(), target.dtype);
+      };
+      break;
+    case TaskKind::update:
+      prepare_update(work, task);
+      break;
+    case TaskKind::communicate:
+      break;
+  }
+  const std::vector<BufferId>& renewed = rounded_.renewed[id.index()];
+  if (!renewed.empty()) work.copy.reset();
+  for (BufferId b : renewed)
+    work.enqueue = [enqueue = std::move(work.enqueue), renew = renewal(b, stream)] { enqueue(), renew(); };
+  works_.push_back(std::move(work));
+}
+
 void CudaBackend::prepare() {
   std::vector<std::vector<std::size_t>> works_of(program_.tasks.size());
   for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-    const Task& task = program_.tasks[t];
     TaskId id(static_cast<std::int64_t>(t));
-    if (task.kind == TaskKind::communicate) {
-      std::size_t first = works_.size();
-      prepare_communication(static_cast<std::size_t>(task.op), id);
-      for (std::size_t w = first; w < works_.size(); ++w) works_of[t].push_back(w);
-      continue;
+    const std::size_t first = works_.size();
+    try {
+      prepare(id);
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw std::runtime_error(fmt::format("{}: {}", describe(id), e.what()));
     }
-    if (!here(task.device)) continue;
-    OnGpu on(devices_.at(task.device.value).gpu);
-    Work work{id, task.device.value, task.stream, {}, false, {}, {}, {}, {}, {}};
-    auto ids = program_.operands_of(task);
-    Stream stream = lane_of(work).stream.get();
-    auto box = [&](std::size_t i) { return program_.buffer(ids[i]).box; };
-    switch (task.kind) {
-      case TaskKind::compute:
-        prepare_compute(work, task);
-        break;
-      case TaskKind::copy:
-        if (program_.copies_to_host(task) || program_.copies_from_host(task)) {
-          prepare_host_copy(work, task);
-          break;
-        }
-        work.copy = flat_copy(task);
-        work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
-                        to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
-          copy_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
-        };
-        break;
-      case TaskKind::accumulate:
-        work.enqueue = [=, this, b = program_.boxes[static_cast<std::size_t>(task.op)], from = operand(ids[0], false),
-                        to = operand(ids[1], false), from_box = box(0), to_box = box(1)] {
-          accumulate_block(stream, {to.data, to_box, to.dtype}, {from.data, from_box, from.dtype}, b);
-        };
-        break;
-      case TaskKind::zero:
-        work.enqueue = [=, target = operand(ids[0], false)] {
-          zero_block(stream, target.data, target.elements(), target.dtype);
-        };
-        break;
-      case TaskKind::update:
-        prepare_update(work, task);
-        break;
-      case TaskKind::communicate:
-        break;
-    }
-    if (!rounded_.renewed[t].empty()) work.copy.reset();
-    for (BufferId b : rounded_.renewed[t])
-      work.enqueue = [enqueue = std::move(work.enqueue), renew = renewal(b, stream)] { enqueue(), renew(); };
-    works_of[t].push_back(works_.size());
-    works_.push_back(std::move(work));
+    for (std::size_t w = first; w < works_.size(); ++w) works_of[t].push_back(w);
   }
   for (Work& work : works_)
     for (TaskId d : program_.dependencies_of(program_.tasks[work.task.index()]))

@@ -10,19 +10,33 @@
 
 namespace unity::cuda {
 
-// Makes a GPU the current one, and the former again.
+// Makes a GPU the thread's current one, and after that the one before, if the thread has chosen one: no context is made
+// on a GPU that the process does not use.
 class OnGpu {
  public:
   explicit OnGpu(int ordinal) {
-    UNITY_CUDA_CHECK(cudaGetDevice(&before_));
-    if (before_ != ordinal) UNITY_CUDA_CHECK(cudaSetDevice(ordinal));
+    UNITY_CUDA_CHECK(cudaSetDevice(ordinal));
+    before_ = std::exchange(chosen(), ordinal);
   }
-  ~OnGpu() { cudaSetDevice(before_); }
+  ~OnGpu() {
+    chosen() = before_;
+    if (before_ != kNone) cudaSetDevice(before_);
+  }
   OnGpu(const OnGpu&) = delete;
   OnGpu& operator=(const OnGpu&) = delete;
+  // Until the one around it ends; for good, where there is none.
+  static void choose(int ordinal) {
+    UNITY_CUDA_CHECK(cudaSetDevice(ordinal));
+    chosen() = ordinal;
+  }
 
  private:
-  int before_ = 0;
+  static constexpr int kNone = -1;
+  static int& chosen() {
+    thread_local int gpu = kNone;
+    return gpu;
+  }
+  int before_ = kNone;
 };
 
 // A handle that `Destroy` releases; movable.

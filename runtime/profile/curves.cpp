@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/does_not_fit.h"
 #include "core/plan/task_key.h"
 #include "runtime/profile/measure.h"
 #include "runtime/profile/single_task.h"
@@ -130,8 +131,13 @@ class Curves {
           if (is_wanted(batch * c * size * size))
             add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{batch, c, size, size}}, {{c, c, 3, 3}}});
     for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 28 : 1 << 25) && is_wanted(n); n *= 4) {
-      ProfileEntry e = time(movement_program(TaskKind::copy, block(n)));
-      memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
+      try {
+        ProfileEntry e = time(movement_program(TaskKind::copy, block(n)));
+        memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
+      } catch (const DoesNotFit&) {  // the largest ones take gigabytes
+        if (memory.empty()) throw;
+        break;
+      }
     }
     for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 26 : 1 << 18) && is_wanted(n); n *= 16)
       add(elementwise, "gelu", {}, {{{n}}});

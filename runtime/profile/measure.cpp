@@ -187,7 +187,7 @@ std::int64_t agreed(Processes& processes, std::int64_t value) {
   return value;
 }
 
-DeviceDescription describe_cpu() { return {processor(), largest_cache()}; }
+DeviceDescription describe_cpu() { return {processor(), largest_cache(), 1}; }
 
 namespace {
 

@@ -6,5 +6,5 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 file(GLOB DATA_TESTS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/unit/runtime_data_*_test.cpp)
 unity_test(test_data SOURCES ${DATA_TESTS} DEPENDS unity_runtime unity_search JPEG::JPEG PNG::PNG ZLIB::ZLIB)
-unity_test(test_processes SOURCES unit/runtime_launch_test.cpp unit/runtime_processes_test.cpp support/fake_processes.cpp support/training_run.cpp
+unity_test(test_processes SOURCES unit/runtime_agreement_test.cpp unit/runtime_launch_test.cpp unit/runtime_processes_test.cpp support/fake_processes.cpp support/training_run.cpp
   DEPENDS unity_runtime unity_search unity_models)

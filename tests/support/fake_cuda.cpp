@@ -24,7 +24,10 @@ struct CUevent_st {
   std::shared_ptr<std::chrono::steady_clock::time_point> when;
 };
 struct CUgraph_st {
-  std::shared_ptr<Capture> capture;
+  std::shared_ptr<Capture> capture;  // which events know for longer
+  std::shared_ptr<void> held = std::shared_ptr<void>(nullptr, [of = capture](void*) {
+    for (auto& [stream, op] : of->ops) op->holds = nullptr;
+  });
 };
 struct CUgraphExec_st : CUgraph_st {};
 
@@ -136,7 +139,7 @@ std::shared_ptr<Op> enqueue(cudaStream_t stream, Op op) {
   if (stream->capture)
     stream->capture->ops.emplace_back(stream, added);
   else
-    stream->queue->push_back(added), stream->last = added;
+    added->holds = nullptr, stream->queue->push_back(added), stream->last = added;
   return added;
 }
 
@@ -183,6 +186,7 @@ void fake_cuda_visible(std::uint32_t gpus) {
   if (std::vector<int> list = visible_gpus(); !list.empty()) current() = list[0];
 }
 int fake_cuda_aborted() { return world().aborted; }
+int fake_cuda_held_aborts() { return world().held_aborts; }
 std::int64_t fake_cuda_bytes(int gpu) {
   std::lock_guard lock(world().mutex);
   return world().arenas[gpu].bytes();
@@ -385,7 +389,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   capturing->open = false;
   for (const auto& [of_op, op] : capturing->ops) of_op->capture = nullptr;
   stream->capture = nullptr;
-  *graph = all ? new CUgraph_st{capturing} : nullptr;
+  auto* made = new CUgraph_st{capturing};
+  *graph = all ? made : nullptr;
+  if (!all) delete made;
   capturing = nullptr;
   return all ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
 }
@@ -406,6 +412,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   Op end;
   for (const auto& [of_op, op] : graph->capture->ops) {
     auto copy = std::make_shared<Op>(*op);
+    copy->holds = nullptr;
     for (auto& before : copy->after) before = copies.at(before.get());
     auto [queue, first] = of_streams.try_emplace(of_op, nullptr);
     if (first) stream->process->queues.push_back(queue->second = std::make_shared<Queue>());

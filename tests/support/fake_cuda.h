@@ -22,6 +22,8 @@ void fake_cuda_nccl_version(int version);
 void fake_cuda_visible(std::uint32_t gpus);
 // Communicators that have been aborted since the start.
 int fake_cuda_aborted();
+// Of them, those that a captured graph still held: NCCL would wait for its end without one.
+int fake_cuda_held_aborts();
 // Bytes allocated on a GPU.
 std::int64_t fake_cuda_bytes(int gpu);
 // Bytes of pinned memory of the host that the calling thread's process has; and the most that it gets.

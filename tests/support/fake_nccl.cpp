@@ -1,9 +1,12 @@
 // NCCL played on the host (fake_cuda.h): each call waits on its stream until all ranks have made theirs.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <nccl.h>
@@ -40,6 +43,7 @@ struct ncclComm {
   Clique* clique = nullptr;
   int rank = 0, gpu = 0;
   bool finalizing = false, aborted = false;
+  std::shared_ptr<void> graphs = std::make_shared<int>();  // each that was captured with it has this, too
 };
 
 namespace {
@@ -227,10 +231,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return delete comm, ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  std::lock_guard lock(world().mutex);
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  std::unique_lock lock(world().mutex);
   comm->aborted = true;  // and stays, for what still waits
   ++world().aborted;
   world().hung = false;
+  while (comm->graphs.use_count() > 1 && std::chrono::steady_clock::now() < until) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.lock();
+  }
+  world().held_aborts += comm->graphs.use_count() > 1;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
@@ -245,6 +256,7 @@ ncclResult_t ncclGroupEnd() {
       if (comm->aborted) throw Aborted();
       return !open_calls(*comm->clique, comm->rank);
     };
+    op.holds = comm->graphs;
     enqueue(of_rank.stream, std::move(op));
   }
   return ncclInProgress;

@@ -15,7 +15,7 @@ class FakeNetwork::Endpoint final : public Transport {
   int size() const override { return network_.size(); }
   int local_rank() const override { return rank_; }
   int local_size() const override { return network_.size(); }
-  int node() const override { return 0; }
+  int node() const override { return end_.node; }
   std::string version() const override { return end_.version; }
 
   void start(ByteStore& store, Receiver receiver) override {

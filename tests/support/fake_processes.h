@@ -30,6 +30,10 @@ class FakeNetwork {
   void set_version(int rank, const std::string& version) {
     at(rank, [&](End& e) { e.version = version; });
   }
+  // On which host it is; all are on one where nothing is said.
+  void set_node(int rank, int node) {
+    at(rank, [&](End& e) { e.node = node; });
+  }
   // From now on nothing that the process posts arrives, as if it had been stopped.
   void silence(int rank) {
     at(rank, [](End& e) { e.silent = true; });
@@ -47,6 +51,7 @@ class FakeNetwork {
     std::deque<std::pair<int, Block>> queue;
     bool silent = false, leaving = false;
     std::string failure, version;
+    int node = 0;
   };
   template <class F>
   void at(int rank, F&& f) {

@@ -83,7 +83,7 @@ struct World {
   bool hang = false, hung = false, libraries = true;
   FakeLibraryCalls calls;
   FakeCounts counts;
-  int aborted = 0;
+  int aborted = 0, held_aborts = 0;
   int driver = 13000, capability = 90;
   int launches_to_failure = -1, nccl_calls_to_failure = -1;  // -1: never
 };
@@ -105,7 +105,8 @@ struct Op {
   std::function<bool()> finished;  // of what others take part in; likewise. Both throw Aborted where it was ended.
   std::vector<std::shared_ptr<Op>> after;
   bool started = false, done = false;
-  bool copies = false;  // as the copy engines do, which reach pinned memory of the host, too
+  bool copies = false;                    // as the copy engines do, which reach pinned memory of the host, too
+  std::shared_ptr<void> holds = nullptr;  // as long as there is a graph that it was captured for
 };
 using Queue = std::deque<std::shared_ptr<Op>>;
 struct Capture {

@@ -261,6 +261,8 @@ TEST_CASE("a profile of the cuda backend is named after its GPU, with the cache 
   DeviceDescription device = describe_device("cuda");
   CHECK(device.name == "NVIDIA Fake");
   CHECK(device.cache.count == 50 << 20);
+  CHECK(device.count == 4);
+  CHECK(describe_device("cpu").count == 1);
   CHECK(describe_device("cpu").name.find("cores") != std::string::npos);
   CHECK_THROWS_AS(describe_device("cdua"), InputError);
 }
@@ -303,6 +305,8 @@ TEST_CASE("unity profile --comm nccl measures the collectives among GPUs, which 
   INFO(o.err);
   CHECK(o.code == 0);
   command::check_refused("validate " + plan + " --profile " + profile, {"backend cuda", "expected of cpu"});
+  for (std::string how : {"run ", "validate ", "profile "})
+    command::check_refused(how + plan + " --comm nccl", {"--comm nccl: found backend cpu, expected cuda"});
   command::check_refused("profile --comm threads -o " + profile, {"gpus.yaml", "backend cuda", "expected cpu"});
 }
 
@@ -419,6 +423,7 @@ TEST_CASE("a process that goes silent ends what waits for it on a GPU, by name")
   CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 was silent for 1 s") && Catch::Contains("have come to task ") &&
                                     Catch::Contains(", all_reduce of ") && Catch::Contains("among devices 0, 1"));
   CHECK(fake().aborted() > aborted);
+  CHECK(fake().held_aborts() == 0);
   CHECK(std::chrono::steady_clock::now() - begin < 20s);
 }
 
@@ -434,6 +439,7 @@ TEST_CASE("work of NCCL that never ends on the GPUs is ended when a process give
   fake().hang(false);
   CHECK(outcomes[1].exit_code == 3);
   CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 gave up: of hunger"));
+  CHECK(fake().held_aborts() == 0);
   CHECK(std::chrono::steady_clock::now() - begin < 20s);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 #include <mutex>
+#include <set>
 
 #include <catch2/catch.hpp>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "core/plan/lower.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/open_processes.h"
+#include "runtime/comm/places.h"
 #include "runtime/profile/collectives.h"
 #include "runtime/profile/measure.h"
 #include "runtime/train.h"
@@ -330,6 +332,29 @@ TEST_CASE("when messages can no longer be carried, those who wait are told why a
     if (p.rank() == 0) p.barrier();
   });
   CHECK(says(outcomes[0].error, {"the cable is out"}));
+}
+
+TEST_CASE("processes that are not where the topology has their devices are told") {
+  auto told = [](const std::vector<int>& hosts, const Topology& topology) {
+    FakeNetwork network(static_cast<int>(hosts.size()));
+    for (std::size_t r = 0; r < hosts.size(); ++r) network.set_node(static_cast<int>(r), hosts[r]);
+    std::mutex mutex;
+    std::set<std::string> all;
+    for (const Outcome& o : on_processes(network, [&](Processes& p) {
+           std::string text = misplaced(p, topology);
+           std::lock_guard lock(mutex);
+           all.insert(text);
+         }))
+      REQUIRE(o.error.empty());
+    REQUIRE(all.size() == 1);
+    return *all.begin();
+  };
+  Topology machine = load_topology("summit", {2, 12});
+  CHECK(told({0, 0, 6, 6}, machine).empty());
+  CHECK(told({0, 6}, machine).empty());
+  CHECK(told({0, 0, 0, 0}, machine).empty());  // all on one host play it
+  CHECK(says(told({0, 1, 0, 1}, machine), {"devices 0 and 3 are of one node", "ranks 0 and 1", "ppr:N:node"}));
+  CHECK(says(told({0, 0, 0, 1}, load_topology("summit", {1, 4})), {"devices 0 and 3", "ranks 0 and 3"}));
 }
 
 TEST_CASE("plans train in 2, 3 and 4 processes as between threads, bit for bit") {
