@@ -74,6 +74,13 @@ TrainResult train_on_one_device(const Plan& plan, const Options& o) {
   return train_under(serial, one, alone, "one device", false, nullptr);
 }
 
+// Infinite where only one of the two is a number.
+double relative_difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double difference = std::abs(a - b) / std::abs(b);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
 double samples_per_second(const Plan& plan, const TrainResult& result) {
   return result.iteration_seconds > 0 ? static_cast<double>(plan.global_batch) / result.iteration_seconds : 0;
 }
@@ -191,13 +198,15 @@ void run(const Options& o, Processes& processes) {
   if (o.compare_one_device) {
     TrainResult one = train_on_one_device(plan, with_data);
     for (std::size_t i = 0; i < std::min(result.losses.size(), one.losses.size()); ++i)
-      worst = std::max(worst, std::abs(result.losses[i] - one.losses[i]) / std::abs(one.losses[i]));
+      worst = std::max(worst, relative_difference(result.losses[i], one.losses[i]));
   }
   if (o.json) return print_json(plan, with_data, result, worst);
   print_table(plan, with_data, result);
   if (o.compare_one_device)
-    fmt::print("largest relative difference of a loss to one-device training: {:.2e} over {} steps\n", worst,
-               result.losses.size());
+    fmt::print(
+        "largest relative difference of a loss to one-device training{}: {:.2e} over {} steps\n",
+        plan.schedule.weights == WeightVersions::delayed ? " (with the newest weights, as this plan has not)" : "",
+        worst, result.losses.size());
   if (result.trace) fmt::print("trace of the last step written to {}\n", o.trace);
 }
 

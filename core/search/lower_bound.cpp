@@ -11,9 +11,9 @@
 namespace unity {
 namespace {
 
-constexpr double kLeastWork = 1e4, kMostWork = 1e18, kStep = 1.02;  // of the tables of rates: FLOPs or bytes
-constexpr double kShareStep = 1.04;                                 // of the shares that are tried
-constexpr int kShares = 360;                                        // down to 1e-6
+constexpr double kLeastWork = 1.0021209252393908, kMostWork = 1e18, kStep = 1.02;  // of the tables of rates
+constexpr double kShareStep = 1.04;                                                // of the shares that are tried
+constexpr int kShares = 360;                                                       // down to 1e-6
 
 // The most work per second of any task that has at least a part of its own, of at most so much work; a task may do more
 // than that part where this is faster.
@@ -148,6 +148,7 @@ class Bound {
       : model_(model),
         devices_(static_cast<int>(cost.topology().device_count())),
         best_(cost),
+        overlapping_(options.schedule.weights == WeightVersions::delayed),
         work_(necessary_work(model, options.optimizer, options.rules, devices_)) {}
 
   Picoseconds run() {
@@ -164,7 +165,9 @@ class Bound {
       }
     }
     double most = 0;
-    for (double c : {0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.5, 0.7, 1.0}) {
+    std::vector<double> weights = {0};
+    if (!overlapping_) weights = {0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.5, 0.7, 1.0};
+    for (double c : weights) {
       double seconds = 0;
       for (const auto& item : costs) {
         double cheapest = std::numeric_limits<double>::infinity();
@@ -256,6 +259,7 @@ class Bound {
   const Pcg& model_;
   int devices_;
   BestDevice best_;
+  bool overlapping_;  // steps, of which none waits for the end of the one before: no path counts
   std::vector<WorkItem> work_;
   std::map<std::vector<std::int64_t>, std::vector<double>> smallest_;  // by sizes of axes
 };

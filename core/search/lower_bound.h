@@ -17,7 +17,8 @@
 //
 //   T >= max over c of sum over u of min over s of (c C_u(s) + (1 - c) A_u(s) / D)
 //
-// which needs to know nothing about how a plan splits its operators. The path is the longest one of tasks of a D-th
+// (c = 0 alone where weights are those of one update before: such a step is the mean of several that overlap, and none
+// of them waits for the end of the one before), which needs to know nothing about how a plan splits its operators. The path is the longest one of tasks of a D-th
 // each. Parts that may differ by an element (windows) put the smallest part on the path; what rules may join into
 // larger tasks has the rates of these. Unequal shares of unequal devices are those of all operators of a plan, so that
 // the largest is on a path from end to end.

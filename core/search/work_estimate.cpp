@@ -57,6 +57,32 @@ Picoseconds path_time(const Pcg& pcg, const CostModel& cost) {
   return {longest};
 }
 
+namespace {
+
+// Of an operand, what windows reach in parts of one element each, which together leave out most: between windows with
+// strides beyond their size lies what no such part has.
+double reached(const AxisTable& table, const OperandAxes& operand) {
+  double fraction = 1;
+  for (std::size_t d = 0; d < operand.dims.size(); ++d) {
+    const DimAxes& dim = operand.dims[d];
+    const int axis = split_axis(table, dim);
+    if (!dim.window || axis < 0 || dim.window->stride <= (dim.window->kernel - 1) * dim.window->dilation + 1) continue;
+    std::vector<Range> ranges = full_ranges(table);
+    std::int64_t read = 0, end = 0;
+    for (std::int64_t i = 0; i < table.axes[static_cast<std::size_t>(axis)].size; ++i) {
+      ranges[static_cast<std::size_t>(axis)] = {i, 1};
+      const Box box = operand_box(table, operand, ranges);
+      const std::int64_t last = box.offset[d] + box.extent[d];
+      read += std::max<std::int64_t>(0, last - std::max(end, box.offset[d]));
+      end = std::max(end, last);
+    }
+    fraction *= static_cast<double>(read) / static_cast<double>(dim.window_size);
+  }
+  return fraction;
+}
+
+}  // namespace
+
 double memory_traffic(const Operator& op, const AxisTable& table) {
   std::vector<Shape> in;
   for (const OperandAxes& o : table.inputs) in.push_back(operand_shape(table, o));
@@ -65,9 +91,10 @@ double memory_traffic(const Operator& op, const AxisTable& table) {
   for (std::size_t k = 0; k < in.size(); ++k) {
     if (table.inputs[k].shape_only) continue;
     std::int64_t read = std::min(in[k].elements(), op.elements_read(in, first, k).value_or(in[k].elements()));
-    bytes += static_cast<double>(read * size_of(in[k].dtype));
+    bytes += reached(table, table.inputs[k]) * static_cast<double>(read * size_of(in[k].dtype));
   }
-  for (const OperandAxes& o : table.outputs) bytes += static_cast<double>(operand_shape(table, o).bytes());
+  for (const OperandAxes& o : table.outputs)
+    bytes += reached(table, o) * static_cast<double>(operand_shape(table, o).bytes());
   return bytes;
 }
 

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <map>
-#include <mutex>
 #include <set>
-#include <system_error>
 #include <thread>
 
 #include <nccl.h>
@@ -16,6 +13,7 @@
 #include "core/base/text.h"
 #include "runtime/cuda/alignment.h"
 #include "runtime/cuda/blocks.h"
+#include "runtime/cuda/end_nccl.h"
 #include "runtime/cuda/milestones.h"
 #include "runtime/cuda/resources.h"
 
@@ -24,7 +22,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other processes
 constexpr std::chrono::seconds kLeave{10};      // for all to take leave
-constexpr std::chrono::seconds kEnd{10};        // for NCCL to end what is under way
 
 void check_nccl(ncclResult_t status, const char* call) {
   if (status == ncclSuccess || status == ncclInProgress) return;  // which settle() waits for
@@ -457,41 +454,14 @@ void Collectives::Implementation::settle(const std::string& what) {
   wait(settled, [&] { return what; });
 }
 
-// All at once: what one has to end may stand on a stream behind what another has. Whoever ends a communicator waits
-// until its work is gone, which must not keep the reason from being told.
 void Collectives::Implementation::abort() {
   aborted = true;
-  struct Ending {
-    std::mutex mutex;
-    std::condition_variable ended;
-    std::size_t left = 0;
-  };
-  auto ending = std::make_shared<Ending>();
-  auto end_one = [ending](ncclComm_t communicator) {
-    ncclCommAbort(communicator);
-    std::lock_guard lock(ending->mutex);
-    --ending->left;
-    ending->ended.notify_all();
-  };
+  std::vector<LocalCommunicator> left;
   for (auto& [devices, group] : groups)
-    for (auto& [index, member] : group->communicators) {
-      ncclComm_t communicator = std::exchange(member, nullptr);
-      if (!communicator) continue;
-      {
-        std::lock_guard lock(ending->mutex);
-        ++ending->left;
-      }
-      try {
-        std::thread([end_one, communicator, gpu = group->gpus.at(index)] {
-          cudaSetDevice(gpu);
-          end_one(communicator);
-        }).detach();
-      } catch (const std::system_error&) {  // no thread is to be had
-        end_one(communicator);
-      }
-    }
-  std::unique_lock lock(ending->mutex);
-  ending->ended.wait_for(lock, kEnd, [&] { return ending->left == 0; });
+    for (auto& [index, member] : group->communicators)
+      if (ncclComm_t communicator = std::exchange(member, nullptr))
+        left.push_back({communicator, group->gpus.at(index)});
+  end_nccl(left);
 }
 
 // Takes leave of the others, where they do so, too.

@@ -64,7 +64,11 @@ TEST_CASE("with --comm nccl, a process that its launcher started alone needs no 
   ::setenv("UNITY_PLUGINS", "/no/such/folder", 1);
   {
     Variables srun(Variables::List{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}});
-    CHECK(unity(kRun + " --comm nccl").code == 0);
+    check_refused(kRun + " --comm nccl", {"--comm nccl: found backend cpu, expected cuda"});
+    Outcome o = unity(kRun + " --backend cuda --comm nccl");
+    CHECK(o.code == 2);
+    CHECK(o.err.find("cuda: not in this build") != std::string::npos);  // and nothing of MPI
+    CHECK(o.err.find("mpi") == std::string::npos);
   }
   {
     Variables srun(Variables::List{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}});

@@ -145,6 +145,51 @@ TEST_CASE("no strategy finds a plan that is faster than the certificate") {
     }
 }
 
+TEST_CASE("certificates hold for steps that overlap, windows with gaps, and tasks of few bytes") {
+  auto gelus = [](std::int64_t batch) {
+    Builder b("gelus");
+    ValueRef x = b.input("x", {batch, 64});
+    for (int layer = 0; layer < 3; ++layer) {
+      x = b.apply("matmul", {}, {x, b.weight(fmt::format("w{}", layer), {64, layer == 2 ? 16 : 64})});
+      for (int i = 0; i < (layer == 2 ? 0 : 24); ++i) x = b.apply("gelu", {}, {x});
+    }
+    return std::move(b).finish({b.apply("mean_squared_error", {}, {x, b.input("target", b.dims(x))}, "loss")});
+  };
+  auto check = [](const Pcg& pcg, const CostModel& cost, SearchOptions options) {
+    Plan plan = find_plan({"own", {}}, pcg, cost, options).value();
+    INFO(plan.search.lower_bound.count << " and " << plan.prediction.iteration.count);
+    CHECK(plan.search.lower_bound.count > 0);
+    CHECK(plan.search.lower_bound <= plan.prediction.iteration);
+    return plan;
+  };
+  // A step with weights of one update before is shorter than the way through the model and back.
+  SimulatedCostModel four(load_topology("summit", {1, 4}));
+  SearchOptions delayed{.strategy = "unity"};
+  delayed.budget = 300;
+  delayed.schedule.weights = WeightVersions::delayed, delayed.schedule.order = PipelineOrder::one_f_one_b;
+  Plan overlapping = check(gelus(32), four, delayed);
+  delayed.schedule = {};
+  CHECK(overlapping.prediction.iteration < check(gelus(32), four, delayed).search.lower_bound);
+  // Parts of a convolution whose windows leave pixels out read fewer together than it reads as a whole.
+  Builder b("stride");
+  ValueRef x = b.input("x", {16, 16, 512, 512});
+  x = b.apply("conv2d", {Dims{64, 64}, Dims{0, 0, 0, 0}}, {x, b.weight("w0", {4, 16, 1, 1})});
+  x = b.apply("conv2d", {Dims{1, 1}, Dims{0, 0, 0, 0}}, {b.apply("gelu", {}, {x}), b.weight("w1", {4, 4, 1, 1})});
+  Pcg stride = std::move(b).finish({b.apply("mean_squared_error", {}, {x, b.input("target", b.dims(x))}, "loss")});
+  for (int devices : {3, 5}) {
+    SearchOptions options{.strategy = "unity"};
+    options.budget = 300;
+    check(stride, SimulatedCostModel(load_topology("summit", {1, devices})), options);
+  }
+  // A device whose memory is quickest with few bytes, and where nothing else takes time.
+  Topology tiny = load_topology("summit", {1, 1});
+  for (DeviceSpec& spec : tiny.specs) {
+    spec.memory_efficiency = {{1e2, 1.0}, {1e4, 0.05}};
+    spec.launch_overhead = {};
+  }
+  check(gelus(2), SimulatedCostModel(tiny), {.strategy = "data-parallel"});
+}
+
 TEST_CASE("what batch norms and their moments say of one gradient is added up in every plan, at the counted traffic") {
   Pcg pcg = build_model({"resnext-50", {{"batch", 24}, {"image", 64}, {"blocks", 1}}});
   auto norms = [](const Pcg& graph) {
