@@ -172,12 +172,12 @@ LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMappin
     placed.push_back(i);
     if (e.period > 0 && e.first % e.period == 0 && e.first + e.count <= devices) size = std::lcm(size, e.period);
   }
-  // Stages exchange what their blocks compute, through links that those of a node may share.
-  const bool stages =
-      std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; }) &&
-      !are_one_stage(extents, placed);
+  // Places, stages among them, exchange what their blocks compute, through links that those of a node may share.
+  const bool places = !are_one_stage(extents, placed);
+  const bool stages = places && std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
+                                            [](const Node& n) { return n.op->name() == "pipeline"; });
   int period = size;
-  while (2 * size < devices && (devices % size != 0 || !alike(size) || (stages && !leave_by_own_links(size))))
+  while (2 * size < devices && (devices % size != 0 || !alike(size) || (places && !leave_by_own_links(size))))
     size += period;
   if (2 * size >= devices) return {};
   // Blocks are alike that the same operators are on; one of each kind is lowered.
@@ -195,7 +195,7 @@ LoweredBlocks DeviceBlocks::find(const Pcg& pcg, const std::vector<MachineMappin
         own[at] = combine(combine(own[at], i), at);
     }
   }
-  LoweredBlocks blocks{size, std::vector<int>(count), !stages, alike(size)};
+  LoweredBlocks blocks{size, std::vector<int>(count), !places, alike(size)};
   std::vector<std::array<Hash, 3>> keys(count);
   for (std::size_t b = 0; b < count; ++b) keys[b] = {kinds[b], own[b], 0};
   if (stages) tell_sheets_apart(keys);

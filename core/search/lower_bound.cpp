@@ -11,9 +11,9 @@
 namespace unity {
 namespace {
 
-constexpr double kLeastWork = 1.0021209252393908, kMostWork = 1e18, kStep = 1.02;  // of the tables of rates
-constexpr double kShareStep = 1.04;                                                // of the shares that are tried
-constexpr int kShares = 360;                                                       // down to 1e-6
+constexpr double kLeastWork = 1e4, kMostWork = 1e18, kStep = 1.02;  // of the tables of rates: FLOPs or bytes
+constexpr double kShareStep = 1.04;                                 // of the shares that are tried
+constexpr int kShares = 360;                                        // down to 1e-6
 
 // The most work per second of any task that has at least a part of its own, of at most so much work; a task may do more
 // than that part where this is faster.

@@ -4,7 +4,8 @@
 // Of the work that every plan does (necessary_work.h), let unit u have the steps 1..k (an operator and its gradient),
 // of F_i FLOPs and B_i bytes. A plan runs u as tasks; let s be the share of u that its largest task has. The cost model
 // gives t(f, b), what a task takes alone, hence r(f) and q(b), the most FLOPs and bytes per second of any task of at
-// most f FLOPs and b bytes, and l, the overhead of a task. Tasks of one device run one after the other, so
+// most f FLOPs and b bytes (fewer than 1e4 are taken to be as quick as so many), and l, the overhead of a task. Tasks
+// of one device run one after the other, so
 //
 //   area   D T >= sum over u of A_u(s)
 //          A_u(s) = sum over all steps of max(F_i / r(s F_i), B_i / q(s B_i)) + l / s
@@ -18,10 +19,10 @@
 //   T >= max over c of sum over u of min over s of (c C_u(s) + (1 - c) A_u(s) / D)
 //
 // (c = 0 alone where weights are those of one update before: such a step is the mean of several that overlap, and none
-// of them waits for the end of the one before), which needs to know nothing about how a plan splits its operators. The path is the longest one of tasks of a D-th
-// each. Parts that may differ by an element (windows) put the smallest part on the path; what rules may join into
-// larger tasks has the rates of these. Unequal shares of unequal devices are those of all operators of a plan, so that
-// the largest is on a path from end to end.
+// of them waits for the end of the one before), which needs to know nothing about how a plan splits its operators. The
+// path is the longest one of tasks of a D-th each. Parts that may differ by an element (windows) put the smallest part
+// on the path; what rules may join into larger tasks has the rates of these. Unequal shares of unequal devices are
+// those of all operators of a plan, so that the largest is on a path from end to end.
 //
 // Communication counts nothing: a pipeline of stages with many micro-batches moves as good as nothing, and the bounds
 // for products on machines with little memory (Irony, Toledo, Tiskin, JPDC 2004: F / (sqrt(8 M)) - M words for each

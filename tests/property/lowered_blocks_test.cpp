@@ -196,8 +196,8 @@ TEST_CASE("scores of pipelines are those of a few blocks of devices") {
   StrategyInput input{build_model(c.model), evaluator, {}, devices};
   IntraPlans plans(input.model, input);
   StagedPlan plan;
-  const int micros[] = {2, 4, 8};
-  plan.micro_batches = micros[dice.below(3)];
+  const int micros[] = {1, 2, 4, 8};
+  plan.micro_batches = micros[dice.below(4)];
   plan.stored_parts = dice.below(3) == 0;
   if (int order = dice.below(3); order > 0)
     plan.order = order == 1 ? PipelineOrder::one_f_one_b : PipelineOrder::zero_bubble;

@@ -246,5 +246,5 @@ TEST_CASE(
   CHECK(nodes.at("left") != nodes.at("right"));
   options.strategy = "data-parallel", options.parallelism.clear();
   const Plan data = find_plan(spec, model, cost, options).value();
-  CHECK(plan.prediction.iteration.seconds() < 0.6 * data.prediction.iteration.seconds());
+  CHECK(plan.prediction.iteration.seconds() < 0.62 * data.prediction.iteration.seconds());
 }
