@@ -1,6 +1,7 @@
 // unity run: trains under a plan.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 

@@ -19,8 +19,8 @@ class Pcg;
 struct LoweredBlocks {
   int size = 0;
   std::vector<int> stands_for;  // by block: the one that is lowered in its place
-  // Where operators are in several places, as stages are, a few devices tell the time to within some 1e-4, and, where
-  // some parts of weights are an element larger, no less than the memory that others need.
+  // Where operators are in several places, as stages are, a few devices tell the time nearly (of stages to within some
+  // 1e-4), and, where some parts of weights are an element larger, no less than the memory that others need.
   bool exact = true;
   // Links that are used inside a block, and which block that is.
   std::shared_ptr<const std::unordered_map<LinkId, int>> owners = {};
