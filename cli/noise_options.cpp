@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/options.h"
 #include "core/base/error.h"
 
 namespace unity::cli {
@@ -22,7 +23,7 @@ void NoiseOptions::add(CLI::App& command, CLI::Option* excludes) {
       .add_option("--jitter", jitter,
                   "Draw each task's time: standard deviation of its logarithm, such as 0.05 (default 0)")
       ->excludes(excludes);
-  command.add_option("--seed", seed, "Of --jitter")->excludes(excludes);
+  from_zero(command.add_option("--seed", seed, "Of --jitter"))->excludes(excludes);
   command
       .add_option("--straggler", stragglers,
                   "A device, by number, whose tasks take FACTOR times as long; may be repeated")

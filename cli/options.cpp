@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <limits>
 
 #include <CLI/CLI.hpp>
 
@@ -10,15 +11,24 @@
 
 namespace unity::cli {
 
-CLI::Option* at_least_one(CLI::Option* option) {
-  return option->check([](const std::string& text) -> std::string {
-    std::int32_t number = 0;
+namespace {
+
+template <class Number>
+CLI::Option* from(CLI::Option* option, Number least) {
+  return option->check([least](const std::string& text) -> std::string {
+    Number number = 0;
     const char* end = text.data() + text.size();
     auto [rest, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && rest == end && number >= 1) return {};
-    return fmt::format("found '{}', expected a whole number from 1 to 2147483647", text);
+    if (error == std::errc() && rest == end && number >= least) return {};
+    return fmt::format("found '{}', expected a whole number from {} to {}", text, least,
+                       std::numeric_limits<Number>::max());
   });
 }
+
+}  // namespace
+
+CLI::Option* at_least_one(CLI::Option* option) { return from<std::int32_t>(option, 1); }
+CLI::Option* from_zero(CLI::Option* option) { return from<std::uint64_t>(option, 0); }
 
 void MachineOptions::add(CLI::App& command, bool required) {
   command.add_option("--topology", topology, "Machine: a name of 'unity list topologies' or a YAML file")

@@ -40,6 +40,9 @@ struct ModelOptions : report::ModelChoice {
 // The option takes whole numbers of at least 1; anything else is refused, saying so.
 CLI::Option* at_least_one(CLI::Option* option);
 
+// The same from 0 on, where negative ones would wrap around.
+CLI::Option* from_zero(CLI::Option* option);
+
 // --json
 void add_json(CLI::App& command, bool& json);
 

@@ -194,7 +194,7 @@ void add_rules_generate(CLI::App& rules) {
                       "Keep what is finished in this folder, and go on from it");
   command->add_option("--steps", o->generate.steps, "Applications of rules by which a pair counts as derived")
       ->capture_default_str();
-  command->add_option("--seed", o->generate.seed, "Of random instances")->capture_default_str();
+  from_zero(command->add_option("--seed", o->generate.seed, "Of random instances"))->capture_default_str();
   command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
   command->add_option("-j,--jobs", o->generate.jobs, "Threads; 0: one for each core");
   command->add_flag("--exhaustive", o->exhaustive,

@@ -221,7 +221,7 @@ void add_rules_verify(CLI::App& rules) {
   command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
   command->add_option("--instances", o->verify.instances, "Small instances of each rule that are evaluated")
       ->capture_default_str();
-  command->add_option("--seed", o->verify.seed, "Of the instances")->capture_default_str();
+  from_zero(command->add_option("--seed", o->verify.seed, "Of the instances"))->capture_default_str();
   command->add_option("-j,--jobs", o->jobs, "Threads; 0: one for each core")->capture_default_str();
   command->add_flag(
       "--axioms", o->axioms,

@@ -1,5 +1,6 @@
 // unity search: the plan that a strategy finds.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -77,16 +78,23 @@ void print_front(const std::vector<Plan>& plans, const Options& o) {
 
 void search(const Options& o) {
   require_writable(o.output);
+  // Those of an earlier front, which this one may write over.
+  if (o.pareto && !o.output.empty())
+    for (std::size_t i = 1; std::filesystem::exists(numbered(o.output, i)); ++i)
+      require_writable(numbered(o.output, i));
   Topology topology = o.machine.load();
   o.settings.add_mappings(topology);
   SimulatedCostModel cost(std::move(topology));
   SearchOptions options = o.settings.options(o.strategy, o.model.model);
   options.pareto = o.pareto;
   Result<std::vector<Plan>> plans = [&] {
+    const auto begin = std::chrono::steady_clock::now();
     Interruption interruption;
     options.stop = &interruption.requested();
     Result<std::vector<Plan>> front = search_plans(o.model, o.machine.topology, cost, options);
-    if (!front.ok() && interruption.requested()) throw std::runtime_error(front.error().message);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    const bool out_of_time = options.time_limit > 0 && passed.count() >= options.time_limit;
+    if (!front.ok() && (interruption.requested() || out_of_time)) throw std::runtime_error(front.error().message);
     return front;
   }();
   if (!plans.ok()) throw_input_error("{}", plans.error().message);

@@ -18,6 +18,7 @@ void add_field(CLI::App& command, const report::SettingField& field, const std::
         } else {
           CLI::Option* option = command.add_option(names, *value, field.help);
           if constexpr (std::is_same_v<Value, int>) at_least_one(option);
+          if constexpr (std::is_unsigned_v<Value>) from_zero(option);
           // 0 stands for a default that the help says.
           if constexpr (std::is_arithmetic_v<Value>)
             if (*value != Value{}) option->capture_default_str();

@@ -1,6 +1,7 @@
 #include "core/base/read_yaml.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -97,6 +98,20 @@ class Counter : public YAML::EventHandler {
   std::int64_t nodes_ = 0;
 };
 
+// yaml-cpp keeps both, and finds the first.
+void refuse_keys_twice(const YAML::Node& node, const std::string& file) {
+  if (node.IsSequence())
+    for (const YAML::Node& item : node) refuse_keys_twice(item, file);
+  if (!node.IsMap()) return;
+  std::set<std::string> keys;
+  for (const auto& entry : node) {
+    if (entry.first.IsScalar() && !keys.insert(entry.first.Scalar()).second)
+      throw_input_error("{}:{}:{}: key '{}' is there twice", file, entry.first.Mark().line + 1,
+                        entry.first.Mark().column + 1, entry.first.Scalar());
+    refuse_keys_twice(entry.second, file);
+  }
+}
+
 }  // namespace
 
 YAML::Node read_yaml(const std::string& text, const std::string& file) {
@@ -107,7 +122,9 @@ YAML::Node read_yaml(const std::string& text, const std::string& file) {
       Counter counter(file);
       parser.HandleNextDocument(counter);
     }
-    return YAML::Load(text);
+    YAML::Node document = YAML::Load(text);
+    refuse_keys_twice(document, file);
+    return document;
   } catch (const YAML::DeepRecursion& e) {  // its own bound, of some hundred levels
     throw_input_error("{}:{}:{}: found lists and maps nested too deep, expected a file of Unity's", file,
                       e.mark.line + 1, e.mark.column + 1);

@@ -50,6 +50,7 @@ Result<BytesPerSecond> parse_bandwidth(std::string_view text);     // B/s .. TB/
 Result<FlopsPerSecond> parse_compute_rate(std::string_view text);  // GFLOPS TFLOPS PFLOPS
 
 std::string to_string(Bytes bytes);          // "3.25 MB"
+std::string at_least(Bytes bytes);           // as to_string, rounded up: what is read back holds so many
 std::string to_string(Picoseconds time);     // "1.25 ms"
 std::string to_string(BytesPerSecond rate);  // "12.5 GB/s"
 std::string to_string(FlopsPerSecond rate);  // "15.7 TFLOPS"

@@ -6,6 +6,7 @@
 #include "core/base/read_yaml.h"
 #include "core/base/text.h"
 #include "core/models/models.h"
+#include "core/search/parallelism.h"
 
 namespace unity::report {
 namespace {
@@ -73,14 +74,17 @@ class Section {
     if (values.empty()) fail_at(key, "the list is empty");
     return values;
   }
+  void check_known(const std::string& key, const YAML::Node& item, const std::vector<std::string>& known) const {
+    if (std::find(known.begin(), known.end(), item.Scalar()) == known.end())
+      fail_at(item, fmt::format("{}: '{}' is not known{}", key, item.Scalar(), suggestion(item.Scalar(), known)));
+  }
   // The same, each one of the known names or, where files are, a path.
   std::vector<std::string> names(const std::string& key, std::vector<std::string> fallback,
                                  const std::vector<std::string>& known, bool files = false) const {
     std::vector<std::string> values = list<std::string>(key, std::move(fallback));
     for (std::size_t i = 0; has(key) && i < values.size(); ++i)
-      if (!(files && values[i].ends_with(".yaml")) && std::find(known.begin(), known.end(), values[i]) == known.end())
-        fail_at(at(key).IsSequence() ? at(key)[i] : at(key),
-                fmt::format("{}: '{}' is not known{}", key, values[i], suggestion(values[i], known)));
+      if (!(files && values[i].ends_with(".yaml")))
+        check_known(key, at(key).IsSequence() ? at(key)[i] : at(key), known);
     return values;
   }
   std::string name(const std::string& key, const std::string& fallback, const std::vector<std::string>& known) const {
@@ -117,7 +121,7 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
                                          {"splitting", "algebra", "dp", "cache", "incremental-matching", "buckets",
                                           "overlap", "stored-parts", "seeds", "templates", "growth", "uneven"}))
     *parts.at(part) = false;
-  v.settings.parallelism = join(s.list<std::string>("parallelism", {}), ",");
+  v.settings.parallelism = join(s.names("parallelism", {}, parallelism_kinds()), ",");
   for (const auto& [key, value] :
        {std::pair{"budget", &o.budget}, {"stages", &o.stages}, {"micro-batches", &o.micro_batches}})
     *value = s.list<int>(key, {*value}).front();
@@ -217,6 +221,7 @@ Figure read_figure(const std::string& file, const YAML::Node& node, const std::v
     if (!s.at("published").IsMap()) s.fail_at("published", "expected values by series and x");
     if (s.has("panels")) s.fail_at("published", "found beside 'panels', expected a figure of one chart");
     for (const auto& series : s.at("published")) {
+      if (f.series == "variant") s.check_known("published", series.first, names);
       if (!series.second.IsMap()) s.fail_at(series.second, "published: expected values by x");
       for (const auto& x : series.second)
         f.published[series.first.Scalar()][x.first.Scalar()] = read_published(s, x.second);

@@ -67,12 +67,12 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
       {"budget", "Candidates that may be scored", &o.budget},
       {"alpha", "Expand candidates up to alpha times the best", &o.alpha},
       {"jobs", "Threads (default: one for each core); the plan does not depend on it", &o.jobs},
-      {"seed", "Seed of random choices", &o.seed},
+      {"seed", "Seed of random choices, from 0 on", &o.seed},
       {"time-limit",
        "Seconds after which the search ends with the best so far; what it finds then depends on the machine (default: "
        "none)",
        &o.time_limit},
-      {"memory-limit", "Memory per device, as in '12 GB' (default: as the device has)", &s.memory_limit},
+      {"memory-limit", "Memory per device, as in '12 GB' (default, and at most: as the device has)", &s.memory_limit},
       {"parallelism",
        "Allowed kinds, comma-separated: data,model,reduction,head,spatial,pipeline (default: all); what needs several "
        "is "
@@ -91,7 +91,8 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
        &o.micro_batches},
       {"no-splitting", "Search the whole graph at once", &o.splitting},
       {"no-algebra", "Do not rewrite: parallelization alone, pipelines of the model as it is included", &o.algebra},
-      {"no-dp", "Do not search for mappings: every operator from the first device on", &o.mapping_dp},
+      {"no-dp", "Do not search for mappings: every operator from the first device on, or the first of its stage",
+       &o.mapping_dp},
       {"no-blocks", "Lower candidates for all devices, though a block of them stands for all", &o.blocks},
       {"no-cache", "Solve equal parts anew, and keep no costs from graph to graph", &o.cache},
       {"no-incremental-matching", "Match rules anew in each graph, not only near the last change",

@@ -221,7 +221,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
                                       const Limits& wanted) {
   Limits limits = wanted;
   if (one_at_once()) limits.most_tasks = std::min(limits.most_tasks, kMostTasksOfOneAtOnce);
-  if (stopping() && (limits.all || after_stop_ == 0 || after_stop_-- == 0)) {
+  if (stopping() && (after_stop_ == 0 || after_stop_-- == 0)) {
     if (!limits.all) record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }
@@ -378,6 +378,8 @@ Bytes Evaluator::memory_of(DeviceId device) const {
   Bytes has = cost_.topology().spec(device).memory;
   return memory_limit_.count > 0 ? std::min(has, memory_limit_) : has;
 }
+
+bool Evaluator::is_limited(DeviceId device) const { return memory_of(device) < cost_.topology().spec(device).memory; }
 
 bool Evaluator::fits(const Score& score) const {
   for (std::size_t d = 0; d < score.peak_memory.size(); ++d)

@@ -24,6 +24,7 @@ constexpr int kVeryManyDevices = 512;  // and of more than these, very long
 constexpr int kOneAtOnce = 2048;  // of more than these a Program takes gigabytes: there is one at a time, none is kept
 constexpr double kMostTasksOfOneAtOnce = 1.6e6;  // so that a search takes 4 GiB at most
 constexpr double kMostTasksOfPlan = 1e6;         // that are simulated to report a plan's time exactly
+constexpr double kMostTasksAfterStop = 1e5;      // when the search was cut short
 
 // Bytes on the fullest device: `persistent` lives through the turn from forward to backward (weights, gradients that
 // wait for the update, optimizer states, saved activations) and adds up over the parts of a split; `transient` is what
@@ -94,6 +95,7 @@ class Evaluator {
   // Every device holds its peak. The limit is the device's memory, or the option where that is smaller.
   bool fits(const Score& score) const;
   Bytes memory_of(DeviceId device) const;
+  bool is_limited(DeviceId device) const;   // by the option, to less than the device has
   double excess(const Score& score) const;  // of the memory that a plan needs over what its devices have, the most
   // Whether this is the first candidate of its program that is asked about here: others cost nothing. From one thread
   // at a time, in an order that repeats.

@@ -26,8 +26,11 @@ Hash plan_hash(const Outcome& plan) {
 
 Result<Outcome> FoundPlans::release(const std::string& stopped_because) {
   for (Outcome& plan : hidden_) keep(std::move(plan));
-  if (in_.options.pareto && best_.ok()) best_->front = front_;
   if (best_.ok() && !stopped_because.empty()) best_->stopped_because = stopped_because;
+  if (in_.options.pareto && best_.ok()) {
+    best_->front = front_;
+    for (Outcome& plan : best_->front) plan.stopped_because = best_->stopped_because;
+  }
   if (best_.ok() && purpose_.rewritten)
     for (Outcome& plan : fastest_.plans())
       if (nearly_as_fast(plan, kSharesMayGain) && plan.candidate.score.iteration > best_time())
@@ -112,7 +115,7 @@ void FoundPlans::map_on_shares() {
   if (!best_.ok() || !in_.options.mapping_dp) return;
   fastest_.keep(*best_);
   std::vector<Outcome> mapped;
-  if (purpose_.known.count == 0 && in_.evaluator.scored() < in_.options.budget) mapped = fastest_.on_shares(in_);
+  if (purpose_.known.count == 0) mapped = fastest_.on_shares(in_);
   for (Outcome& plan : fastest_mapped_plainly()) mapped.push_back(std::move(plan));
   for (Outcome& plan : mapped) {
     if (plan.stopped_because.empty()) plan.stopped_because = best_->stopped_because;

@@ -74,6 +74,7 @@ class JointSearch {
   Bytes bucket() const {
     return buckets_are_free() && !serial_ && in_.devices > 1 ? kUsualBucket : in_.options.schedule.bucket;
   }
+  std::string parts_searched() const;
   bool buckets_are_free() const { return in_.options.buckets && in_.options.schedule.bucket.count == 0; }
   // What takes so long is not worth a look where only the fastest plan is asked for.
   Picoseconds of_no_use() const {
@@ -147,6 +148,13 @@ std::vector<ChainPlan> JointSearch::chain(const std::vector<std::vector<Layout>>
   });
 }
 
+// Why their search ended.
+std::string JointSearch::parts_searched() const {
+  std::string all = fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
+  if (chain_.cut_short() == 0) return all;
+  return fmt::format("{}, {} of {} as far as their budgets went", all, chain_.cut_short(), chain_.searched());
+}
+
 void JointSearch::whole_graph() {
   SubstitutionOptions options = level_2();
   const int budget = serial_ ? in_.options.budget : budget_of_parts();
@@ -170,6 +178,8 @@ void JointSearch::whole_graph() {
                      std::min<std::int64_t>(kMappingBudget, (in_.options.budget - in_.evaluator.scored()) / 2));
   if (in_.evaluator.scored() >= budget)
     result.stopped_because = fmt::format("budget of {} candidates", in_.options.budget);
+  else if (result.out_of_budget && !serial_)
+    result.stopped_because = fmt::format("budget of {} graphs as a whole", options.budget);
   stopped_ = result.stopped_because;
   if (result.found.empty()) found_.take(fail("strategy unity: no candidate could be lowered"));
   for (Found& f : result.found) {
@@ -366,17 +376,20 @@ Result<Outcome> JointSearch::run() {
   const bool small = compute_operators(in_.model) <= kFewOperators;
   if (first && in_.options.algebra && (small || !too_large)) begin_algebra();
   if (budget_of_parts() < in_.options.budget) {
-    std::optional<Result<Outcome>> experts, placed;
-    parallel_for(2, in_.evaluator.threads(), [&](std::size_t i) {
+    std::optional<Result<Outcome>> experts, placed, placed_alone;
+    const bool twice = with_stages && bucket() != in_.options.schedule.bucket && in_.devices <= kManyDevices;
+    parallel_for(twice ? 3 : 2, in_.evaluator.threads(), [&](std::size_t i) {
       // So are the expert's plans, whose one rule for all layers is hard to find part by part. The expert splits it
       // within a node at most.
       if (i == 0 && first && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
         experts = expert(in_);
       // Nor do parts of the graph tell where many small things are best, each on a device.
       if (i == 1 && with_stages) placed = placed_operators(in_, bucket());
+      // Where each gradient is summed on its own, more of them are placed, which may leave little to be joined.
+      if (i == 2) placed_alone = placed_operators(in_, in_.options.schedule.bucket);
     });
-    if (experts) compare(std::move(*experts));
-    if (placed) compare(std::move(*placed));
+    for (auto* plan : {&experts, &placed, &placed_alone})
+      if (*plan) compare(std::move(**plan));
   }
   if (with_stages) {
     // There, a plan that fits is hard to find, and known to be one of the model as it is.
@@ -404,7 +417,7 @@ Result<Outcome> JointSearch::run() {
     why = in_.evaluator.scored() >= budget_of_parts() ? fmt::format("budget of {} candidates", in_.options.budget)
           : in_.evaluator.scored() >= chain_.budget()
               ? fmt::format("{} candidates for its many large parts", chain_.budget())
-              : fmt::format("{} parts exhausted under all layouts of their cuts", chain_.parts().size());
+              : parts_searched();
   }
   if (!serial_) found_.map_rivals_plainly();
   found_.add_best_as_rival();
@@ -477,7 +490,12 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input, Outcome fastes
 
 }  // namespace
 
-Result<Outcome> joint_search(const StrategyInput& input) { return JointSearch(input).run(); }
+Result<Outcome> joint_search(const StrategyInput& input) {
+  if (input.options.micro_batches > 1)
+    if (auto batches = with_micro_batches(normalize(input.model), input.options.micro_batches); !batches.ok())
+      return fail("strategy unity: {}", batches.error().message);
+  return JointSearch(input).run();
+}
 
 // As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
 Result<Outcome> algebra_then_parallel(const StrategyInput& input) {

@@ -1,6 +1,6 @@
 // Strategy `megatron-grid`: the best of all tensor x data x pipeline parallelism of one shape for the whole model
 // (Narayanan et al., 2021, section 3): pairs of matmuls by columns and rows inside a stage, the batch over what is left
-// of it, stages of consecutive operators.
+// of it, stages of consecutive operators; 1F1B where GPipe does not fit.
 
 #include <algorithm>
 
@@ -41,7 +41,14 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
     std::vector<double> speeds = stage_speeds(device_speeds(pcg, input.evaluator.cost()), g.stages, g.stages, width);
     return map_stages(pcg, balanced_stages(pcg, speeds), even_devices(g.stages, g.stages, width));
   }));
-  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(std::move(pcg), std::move(mappings)));
+  Candidate candidate = UNITY_TRY(input.evaluator.evaluate(pcg, mappings));
+  // Where all micro-batches together do not fit, those that are in flight may.
+  if (input.options.schedule.order == PipelineOrder::gpipe && !input.evaluator.fits(candidate.score)) {
+    Schedule schedule = input.options.schedule;
+    schedule.order = PipelineOrder::one_f_one_b;
+    auto other = input.evaluator.evaluate(std::move(pcg), std::move(mappings), schedule);
+    if (other.ok() && input.evaluator.fits(other->score)) candidate = std::move(*other);
+  }
   return Outcome{std::move(candidate), std::move(state.steps), what};
 }
 

@@ -39,8 +39,10 @@ struct Variant {
   }
 };
 
-// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts.
-std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages,
+// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts. Those of which
+// that is not asked keep weights as the plan stores them.
+// `stored`: they are.
+std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages, bool stored,
                               const SearchOptions& options) {
   if (which == Tradeoffs::stored_parts) {
     std::vector<Variant> stored = {{true, 1, schedule}};
@@ -62,7 +64,7 @@ std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const s
     for (int stage : stages)
       for (int count : counts)
         for (const std::vector<std::string>& remat : remats) {
-          Variant v{stage > 0, count, schedule};
+          Variant v{stage > 0 && !stored, count, schedule};
           v.schedule.remat = remat;
           v.schedule.offload = offload;
           if (stage > 1) v.schedule.zero_stage = stage;
@@ -94,6 +96,19 @@ std::int64_t dimension_for(const ParallelShape& shape, std::int64_t degree) {
   for (std::size_t d = 0; d < shape.dims.size(); ++d)
     if (shape.dims[d].degree == 1 && shape.dims[d].size >= degree) return static_cast<std::int64_t>(d);
   return -1;
+}
+
+// Whether its replicas of weights are stored in parts, as with_stored_parts has it.
+bool stores_parts(const Pcg& pcg) {
+  std::vector<std::vector<Pcg::Use>> uses = pcg.uses();
+  return std::any_of(pcg.nodes().begin(), pcg.nodes().end(),
+                     [&](const Node& n) {
+                       if (n.op->name() != "replicate") return false;
+                       const Node& combine = pcg[n.inputs[0].node];
+                       return combine.op->name() == "combine" &&
+                              stored_weight(pcg, uses, combine.inputs[0]).has_value();
+                     }) &&
+         !with_stored_parts(pcg).ok();
 }
 
 // What weights take on all devices together, with all replicas and without.
@@ -198,8 +213,9 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
   std::vector<Outcome> plans = {plan};
   const bool large = is_large(plan.candidate) && !input.options.pareto;
   const WeightBytes weights = large ? weight_bytes(plan.candidate.pcg) : WeightBytes{};
+  const bool stored = which == Tradeoffs::all && stores_parts(plan.candidate.pcg);
   auto try_stages = [&](const std::vector<int>& stages) {
-    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, input.options), fitting;
+    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, stored, input.options), fitting;
     if (large) std::erase_if(tried, [&](const Variant& v) { return !may_fit(weights, v, input); });
     auto score = [&](std::vector<Variant> now) {  // a copy, as `tried` changes
       std::vector<std::optional<Outcome>> scored(now.size());
@@ -232,7 +248,7 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
       });
     }
   };
-  try_stages({0, 1});
+  try_stages(stored ? std::vector{0} : std::vector{0, 1});
   // What communicates more is of use where nothing else fits.
   if (which == Tradeoffs::all && plan.candidate.schedule.zero_stage == 0 &&
       (input.options.pareto || std::none_of(plans.begin(), plans.end(),

@@ -197,6 +197,7 @@ void PartChain::solve_all(std::vector<Problem> problems) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (in_.options.cache) gains_.merge(gains[i]);
     Solved& solved = memo_[problems[i].key];
+    cut_short_ += each == 0 || results[i].out_of_budget;
     std::shared_ptr<const PartSolution> plain;
     if (results[i].plain) plain = std::make_shared<const PartSolution>(solution(std::move(*results[i].plain)));
     for (Found& f : results[i].found) {

@@ -44,6 +44,9 @@ class PartChain {
 
   const std::vector<Part>& parts() const { return parts_; }
   int budget() const { return budget_; }
+  // Of the parts under two layouts that were searched, how many were not to the end: their budgets were spent.
+  std::int64_t searched() const { return std::ssize(memo_); }
+  std::int64_t cut_short() const { return cut_short_; }
   // Those that the options allow, cut by cut.
   std::vector<std::vector<Layout>> layouts_at_cuts() const;
 
@@ -80,6 +83,7 @@ class PartChain {
   SubstitutionOptions of_parts_;
   int budget_;  // candidates of the search, with those of before
   std::map<Hash, Solved> memo_;
+  std::int64_t cut_short_ = 0;
   RewritingGains gains_;
   std::vector<std::size_t> kind_;    // by part: the first one that is alike
   std::vector<std::int64_t> least_;  // by kind: the least time under any layouts so far

@@ -92,8 +92,9 @@ Error does_not_fit(const std::string& strategy, const Score& score, const Evalua
   for (std::size_t d = 0; d < score.peak_memory.size(); ++d)
     if (score.peak_memory[d] > score.peak_memory[fullest]) fullest = d;
   DeviceId device(static_cast<std::int64_t>(fullest));
-  return fail("strategy {}: {} needs {} on {}, which has {}", strategy, plan, to_string(score.peak()),
-              evaluator.cost().topology().device(device).name, to_string(evaluator.memory_of(device)));
+  return fail("strategy {}: {} needs {} on {}, which {} {}", strategy, plan, at_least(score.peak()),
+              evaluator.cost().topology().device(device).name, evaluator.is_limited(device) ? "is limited to" : "has",
+              to_string(evaluator.memory_of(device)));
 }
 
 namespace {
@@ -178,7 +179,9 @@ class Watched {
 // Where a few devices told nearly all.
 void score_from_all(Outcome& outcome, Evaluator& evaluator) {
   if (outcome.candidate.exact) return;
-  auto all = evaluator.evaluate_all(outcome.candidate, kMostTasksOfPlan);
+  evaluator.score_after_stop(1);
+  auto all = evaluator.evaluate_all(outcome.candidate, evaluator.stopping() ? kMostTasksAfterStop : kMostTasksOfPlan);
+  evaluator.score_after_stop(0);
   if (all.ok()) outcome.candidate = std::move(*all);
 }
 
@@ -226,11 +229,18 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
     return does_not_fit(options.strategy, smaller ? *least : score, evaluator,
                         evaluator.scored() > 1 ? "the smallest plan found" : "the plan");
   };
-  if (!evaluator.fits(found->candidate.score)) return none_fits(found->candidate.score);
   std::vector<Outcome> front = std::move(found->front);
-  if (options.pareto && front.empty()) front = memory_tradeoffs(*found, input, Tradeoffs::all);
-  std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
+  if (options.pareto && front.empty()) {
+    front = memory_tradeoffs(*found, input, Tradeoffs::all);
+    for (Outcome& outcome : front) {
+      evaluator.found(outcome.candidate.score);
+      outcome.stopped_because += "; varied for its memory in all ways";
+    }
+  }
   if (front.empty()) front.push_back(std::move(*found));
+  const Score fastest = front.front().candidate.score;
+  std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
+  if (front.empty()) return none_fits(fastest);
   for (Outcome& outcome : front) score_from_all(outcome, evaluator);
   // What its first micro-batches need is told nearly.
   const Score first = front.front().candidate.score;

@@ -3,6 +3,7 @@
 // with probability exp(-beta * slowdown). No algebra. Devices are placed by the mapping search, which finds what random
 // placement would.
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -31,12 +32,14 @@ class Soap {
     Outcome current = UNITY_TRY(evaluate());
     Outcome best = current;
     in_.evaluator.found(best.candidate.score);
-    // As FlexFlow: until the budget is spent, or half of what was spent has brought nothing.
+    // As FlexFlow: until the budget is spent, or half of what was spent has brought nothing; not before each operator
+    // is likely to have been asked.
+    const auto at_first = std::max<std::int64_t>(100, 4 * std::ssize(operators_));
     std::int64_t at_best = 0, proposals = 0;
     auto spent = [&] { return in_.evaluator.scored(); };
     std::string why = fmt::format("budget of {} candidates", in_.options.budget);
     while (spent() < in_.options.budget && !in_.evaluator.stopping()) {
-      if (++proposals > 100 && proposals > 2 * at_best) {
+      if (++proposals > at_first && proposals > 2 * at_best) {
         why = "half of the search has brought nothing";
         break;
       }

@@ -333,7 +333,7 @@ void BestFirst::score_mapped(std::span<Fresh> states) {
 bool BestFirst::finished() {
   if (options_.patience == 0) return false;
   if (options_.limit.count > 0 && scored_ >= options_.few && best_ > options_.limit.count)
-    result_.stopped_because = "given up: too slow to be of use";
+    result_.stopped_because = "no graph as a whole was nearly as fast as other plans";
   else if (shardings_since_ >= options_.patience)
     result_.stopped_because = fmt::format("no progress in {} candidates", since_);
   else
@@ -422,6 +422,7 @@ SubstitutionResult BestFirst::run(const std::vector<State>& start) {
     expand(std::move(next.found.state));
     if (scored_ - grown_ >= options_.budget) {
       result_.stopped_because = fmt::format("budget of {} candidates", options_.budget);
+      result_.out_of_budget = true;
       break;
     }
   }

@@ -97,6 +97,7 @@ struct SubstitutionResult {
   std::vector<Found> found;    // the Pareto front of time and memory, fastest first; at most `keep`
   std::optional<Found> plain;  // the fastest without rewritings, where there is one
   std::string stopped_because;
+  bool out_of_budget = false;
 };
 
 SubstitutionResult substitute(const std::vector<State>& start, Evaluator& evaluator,

@@ -1,5 +1,6 @@
 // Searches as a user meets them: what is printed, and what is refused.
 
+#include <filesystem>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -34,7 +35,36 @@ TEST_CASE("a plan that does not fit in memory is an entry with an error") {
       "compare mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB' --strategies data-parallel "
       "--json");
   REQUIRE(o.code == 0);
-  CHECK(json::parse(o.out)[0]["error"].get<std::string>().find("which has 1 MB") != std::string::npos);
+  CHECK(json::parse(o.out)[0]["error"].get<std::string>().find("which is limited to 1 MB") != std::string::npos);
+}
+
+TEST_CASE("each plan of a front says why the search ended") {
+  const json front =
+      json::parse(unity("search mlp-tiny --topology summit --nodes 1 --devices 2 --pareto --json").out)["front"];
+  REQUIRE(front.size() >= 2);
+  for (const json& plan : front) CHECK_FALSE(plan["stopped_because"].get<std::string>().empty());
+}
+
+TEST_CASE("a search that no time was left for fails, but its command was right") {
+  Outcome o = unity("search bert-large --topology summit --nodes 1 --time-limit 0.000001");
+  CHECK(o.code == 1);
+  CHECK(o.err.find("time limit of 1e-06 s before a plan was found") != std::string::npos);
+}
+
+TEST_CASE("a batch that cannot be cut into so many micro-batches is refused") {
+  check_refused("search bert-tiny --topology summit --nodes 1 --micro-batches 7 --global-batch 24",
+                {"strategy unity: 7 micro-batches", "24"});
+}
+
+TEST_CASE("a file of a front that cannot be written is refused before the search") {
+  Folder f;
+  std::filesystem::create_directory(f.file("p-2.json"));
+  check_refused("search mlp-tiny --topology summit --nodes 1 --pareto -o " + f.file("p.json"), {"p-2.json", "folder"});
+  CHECK_FALSE(std::filesystem::exists(f.file("p.json")));
+}
+
+TEST_CASE("a seed below zero is refused") {
+  check_refused("search mlp-tiny --topology summit --nodes 1 --strategy random --seed -1", {"--seed", "-1"});
 }
 
 TEST_CASE("more stages than the model has operators are refused") {

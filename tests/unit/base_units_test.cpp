@@ -14,6 +14,19 @@ TEST_CASE("sizes, times and rates parse with their unit and print in the nearest
   CHECK(to_string(Picoseconds{1'250'000}) == "1.25 us");
 }
 
+TEST_CASE("at least so many bytes are said, in four digits") {
+  CHECK(at_least(Bytes{1'490'000'001}) == "1.491 GB");
+  CHECK(at_least(Bytes{1'490'000'000}) == "1.49 GB");
+  CHECK(at_least(Bytes{999'950'000'001}) == "1 TB");
+  CHECK(at_least(Bytes{3}) == "3 B");
+  std::int64_t count = 1;
+  for (int i = 0; i < 60; ++i, count = count * 2 + i % 3) {
+    const Bytes read = parse_bytes(at_least(Bytes{count})).value();
+    CHECK(read.count >= count);
+    CHECK(static_cast<double>(read.count) <= 1.001 * static_cast<double>(count));
+  }
+}
+
 TEST_CASE("a quantity without a unit is refused, naming the units") {
   CHECK(parse_bytes("16").error().message.find("expected one of B, kB") != std::string::npos);
   CHECK_FALSE(parse_time("5 GB").ok());

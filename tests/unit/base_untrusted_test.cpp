@@ -129,6 +129,11 @@ TEST_CASE("malformed YAML is refused where it is wrong") {
   CHECK(read_yaml("", "f").IsNull());
 }
 
+TEST_CASE("a key that is in a map of a YAML file twice is refused where it is again") {
+  CHECK(yaml_error("a: 1\nb: {c: 1, d: 2, c: 3}\n") == "f.yaml:2:17: key 'c' is there twice");
+  CHECK(yaml_error("- {a: 1}\n- {a: 1}\n").empty());
+}
+
 TEST_CASE("no name is suggested for a very long one") {
   CHECK(nearest_name(std::string(10'000'000, 'a'), {"aaaa"}).empty());
   CHECK(nearest_name("matmull", {"matmul"}) == "matmul");

@@ -58,6 +58,15 @@ TEST_CASE("a variant has a schedule of its own") {
   CHECK_THAT(error_of(with("buckets: 1")), Contains("unknown key 'buckets'") && Contains("bucket"));
 }
 
+TEST_CASE("a variant's kinds of parallelism are known ones, and what is published is of a variant") {
+  const std::string kinds = kHead + "variants:\n  - {name: one, parallelism: [data, modle]}\n";
+  CHECK_THAT(error_of(kinds), Contains("parallelism: 'modle' is not known") && Contains("model"));
+  const std::string published = kHead +
+                                "variants:\n  - {name: one}\nfigures:\n  - {name: f, x: model, y: "
+                                "iteration_seconds, published: {two: {mlp: 1}}}\n";
+  CHECK_THAT(error_of(published), Contains("published: 'two' is not known"));
+}
+
 TEST_CASE("figures are drawn into the folder of the results") {
   const std::string figure = "figures:\n  - {name: NAME, x: nodes, y: iteration_seconds}\n";
   auto named = [&](const std::string& name) {

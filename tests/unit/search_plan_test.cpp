@@ -317,7 +317,7 @@ TEST_CASE("a plan that does not fit in memory is refused with what it needs and 
   options.memory_limit = {1'000'000};
   auto plan = find(spec, cost, options);
   REQUIRE_FALSE(plan.ok());
-  CHECK(plan.error().message.find("which has 1 MB") != std::string::npos);
+  CHECK(plan.error().message.find("which is limited to 1 MB") != std::string::npos);
 }
 
 TEST_CASE("with less memory than the fastest plan needs, a slower plan that fits is found") {
