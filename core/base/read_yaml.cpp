@@ -106,7 +106,7 @@ void refuse_keys_twice(const YAML::Node& node, const std::string& file) {
   std::set<std::string> keys;
   for (const auto& entry : node) {
     if (entry.first.IsScalar() && !keys.insert(entry.first.Scalar()).second)
-      throw_input_error("{}:{}:{}: key '{}' is there twice", file, entry.first.Mark().line + 1,
+      throw_input_error("{}:{}:{}: key '{}' is given twice", file, entry.first.Mark().line + 1,
                         entry.first.Mark().column + 1, entry.first.Scalar());
     refuse_keys_twice(entry.second, file);
   }

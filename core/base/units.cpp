@@ -56,19 +56,12 @@ Result<std::int64_t> parse_count(std::string_view text, const std::array<Unit, N
   return std::int64_t{std::llround(count)};
 }
 
-// The largest that the value is a whole one of, of those with decimal prefixes.
 template <std::size_t N>
-const Unit& unit_for(double value, const std::array<Unit, N>& units, double base) {
+std::string print_quantity(double value, const std::array<Unit, N>& units, double base) {
   const Unit* best = &units[0];
   for (const Unit& u : units)
     if (u.name.find('i') == std::string_view::npos && u.name != "KB" && std::abs(value) >= u.factor * base) best = &u;
-  return *best;
-}
-
-template <std::size_t N>
-std::string print_quantity(double value, const std::array<Unit, N>& units, double base) {
-  const Unit& unit = unit_for(value, units, base);
-  return fmt::format("{:.4g} {}", value / unit.factor, unit.name);
+  return fmt::format("{:.4g} {}", value / best->factor, best->name);
 }
 
 }  // namespace
@@ -89,11 +82,9 @@ Result<FlopsPerSecond> parse_compute_rate(std::string_view text) {
 std::string to_string(Bytes bytes) { return print_quantity(static_cast<double>(bytes.count), kByteUnits, 1); }
 std::string at_least(Bytes bytes) {
   // In the last of four digits one more, if need be.
-  const Unit& unit = unit_for(static_cast<double>(bytes.count), kByteUnits, 1);
-  double step = unit.factor;
-  while (step > 1 && static_cast<double>(bytes.count) < 1000 * step) step /= 10;
-  const auto whole = static_cast<std::int64_t>(std::max(1.0, step));
-  return to_string(Bytes{(bytes.count + whole - 1) / whole * whole});
+  std::int64_t step = 1;
+  while (bytes.count / step >= 10000) step *= 10;
+  return to_string(Bytes{(bytes.count + step - 1) / step * step});
 }
 std::string to_string(Picoseconds time) { return print_quantity(static_cast<double>(time.count), kTimeUnits, 1); }
 std::string to_string(BytesPerSecond rate) { return print_quantity(rate.rate, kBandwidthUnits, 1); }

@@ -200,10 +200,7 @@ std::shared_ptr<const CollectiveLibrary> load_collectives(const std::string& fil
   }
   YAML::Node protocols = yaml.require(root, "protocols");
   for (const auto& [key, value] : yaml.entries(protocols, "protocols")) {
-    std::string name = yaml.text(key, "protocols");
-    for (const CollectiveProtocol& other : library->protocols)
-      if (other.name == name) yaml.fail_at(key, fmt::format("protocol '{}' is given twice", name));
-    library->protocols.push_back(read_protocol(yaml, name, value));
+    library->protocols.push_back(read_protocol(yaml, yaml.text(key, "protocols"), value));
   }
   if (library->protocols.empty()) yaml.fail_at(protocols, "protocols: expected at least one");
   read_machine(yaml, device, *library);

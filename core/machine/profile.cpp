@@ -80,8 +80,7 @@ MeasuredCollectives read_collectives(const YamlReader& yaml, const YAML::Node& n
     all.levels.push_back(yaml.text(level, "levels"));
   for (const auto& [key, points] : yaml.entries(yaml.require(node, "times"), "times")) {
     std::string name = yaml.text(key, "times");
-    if (!all.times.emplace(name, read_curve(yaml, points, name)).second)
-      yaml.fail_at(key, fmt::format("times of '{}' are given twice", name));
+    all.times[name] = read_curve(yaml, points, name);
   }
   return all;
 }
@@ -128,8 +127,7 @@ ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
   if (YAML::Node all = node["tasks"])
     for (const auto& [key, entry] : yaml.entries(all, "tasks")) {
       std::string name = yaml.text(key, "tasks");
-      if (!section.tasks.emplace(name, read_entry(yaml, entry, name)).second)
-        yaml.fail_at(key, fmt::format("task '{}' is given twice", name));
+      section.tasks[name] = read_entry(yaml, entry, name);
     }
   return section;
 }

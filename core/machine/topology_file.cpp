@@ -142,8 +142,6 @@ class TopologyBuilder {
     for (const auto& [level, count] : yaml_.entries(hierarchy, "hierarchy")) {
       std::string name = yaml_.text(level, "hierarchy");
       if (name == "machine") yaml_.fail_at(level, "hierarchy: the name 'machine' stands for the whole");
-      for (const Level& other : topology_.levels)
-        if (other.name == name) yaml_.fail_at(level, fmt::format("hierarchy: level '{}' is given twice", name));
       if (topology_.levels.size() == kMostLevels)
         yaml_.fail_at(level, fmt::format("hierarchy: found more than {} levels", kMostLevels));
       read_count(name, count);

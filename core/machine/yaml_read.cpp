@@ -1,7 +1,6 @@
 #include "core/machine/yaml_read.h"
 
 #include <cmath>
-#include <set>
 
 #include "core/base/read_yaml.h"
 
@@ -27,12 +26,10 @@ void YamlReader::fail_at(const YAML::Node& node, const std::string& message) con
 }
 
 void YamlReader::check_keys(const YAML::Node& map, const std::vector<std::string>& known) const {
-  std::set<std::string> seen;
   for (const auto& [key, value] : entries(map, "entry")) {
     std::string name = text(key, "key");
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail_at(key, fmt::format("unknown key '{}'{}", name, suggestion(name, known)));
-    if (!seen.insert(name).second) fail_at(key, fmt::format("key '{}' is given twice", name));
   }
 }
 

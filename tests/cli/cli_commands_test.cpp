@@ -298,7 +298,7 @@ TEST_CASE("plans that are cut off, foreign, for another machine or too large are
   check_refused("explain " + f.file("absent.json"), {"absent.json"});
   check_refused("explain " + f.write("escape.json", "{\"format\": \"\\u001b[31mred\\r\"}"), {"format is ' [31mred '"});
   check_refused("search mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB'",
-                {"needs", "which has 1 MB"});
+                {"needs", "which is limited to 1 MB"});
   std::string degree = files::without_checksum(text);
   std::size_t at = degree.find("\"strides\":");
   REQUIRE(at != std::string::npos);

@@ -53,7 +53,7 @@ TEST_CASE("a search that no time was left for fails, but its command was right")
 
 TEST_CASE("a batch that cannot be cut into so many micro-batches is refused") {
   check_refused("search bert-tiny --topology summit --nodes 1 --micro-batches 7 --global-batch 24",
-                {"strategy unity: 7 micro-batches", "24"});
+                {"strategy unity: pipeline: 7 micro-batches do not divide", "24"});
 }
 
 TEST_CASE("a file of a front that cannot be written is refused before the search") {

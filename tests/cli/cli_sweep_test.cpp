@@ -177,7 +177,7 @@ TEST_CASE("a point that fails is a row with its error, the others go on, and the
   CHECK(errors.at(model + "/laptop/nodes=0/devices=1/dp (strategy=data-parallel)").find("bad.yaml:") !=
         std::string::npos);
   CHECK(errors.at("mlp-tiny/laptop/nodes=0/devices=2/small (strategy=data-parallel memory-limit=1 kB)")
-            .find("which has 1 kB") != std::string::npos);
+            .find("which is limited to 1 kB") != std::string::npos);
   CHECK(unity("sweep " + file + " -o " + f.file("r") + " --resume")
             .out.find("0 done, 0 of them without a plan, 8 were") != std::string::npos);
   f.write("bad.yaml", read((fs::path(UNITY_SOURCE_DIR) / "experiments/models/two-tower.yaml").string()));

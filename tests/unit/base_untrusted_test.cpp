@@ -130,7 +130,7 @@ TEST_CASE("malformed YAML is refused where it is wrong") {
 }
 
 TEST_CASE("a key that is in a map of a YAML file twice is refused where it is again") {
-  CHECK(yaml_error("a: 1\nb: {c: 1, d: 2, c: 3}\n") == "f.yaml:2:17: key 'c' is there twice");
+  CHECK(yaml_error("a: 1\nb: {c: 1, d: 2, c: 3}\n") == "f.yaml:2:17: key 'c' is given twice");
   CHECK(yaml_error("- {a: 1}\n- {a: 1}\n").empty());
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("names do not overlap") {
   CHECK_THAT(topology_error(head + "switches: {node: [s, s]}\n"), Contains(":5:22: the name 'node0.s' is given twice"));
   CHECK_THAT(topology_error(head + "switches: {node: [nic1, nic*2]}\n"),
              Contains("the name 'node0.nic1' is given twice"));
-  CHECK_THAT(topology_error("hierarchy: {gpu: 2, gpu: 2}\ndevice: cpu\n"), Contains("level 'gpu' is given twice"));
+  CHECK_THAT(topology_error("hierarchy: {gpu: 2, gpu: 2}\ndevice: cpu\n"), Contains(":3:21: key 'gpu' is given twice"));
   CHECK_THAT(topology_error("devices: [{name: a, device: cpu}, {name: a, device: cpu}]\n"),
              Contains(":3:42: the name 'a' is given twice"));
   CHECK_THAT(topology_error(kPair + kRates + "  - {between: [gpu1, gpu0], " + kRates),
