@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMayGain = 1.5;  // a plan this much slower than the fastest may be faster with what it sends hidden
 constexpr int kMostAtOnce = 4;    // micro-batches
-constexpr std::size_t kMostPlans = 4, kMostPlansOfMany = 2;
+constexpr std::size_t kMostPlans = 8, kMostPlansOfMany = 2;
 constexpr double kMostTasksOfMany = 3e5;  // on many devices; one of more takes as long as all others
 
 // Of a graph in micro-batches: whether lookups have none.

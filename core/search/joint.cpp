@@ -355,12 +355,13 @@ Result<Outcome> JointSearch::run() {
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on. Unequal shares of the batch are of a whole plan alone.
   std::optional<Result<Outcome>> data;
-  if (is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) {
+  // (What is fastest on one device is not to be compared with branches on several.)
+  if (!serial_ && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) {
     if (in_.options.seeds) data = data_parallel(in_);
-    if (!in_.options.seeds && !serial_) data = unequal_data_parallel(in_);
+    if (!in_.options.seeds) data = unequal_data_parallel(in_);
     if (!in_.options.seeds && data && !data->ok()) data.reset();  // as where all devices are alike
   }
-  if (data && data->ok() && !serial_) in_.evaluator.found((*data)->candidate.score);
+  if (data && data->ok()) in_.evaluator.found((*data)->candidate.score);
   const bool with_stages = first || rewritten_;
   auto compare = [&](Result<Outcome> plan) {
     if (!plan.ok()) return;

@@ -92,7 +92,7 @@ def why_none(row):
     error = row["error"]
     if error.startswith("plan file"):
         return "failed"
-    return "memory" if " needs " in error and "which has" in error else "does not apply"
+    return "memory" if " needs " in error and ", which " in error else "does not apply"
 
 
 def places(rows):
