@@ -39,9 +39,8 @@ struct Variant {
   }
 };
 
-// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts. Those of which
-// that is not asked keep weights as the plan stores them.
-// `stored`: they are.
+// Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts; 0: as the plan
+// has them. `stored`: it stores them in parts already.
 std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages, bool stored,
                               const SearchOptions& options) {
   if (which == Tradeoffs::stored_parts) {
