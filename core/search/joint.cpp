@@ -217,8 +217,9 @@ void JointSearch::whole_plans(const std::vector<ChainPlan>& plans, bool rivals) 
   // On many devices, what a few do not tell takes long to score, and is slow: exchanges that cross all nodes.
   auto score = [&](bool all) {
     parallel_for(states.size(), in_.evaluator.threads(), [&](std::size_t i) {
-      candidates[i] = all ? in_.evaluator.evaluate(states[i].pcg, joined)
-                          : in_.evaluator.evaluate_part(states[i].pcg, joined.bucket);
+      candidates[i] = serial_ ? in_.evaluator.evaluate(states[i].pcg, natural_mappings(states[i].pcg), joined)
+                      : all   ? in_.evaluator.evaluate(states[i].pcg, joined)
+                              : in_.evaluator.evaluate_part(states[i].pcg, joined.bucket);
     });
   };
   score(false);

@@ -22,6 +22,10 @@ class OpenPlans {
     auto operator<=>(const Plan&) const = default;
   };
 
+  OpenPlans() = default;
+  // Begins with what was taken before: numbers of stages that were looked at are less promising.
+  explicit OpenPlans(std::map<std::size_t, int> taken) : taken_(std::move(taken)) {}
+
   // Whether no pipeline that differs in its schedule only took as long: of such, the neighbours would take as long,
   // too.
   bool is_new(const StagedPlan& plan, std::int64_t time);
@@ -32,10 +36,11 @@ class OpenPlans {
   Plan take();
   // Of one that was taken, some neighbours are left for later.
   void put_back(Plan plan);
+  const std::map<std::size_t, int>& taken() const { return taken_; }  // by number of stages, how often
 
  private:
   std::set<Plan> open_;
-  std::map<std::size_t, int> taken_;                   // by number of stages, how often
+  std::map<std::size_t, int> taken_;
   std::map<StagedPlan, std::set<std::int64_t>> seen_;  // times of those that differ in their schedule only
 };
 

@@ -177,39 +177,59 @@ std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& si
   return found;
 }
 
-std::optional<ScheduleEffects::Step> ScheduleEffects::step(const StagedPlan& from, const StagedPlan& to) {
-  if (without_schedule(from) != without_schedule(to)) return std::nullopt;
-  auto new_one = [](const auto& a, const auto& b) { return a == b ? std::nullopt : std::optional(b); };
+std::optional<StepEffects::Step> StepEffects::step(const StagedPlan& from, const StagedPlan& to) {
+  if (from.ends != to.ends || from.devices != to.devices) return std::nullopt;
+  StagedPlan rest = to;
+  std::optional<std::tuple<int, Place, Order>> inside;
+  const std::size_t groups = groups_of(to);
+  std::set<std::size_t> changed;  // groups of devices
+  for (std::size_t s = 0, k = 0; s < to.ends.size(); ++s)
+    for (; k < to.ends[s]; ++k) {
+      const IntraPlan &was = from.plans[k], &is = to.plans[k];
+      if (was == is || was.tensor > 1 || was.chosen > 0 || is.chosen > 0) continue;
+      rest.plans[k] = was;
+      changed.insert(s % groups);
+      const Place place = s % groups == 0 ? Place::first : s % groups + 1 == groups ? Place::last : Place::between;
+      inside.emplace(is.tensor, place, to.order);
+    }
+  if (changed.size() > 1 || without_schedule(from) != without_schedule(std::move(rest))) return std::nullopt;
+  auto new_one = []<class T>(const T& a, const T& b) {
+    return a == b ? std::optional<T>() : std::optional<T>(std::in_place, b);
+  };
   std::optional<std::pair<int, Order>> overlap;
   if (from.overlap != to.overlap) overlap.emplace(to.overlap, to.order);
-  return Step{new_one(from.order, to.order), overlap, new_one(from.remat, to.remat),
+  return Step{new_one(from.order, to.order), overlap, inside, new_one(from.remat, to.remat),
               new_one(from.stored_parts, to.stored_parts)};
 }
 
-void ScheduleEffects::learn(const StagedPlan& from, const StagedPlan& to, double slower) {
+void StepEffects::learn(const StagedPlan& from, const StagedPlan& to, double slower) {
   std::optional<Step> made = step(from, to);
   if (!made) return;
   auto [known, fresh] = least_.try_emplace(*made, slower);
   if (!fresh) known->second = std::min(known->second, slower);
 }
 
-double ScheduleEffects::least(const StagedPlan& from, const StagedPlan& to) const {
+double StepEffects::least(const StagedPlan& from, const StagedPlan& to) const {
   std::optional<Step> made = step(from, to);
   auto known = made ? least_.find(*made) : least_.end();
   return known == least_.end() ? 0 : known->second;
 }
 
+std::optional<StagedPlan> data_parallel_inside(IntraPlans& plans, StagedPlan plan) {
+  for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
+    for (; k < plan.ends[s]; ++k) plan.plans[k] = {plan.devices[s].count, 1, {}};
+  if (std::any_of(plan.plans.begin(), plan.plans.end(), [&](const IntraPlan& inside) {
+        return !plans.sharded(inside) || !plans.has_micro_batches(inside, plan.micro_batches);
+      }))
+    return std::nullopt;
+  return plan;
+}
+
 std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vector<StagedPlan>& pipelines) {
   std::vector<StagedPlan> found;
-  for (StagedPlan plan : pipelines) {
-    if (plan.ends.size() == 1) continue;
-    for (std::size_t s = 0, k = 0; s < plan.ends.size(); ++s)
-      for (; k < plan.ends[s]; ++k) plan.plans[k] = {plan.devices[s].count, 1, {}};
-    if (std::all_of(plan.plans.begin(), plan.plans.end(), [&](const IntraPlan& inside) {
-          return plans.sharded(inside) && plans.has_micro_batches(inside, plan.micro_batches);
-        }))
-      found.push_back(std::move(plan));
-  }
+  for (const StagedPlan& plan : pipelines)
+    if (plan.ends.size() > 1)
+      if (auto data = data_parallel_inside(plans, plan)) found.push_back(std::move(*data));
   return found;
 }
 

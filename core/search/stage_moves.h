@@ -2,6 +2,7 @@
 // fewer parts of the model on each group of devices, other micro-batches, another schedule.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -42,24 +43,28 @@ bool communicates_inside(const StagedPlan& plan);
 std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best,
                                     const StageMoves& free);
 
-// How much slower steps that change nothing but the schedule made plans.
-class ScheduleEffects {
+// How much slower steps made plans that change nothing but the schedule, and that one stage that is data-parallel
+// inside becomes tensor-parallel.
+class StepEffects {
  public:
   void learn(const StagedPlan& from, const StagedPlan& to, double slower);  // `slower` times
-  // The least of all steps of this kind; 0: none is known, or it changes more than the schedule.
+  // The least of all steps of this kind; 0: none is known, or it changes more than that.
   double least(const StagedPlan& from, const StagedPlan& to) const;
 
  private:
-  // What `to` has that `from` has not: an order, an overlap with its order (on which it depends what that is worth),
-  // recomputation, stored parts.
   using Order = std::optional<PipelineOrder>;
-  using Step =
-      std::tuple<std::optional<Order>, std::optional<std::pair<int, Order>>, std::optional<bool>, std::optional<bool>>;
+  enum class Place : std::uint8_t { first, between, last };
+  // What `to` has that `from` has not: an order; with its order, on which it depends what they are worth, an overlap,
+  // and a degree of tensor parallelism in a stage; recomputation; stored parts.
+  using Step = std::tuple<std::optional<Order>, std::optional<std::pair<int, Order>>,
+                          std::optional<std::tuple<int, Place, Order>>, std::optional<bool>, std::optional<bool>>;
   static std::optional<Step> step(const StagedPlan& from, const StagedPlan& to);
   std::map<Step, double> least_;
 };
 
-// Of those that are pipelines: all stages data-parallel inside. Sums of gradients hide behind micro-batches better than
+// All stages data-parallel inside; none where that can not be run.
+std::optional<StagedPlan> data_parallel_inside(IntraPlans& plans, StagedPlan plan);
+// Of those that are pipelines, what that makes of each. Sums of gradients hide behind micro-batches better than
 // the estimates know.
 std::vector<StagedPlan> data_parallel_inside(IntraPlans& plans, const std::vector<StagedPlan>& pipelines);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/search/stage_estimate.h"
+#include "core/search/stage_moves.h"
 #include "core/search/staged_plan.h"
 #include "core/search/submesh.h"
 
@@ -40,7 +41,7 @@ struct ProposalRequest {
 };
 
 // Of one model, whose gradients are joined in one way: what searches for its pipelines share. Thread-safe, but for
-// plans that are added (IntraPlans::add).
+// plans that are added (IntraPlans::add), effects and what was taken.
 class StageProposals {
  public:
   // Both have to live as long. Gradients are joined as the options' schedule says, or in such buckets.
@@ -52,6 +53,8 @@ class StageProposals {
   IntraPlans& plans() { return plans_; }
   const std::vector<Submesh>& meshes() const { return meshes_; }
   const StageEstimates& estimates() const { return estimates_; }
+  StepEffects& effects() { return effects_; }             // of steps that were simulated
+  std::map<std::size_t, int>& taken() { return taken_; }  // by number of stages: plans from which steps were looked at
 
   // For each number of stages one. `layer_ends`: one past the last operator of each layer. Answers are kept, but for
   // plans of a chosen kind.
@@ -65,6 +68,8 @@ class StageProposals {
   IntraPlans& plans_;
   const std::vector<Submesh> meshes_;
   StageEstimates estimates_;
+  StepEffects effects_;
+  std::map<std::size_t, int> taken_;
   std::mutex mutex_;  // of what follows
   std::map<std::pair<std::vector<std::size_t>, ProposalRequest>, std::vector<Proposal>> found_;
 };

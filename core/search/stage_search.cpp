@@ -31,7 +31,8 @@ constexpr double kMarginOfVeryMany = 0.9;  // of so many devices few plans can b
 constexpr double kFarTooLarge = 1.15;      // as estimated, of what is left out where something fits
 constexpr int kCorrections = 2;            // of that, where what is proposed does not fit
 constexpr double kFarSlower = 1.25, kFarSlowerOfSelective = 1.1;  // than the incumbent
-constexpr double kAlpha = 1.05;  // than the best: what is slower is not improved, nor simulated where that is known
+constexpr double kSlower = 1.02;  // steps that made every plan so much slower are not worth it, of who is selective
+constexpr double kAlpha = 1.05;   // than the best: what is slower is not improved, nor simulated where that is known
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
@@ -43,7 +44,8 @@ constexpr double kPatience = 2.5e6, kPatienceOfMany = 0.5e6, kPatienceOfSelectiv
 constexpr double kLessPatience = 5;  // with operators that are split in ways of their own
 constexpr double kGain = 0.998;      // times what the best took
 constexpr double kMostTasks = 2e6;   // of the plans that are simulated on so many: at some 0.3 million a second
-constexpr double kMostTasksOfSelective = 1.2e6;
+constexpr double kMostTasksOfSelective = 1.2e6;  // up to kManyTasksAt devices: on more, fewer, as all else takes longer
+constexpr double kManyTasksAt = 96;
 constexpr double kMostTasksOfOne = 2.5e6;
 constexpr double kMostTasksOfSlow = 2e5;  // of one that is estimated to be far slower than what is known
 constexpr double kMostTasksOfVeryMany = 10e6;
@@ -60,11 +62,14 @@ class StageSearch {
         options_(options),
         proposals_(proposals),
         plans_(proposals.plans()),
-        estimates_(proposals.estimates()) {
+        estimates_(proposals.estimates()),
+        effects_(proposals.effects()) {
     if (input.devices <= kManyDevices) return;
     if (input.devices > kVeryManyDevices) margin_ = kMarginOfVeryMany;
     patience_ = is_selective() ? kPatienceOfSelective : kPatienceOfMany;
-    const double most = is_selective() ? kMostTasksOfSelective : kMostTasks;
+    if (is_selective()) open_ = OpenPlans(proposals.taken());
+    const double most =
+        is_selective() ? kMostTasksOfSelective * std::min(1.0, kManyTasksAt / input.devices) : kMostTasks;
     tasks_left_ = options_.share * (input.devices > kVeryManyDevices ? kMostTasksOfVeryMany : most);
     options_.layers.resize(1);
     if (options_.layers[0] < kMoreLayers && are_even(plans_, cluster_layers(plans_, kMoreLayers), kMoreLayers))
@@ -118,6 +123,8 @@ class StageSearch {
   void improve(int steps);
   bool is_patience_over() const { return tasks_since_gain_ > patience_; }
   bool slows_down(const StagedPlan& from, const StagedPlan& to, double slower);
+  bool slows_down_inside(const StagedPlan& plan);
+  void learn_inside(const std::vector<StagedPlan>& plans);
 
   const StrategyInput& in_;
   StageSearchOptions options_;
@@ -138,7 +145,7 @@ class StageSearch {
   std::optional<Outcome> fastest_[3];  // of what fits: of one stage, of several, with operators in ways of their own
   OpenPlans open_;                     // of several stages
   std::set<Scored> whole_;             // of one stage without micro-batches
-  ScheduleEffects effects_;            // of steps that were simulated
+  StepEffects& effects_;               // of steps that were simulated
 };
 
 // Whether the options leave open in which order micro-batches run, and what is computed again.
@@ -255,6 +262,7 @@ void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
 void StageSearch::simulate(std::vector<StagedPlan> plans, const std::optional<StagedPlan>& from) {
   const std::int64_t best = best_known();
   const double longest = slower_by(kAlpha);
+  std::erase_if(plans, [&](const StagedPlan& p) { return !known_.contains(p) && slows_down_inside(p); });
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || known_.contains(p)) return true;
     if (const int asked = in_.options.micro_batches; asked > 0 && p.micro_batches != asked) return true;
@@ -294,6 +302,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans, const std::optional<St
         take(plans[i], std::move(*outcomes[i]), candidates);
         outcomes[i].reset();
       });
+  learn_inside(plans);
   if (!from) return;
   for (const StagedPlan& to : plans)
     if (auto time = known_.time(to); time != KnownPlans::kNever)
@@ -341,13 +350,34 @@ bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
   });
 }
 
-// Whether the step changes the schedule only, in a way that made every plan so far more than `slower` times slower;
-// asked on many devices, of plans that fit.
+// Whether the step is of a kind (StepEffects) that made every plan so far more than `slower` times slower; asked on
+// many devices, of plans that fit.
 bool StageSearch::slows_down(const StagedPlan& from, const StagedPlan& to, double slower) {
   if (!is_bounded() || !known_.fits(from) || effects_.least(from, to) <= slower) return false;
   in_.evaluator.record().left_out(LeftOut::given_up);
   known_.leave_out(to);
   return true;
+}
+
+// Of who is selective: whether it is tensor-parallel inside stages in a way that made every plan so far slower than
+// data parallelism there, which then has to be known to fit, or is yet to be simulated.
+bool StageSearch::slows_down_inside(const StagedPlan& plan) {
+  if (!is_selective() || plan.ends.size() == 1 || !plan.whole.empty() || !communicates_inside(plan)) return false;
+  const std::optional<StagedPlan> data = data_parallel_inside(plans_, plan);
+  if (!data || (known_.contains(*data) && (known_.time(*data) == KnownPlans::kNever || !known_.fits(*data))))
+    return false;
+  return slows_down(*data, plan, kSlower);
+}
+
+// Of plans that are tensor-parallel inside stages: what that does to them.
+void StageSearch::learn_inside(const std::vector<StagedPlan>& plans) {
+  if (!is_selective()) return;
+  for (const StagedPlan& p : plans) {
+    if (p.ends.size() == 1 || !communicates_inside(p) || known_.time(p) == KnownPlans::kNever) continue;
+    const std::optional<StagedPlan> data = data_parallel_inside(plans_, p);
+    if (data && known_.time(*data) != KnownPlans::kNever && known_.fits(*data))
+      effects_.learn(*data, p, static_cast<double>(known_.time(p)) / static_cast<double>(known_.time(*data)));
+  }
 }
 
 // Best-first: of the best plan some neighbours, by their estimates, as long as it is not much slower than the best. One
@@ -367,7 +397,7 @@ void StageSearch::improve(int steps) {
     if (is_patience_over() && !in_.options.pareto) return;
     std::vector<StagedPlan> moves = neighbours(plans_, from.plan, freedom());
     std::erase_if(moves, [&](const StagedPlan& p) {
-      return known_.contains(p) || slows_down(from.plan, p, is_selective() ? 1 : kFarSlower) ||
+      return known_.contains(p) || slows_down(from.plan, p, is_selective() ? kSlower : kFarSlower) ||
              (from.unfit && p.ends.size() > from.plan.ends.size() && is_interleaved(p));
     });
     sort_by_time(moves, estimates_);
@@ -393,7 +423,8 @@ void StageSearch::vary_best() {
   if (!best_.ok()) return;
   const StagedPlan best = std::get<2>(best_plan_);
   std::vector<StagedPlan> plans = other_schedules(best, freedom(), options_.buckets);
-  std::erase_if(plans, [&](const StagedPlan& p) { return known_.contains(p) || slows_down(best, p, kFarSlower); });
+  const double slower = is_selective() ? kAlpha : kFarSlower;
+  std::erase_if(plans, [&](const StagedPlan& p) { return known_.contains(p) || slows_down(best, p, slower); });
   if (in_.devices <= kVeryManyDevices)
     tasks_left_ = std::max(tasks_left_, static_cast<double>(plans.size() * best_->candidate.tasks));
   simulate(std::move(plans), best);
@@ -490,10 +521,10 @@ void StageSearch::split_layers() {
   for (int layers : options_.layers) {
     cluster(layers);
     std::vector<StagedPlan> proposals = best_proposals();
-    simulate(proposals);
     std::vector<StagedPlan> data = data_parallel_inside(plans_, proposals);
-    simulate(data);
+    if (!is_selective()) simulate(proposals);  // else all at once: few are left, and each takes long
     proposals.insert(proposals.end(), std::make_move_iterator(data.begin()), std::make_move_iterator(data.end()));
+    simulate(proposals);
     if (order_is_free()) simulate(alternating(proposals));
     if (parts_are_free()) simulate(with_parts(std::move(proposals)));
     for (int c = 0; c < kCorrections && correct_margin(); ++c) simulate(best_proposals());
@@ -522,7 +553,7 @@ void StageSearch::split_layers() {
   std::erase_if(hidden, [&](const StagedPlan& p) {
     StagedPlan one = p;
     one.overlap = 1;
-    return is_selective() && slows_down(one, p, 1);
+    return is_selective() && slows_down(one, p, kSlower);
   });
   tasks_left_ = std::max(tasks_left_, static_cast<double>(hidden.size() * best_->candidate.tasks));
   simulate(std::move(hidden));
@@ -538,6 +569,7 @@ Result<Outcome> StageSearch::run() {
   if (options_.by_layers) split_layers();
   if (options_.each_operator) split_each_operator();
   mix();
+  proposals_.taken() = open_.taken();
   if (best_.ok()) {
     best_->stopped_because += fmt::format(": the fastest of {}", known_.times().size());
     for (std::optional<Outcome>& plan : fastest_)

@@ -263,7 +263,8 @@ void BestFirst::score(std::span<Fresh> states) {
                  static_cast<double>(s.path) > alpha_ * static_cast<double>(std::max(best_, best_path_));
     if (s.too_long) return;
     if (options_.part) {
-      auto mapping = evaluator_.map(pcg);
+      Result<MappingResult> mapping =
+          options_.one_device ? MappingResult{natural_mappings(pcg), {}} : evaluator_.map(pcg);
       if (mapping.ok()) s.mapping = std::move(*mapping);
     } else {
       // On many devices, of whole graphs as of parts, what a few do not tell takes too long.

@@ -4,6 +4,7 @@
 #include "core/search/gradient_buckets.h"
 #include "core/search/known_plans.h"
 #include "core/search/open_plans.h"
+#include "core/search/stage_moves.h"
 
 namespace unity {
 namespace {
@@ -100,6 +101,69 @@ TEST_CASE("plans that differ in their schedule only, and take as long, are open 
   CHECK_FALSE(open.is_new(later, 100));
   CHECK(open.is_new(later, 99));
   CHECK(open.is_new(elsewhere, 100));
+}
+
+TEST_CASE("what a step of the schedule does to plans is the least that it did to any") {
+  const StagedPlan plan{.micro_batches = 4, .ends = {2, 4}, .devices = {{0, 2}, {2, 2}}, .plans = {4, {2, 1, {}}}};
+  auto with = [](StagedPlan p, auto&& change) {
+    change(p);
+    return p;
+  };
+  const StagedPlan stored = with(plan, [](StagedPlan& p) { p.stored_parts = true; });
+  const StagedPlan later = with(plan, [](StagedPlan& p) { p.order = PipelineOrder::zero_bubble; });
+  const StagedPlan both = with(later, [](StagedPlan& p) { p.stored_parts = true; });
+  const StagedPlan other = with(plan, [](StagedPlan& p) { p.ends = {1, 4}; });
+  StepEffects effects;
+  CHECK(effects.least(plan, stored) == 0);
+  effects.learn(plan, stored, 2);
+  CHECK(effects.least(plan, stored) == 2);
+  CHECK(effects.least(later, both) == 2);  // the same step from another plan
+  CHECK(effects.least(plan, both) == 0);   // two steps
+  CHECK(effects.least(stored, plan) == 0);
+  effects.learn(later, both, 1.5);
+  effects.learn(plan, stored, 3);
+  CHECK(effects.least(plan, stored) == 1.5);
+  effects.learn(plan, other, 4);  // no step of the schedule
+  CHECK(effects.least(plan, other) == 0);
+  // What two micro-batches at once are worth depends on the order.
+  auto two = [&](const StagedPlan& p) { return with(p, [](StagedPlan& q) { q.overlap = 2; }); };
+  effects.learn(plan, two(plan), 1.2);
+  CHECK(effects.least(stored, two(stored)) == 1.2);
+  CHECK(effects.least(later, two(later)) == 0);
+  // Nor is tensor parallelism inside stages worth the same in every order, degree and place.
+  auto inside = [&](const StagedPlan& p, std::size_t begin, IntraPlan plan) {
+    return with(p, [&](StagedPlan& q) { q.plans[begin] = q.plans[begin + 1] = plan; });
+  };
+  effects.learn(plan, inside(plan, 0, {1, 2, {}}), 1.3);
+  effects.learn(plan, inside(inside(plan, 0, {1, 2, {}}), 2, {1, 2, {}}), 1.1);  // of both stages: no step
+  CHECK(effects.least(stored, inside(stored, 0, {1, 2, {}})) == 1.3);
+  CHECK(effects.least(plan, inside(plan, 2, {1, 2, {}})) == 0);  // of the last stage
+  CHECK(effects.least(later, inside(later, 0, {1, 2, {}})) == 0);
+  CHECK(effects.least(plan, inside(plan, 0, {1, 4, {}})) == 0);
+  CHECK(effects.least(inside(plan, 0, {1, 2, {}}), plan) == 0);                         // the other way
+  CHECK(effects.least(inside(plan, 0, {1, 4, {}}), inside(plan, 0, {1, 2, {}})) == 0);  // between two degrees
+  CHECK(effects.least(plan, inside(other, 0, {1, 2, {}})) == 0);                        // other cuts, too
+}
+
+TEST_CASE("a second look at pipelines begins with numbers of stages that had fewer turns") {
+  auto plan = [](std::size_t stages, int micro_batches) {
+    StagedPlan p{.micro_batches = micro_batches};
+    p.ends.resize(stages);
+    return p;
+  };
+  auto fill = [&](OpenPlans& open) {
+    open.add({false, 100, plan(2, 2)});
+    open.add({false, 101.5, plan(3, 2)});
+  };
+  OpenPlans first;
+  fill(first);
+  CHECK(first.take().plan.ends.size() == 2);
+  first.add({false, 100, plan(2, 4)});
+  CHECK(first.take().plan.ends.size() == 2);  // 101 with one turn
+  CHECK(first.taken().at(2) == 2);
+  OpenPlans second(first.taken());
+  fill(second);
+  CHECK(second.take().plan.ends.size() == 3);
 }
 
 }  // namespace unity

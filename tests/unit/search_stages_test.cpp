@@ -449,35 +449,6 @@ TEST_CASE("steps from a plan in parts keep its devices, and go around in whole r
   CHECK(insides >= 2);
 }
 
-TEST_CASE("what a step of the schedule does to plans is the least that it did to any") {
-  const StagedPlan plan{.micro_batches = 4, .ends = {2, 4}, .devices = {{0, 2}, {2, 2}}, .plans = {4, {2, 1, {}}}};
-  auto with = [](StagedPlan p, auto&& change) {
-    change(p);
-    return p;
-  };
-  const StagedPlan stored = with(plan, [](StagedPlan& p) { p.stored_parts = true; });
-  const StagedPlan later = with(plan, [](StagedPlan& p) { p.order = PipelineOrder::zero_bubble; });
-  const StagedPlan both = with(later, [](StagedPlan& p) { p.stored_parts = true; });
-  const StagedPlan other = with(plan, [](StagedPlan& p) { p.ends = {1, 4}; });
-  ScheduleEffects effects;
-  CHECK(effects.least(plan, stored) == 0);
-  effects.learn(plan, stored, 2);
-  CHECK(effects.least(plan, stored) == 2);
-  CHECK(effects.least(later, both) == 2);  // the same step from another plan
-  CHECK(effects.least(plan, both) == 0);   // two steps
-  CHECK(effects.least(stored, plan) == 0);
-  effects.learn(later, both, 1.5);
-  effects.learn(plan, stored, 3);
-  CHECK(effects.least(plan, stored) == 1.5);
-  effects.learn(plan, other, 4);  // no step of the schedule
-  CHECK(effects.least(plan, other) == 0);
-  // What two micro-batches at once are worth depends on the order.
-  auto two = [&](const StagedPlan& p) { return with(p, [](StagedPlan& q) { q.overlap = 2; }); };
-  effects.learn(plan, two(plan), 1.2);
-  CHECK(effects.least(stored, two(stored)) == 1.2);
-  CHECK(effects.least(later, two(later)) == 0);
-}
-
 TEST_CASE("of pipelines that communicate inside their stages the fastest few take two micro-batches at once") {
   std::map<StagedPlan, std::int64_t> simulated;
   auto add = [&](std::int64_t time, IntraPlan first, int stages, int micro_batches = 4) {
