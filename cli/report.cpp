@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 
 #include <CLI/CLI.hpp>
@@ -85,11 +86,32 @@ std::optional<report::Experiment> experiment_of(const std::string& file, const O
   return std::nullopt;
 }
 
+// How far the grid was run, and what else is among the rows; empty: all of it, and nothing.
+std::string grid_note(const report::Experiment& experiment, const std::vector<report::ResultRow>& rows) {
+  std::set<std::string> points;
+  for (const report::GridPoint& p : experiment.grid) points.insert(p.key());
+  std::set<std::string> seen;
+  std::size_t others = 0;
+  for (const report::ResultRow& row : rows)
+    if (std::string point = row.text("point"); points.contains(point))
+      seen.insert(std::move(point));
+    else
+      ++others;
+  std::vector<std::string> notes;
+  if (seen.size() < points.size())
+    notes.push_back(fmt::format("{} of {} points of the grid have no row yet; unity sweep --resume goes on with them",
+                                points.size() - seen.size(), points.size()));
+  if (others > 0)
+    notes.push_back(fmt::format("{} row{} of no point of the grid", others, others == 1 ? " is" : "s are"));
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
+
 void report_results(const std::string& file, const std::string& json, const Options& o, const fs::path& folder,
                     Report& made) {
   report::ResultsReport of{
       file, fs::path(o.page()).parent_path().string(), report::results_from_json(json, file), {}, {}};
   of.experiment = experiment_of(file, o, of.note);
+  if (of.experiment) of.note = grid_note(*of.experiment, of.results.rows);
   const bool html = !o.page().empty();
   const std::vector<report::ResultRow>& rows = of.results.rows;
   if (!of.experiment && !html) throw InputError(of.note);
@@ -108,6 +130,7 @@ void report_results(const std::string& file, const std::string& json, const Opti
   for (const report::ResultRow& row : rows)
     if (row.find("error")) failures += fmt::format("* {}: {}\n", row.text("point"), row.text("error"));
   if (!failures.empty()) text += "\n## Points without a plan\n\n" + failures;
+  if (of.experiment && !of.note.empty()) text += fmt::format("\n**{}**\n", of.note);
   text += "\n## What was run\n\n" + to_markdown(report::run_table(of.results));
   made.text += text + "\n";
   if (!html) made.add(folder / "report.md", std::move(text));

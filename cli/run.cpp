@@ -191,7 +191,7 @@ void run(const Options& o, Processes& processes) {
     if (processes.size() > 1) throw;  // the others wait to hear of it
     // A search counts in f32.
     const std::int64_t limit = o.precision == "f64" ? error.limit() / 2 : error.limit();
-    throw_input_error("{}; {}", error.what(), fitting_plan(plan, topology, {limit}));
+    throw_input_error("{}; {}", error.what(), fitting_plan(plan, o.source, topology, {limit}));
   }
   if (processes.rank() != 0) return;
   if (!o.trace.empty() && result.trace) save_trace(*result.trace, o.trace);

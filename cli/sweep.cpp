@@ -147,6 +147,19 @@ std::string open_points(const SweepFolder& folder, const Rows& rows) {
   return open.empty() ? "" : fmt::format("{} of {} points are open", open.size(), folder.grid().size());
 }
 
+// Rows stay that were made by another version of the experiment, whose figures may be of other settings.
+void warn_of_other_versions(const Rows& rows, const std::string& experiment_text, const Options& o) {
+  const std::string now = report::hex(hash_text(experiment_text));
+  auto others = std::count_if(rows.begin(), rows.end(), [&](const auto& row) {
+    return row.second.contains("experiment_hash") && row.second["experiment_hash"] != now;
+  });
+  if (others > 0)
+    fmt::print(stderr,
+               "unity: warning: {}: {} row{} made by another version of {}, and stay{}; a new folder (-o) does all "
+               "points anew\n",
+               o.folder, others, others == 1 ? " was" : "s were", o.experiment, others == 1 ? "s" : "");
+}
+
 // Points are done by this process: all of them, or those of a shard.
 void run_points(const Options& o, SweepFolder& folder, const Shard& shard, std::vector<GridPoint> points) {
   const std::string experiment_text = read_file(o.experiment);
@@ -160,6 +173,7 @@ void run_points(const Options& o, SweepFolder& folder, const Shard& shard, std::
   if (parts) folder.check_parts(shard.count);
   folder.claim(shard);
   Rows rows = folder.rows();
+  if (shard.index <= 1) warn_of_other_versions(rows, experiment_text, o);
   if (parts) {
     std::vector<int> shards = report::shards_of(folder.grid(), shard.count);
     Rows own;

@@ -208,7 +208,9 @@ TEST_CASE("a sweep writes a row for each point, resumes, and gives the same resu
   std::string all = f.write("all.yaml", text);
   std::string part = f.write("part.yaml", text.replace(text.find("[1, 2]"), 6, "[1]"));
   REQUIRE(unity("sweep " + part + " -o " + f.file("r")).code == 0);
-  REQUIRE(unity("sweep " + all + " --resume -o " + f.file("r")).code == 0);
+  const Outcome other = unity("sweep " + all + " --resume -o " + f.file("r"));
+  REQUIRE(other.code == 0);
+  CHECK(other.err.find("2 rows were made by another version") != std::string::npos);
   REQUIRE(unity("sweep " + all + " -o " + f.file("once")).code == 0);
   json resumed = json::parse(read(f.file("r/results.json")))["rows"],
        once = json::parse(read(f.file("once/results.json")))["rows"];

@@ -40,7 +40,11 @@ TEST_CASE("a run that does not fit says which plan would, and the command that i
       unity("search " + model + machine_with_memory(f, "large", 1'000'000'000) + " --strategy data-parallel --json")
           .out);
   std::string tight = machine_with_memory(f, "tight", found["peak_memory_bytes"].get<std::int64_t>() * 5 / 4);
-  Outcome refused = unity("run " + model + tight + " --steps 1 --precision f64");
+  std::string families =
+      f.write("families.yaml",
+              "format: unity-mappings\nversion: 1\nfamilies:\n  - {name: every other, dimensions: 1, where: 2 * d0 <= "
+              "devices, each: {s: 2}, start: s, strides: [2]}\n");
+  Outcome refused = unity("run " + model + tight + " --steps 1 --precision f64 --mappings " + families);
   INFO(refused.err);
   REQUIRE(refused.code == 2);
   const std::string before = "a plan that fits needs ", command = "unity search ", file = "fits.json";
@@ -55,6 +59,7 @@ TEST_CASE("a run that does not fit says which plan would, and the command that i
   CHECK(run.code == 0);
   CHECK(read(f.file(file)).find("adam") != std::string::npos);  // whose states need memory
   CHECK(refused.err.find("--optimizer 'adam 0.002'") != std::string::npos);
+  CHECK(refused.err.find("--mappings '" + families + "'") != std::string::npos);
 
   // Of one sample, the weights alone are half of it, and other things are needed in any case.
   model = "mlp-tiny --global-batch 1 --topology ";

@@ -162,6 +162,10 @@ TEST_CASE("a sweep runs variants of a strategy, a part of its grid at a time, an
       "devices: [1, 2]\nvariants:\n  - {name: all}\n  - {name: no rules, without: [algebra, dp], budget: 20}\n"
       "figures:\n  - {name: time, x: devices, y: search_seconds}\n");
   REQUIRE(unity("sweep " + file + " -o " + f.file("r") + " --only devices=2").code == 0);
+  const std::string open = "2 of 4 points of the grid have no row yet";
+  CHECK(unity("report " + f.file("r/results.json")).out.find(open) != std::string::npos);
+  REQUIRE(unity("report " + f.file("r/results.json") + " --html").code == 0);
+  CHECK(read(f.file("r/report.html")).find(open) != std::string::npos);
   REQUIRE(unity("sweep " + file + " -o " + f.file("r") + " --resume").code == 0);
   json rows = json::parse(read(f.file("r/results.json")))["rows"];
   REQUIRE(rows.size() == 4);
@@ -170,7 +174,9 @@ TEST_CASE("a sweep runs variants of a strategy, a part of its grid at a time, an
   CHECK(rows[1]["strategy"] == "unity");
   CHECK(rows[1]["candidates"] <= 22);  // data parallelism is scored beside the budget
   CHECK(rows[1]["point"].get<std::string>().find("without=algebra,dp") != std::string::npos);
-  CHECK(unity("report " + f.file("r/results.json")).out.find("| devices | all | no rules |") != std::string::npos);
+  const std::string report = unity("report " + f.file("r/results.json")).out;
+  CHECK(report.find("| devices | all | no rules |") != std::string::npos);
+  CHECK(report.find("of the grid") == std::string::npos);
   check_refused("sweep " + file + " -o " + f.file("s") + " --only device=2", {"--only", "device=2"});
   check_refused("sweep " + file + " -o " + f.file("s") + " --only devices=7", {"--only", "devices=7"});
 }
