@@ -192,6 +192,10 @@ std::int64_t fake_cuda_bytes(int gpu) {
   return world().arenas[gpu].bytes();
 }
 std::int64_t fake_cuda_pinned() { return process->pinned ? process->pinned->bytes() : 0; }
+void fake_cuda_memory(std::int64_t bytes) {
+  std::lock_guard lock(world().mutex);
+  world().memory = bytes;
+}
 void fake_cuda_most_pinned(std::int64_t bytes) { process->most_pinned = bytes; }
 
 void fake_cuda_libraries(bool on) { world().libraries = on; }
@@ -248,8 +252,8 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   if (capturing) return cudaErrorStreamCaptureUnsupported;
   std::lock_guard lock(world().mutex);
   Arena& arena = world().arenas[current()];
-  *p = arena.take(bytes);
-  if (!*p) return cudaErrorMemoryAllocation;
+  *p = arena.bytes() + static_cast<std::int64_t>(bytes) <= world().memory ? arena.take(bytes) : nullptr;
+  if (!*p) return last_error = cudaErrorMemoryAllocation;
   run_on(current(), [&] { std::memset(*p, 0xff, std::min<std::size_t>(bytes, 1 << 20)); });  // NaN
   return cudaSuccess;
 }
@@ -275,8 +279,10 @@ cudaError_t cudaFreeHost(void* p) {
   return process->pinned->give_back(p), cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  std::size_t taken = static_cast<std::size_t>(fake_cuda_bytes(current()));
-  *total = kMemory, *free = kMemory - taken;
+  std::int64_t taken = fake_cuda_bytes(current());
+  std::lock_guard lock(world().mutex);
+  *total = static_cast<std::size_t>(world().memory);
+  *free = static_cast<std::size_t>(std::max<std::int64_t>(0, world().memory - taken));
   return cudaSuccess;
 }
 // What is copied from pageable memory is read at once, as CUDA does.

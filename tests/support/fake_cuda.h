@@ -24,8 +24,9 @@ void fake_cuda_visible(std::uint32_t gpus);
 int fake_cuda_aborted();
 // Of them, those that a captured graph still held: NCCL would wait for its end without one.
 int fake_cuda_held_aborts();
-// Bytes allocated on a GPU.
+// Bytes allocated on a GPU; and the memory of each, of all processes.
 std::int64_t fake_cuda_bytes(int gpu);
+void fake_cuda_memory(std::int64_t bytes);
 // Bytes of pinned memory of the host that the calling thread's process has; and the most that it gets.
 std::int64_t fake_cuda_pinned();
 void fake_cuda_most_pinned(std::int64_t bytes);

@@ -38,7 +38,7 @@ struct Fake {
     find(libraries, "fake_cuda_libraries"), find(library_calls, "fake_cuda_library_calls");
     find(counts, "fake_cuda_counts"), find(driver, "fake_cuda_driver"), find(capability, "fake_cuda_capability");
     find(fail_launch, "fake_cuda_fail_launch"), find(fail_nccl, "fake_cuda_fail_nccl");
-    find(pinned, "fake_cuda_pinned"), find(most_pinned, "fake_cuda_most_pinned");
+    find(pinned, "fake_cuda_pinned"), find(most_pinned, "fake_cuda_most_pinned"), find(memory, "fake_cuda_memory");
     find(allocate, "cudaMalloc"), find(allocate_pinned, "cudaHostAlloc"), find(copy, "cudaMemcpyAsync");
     find(release, "cudaFree"), find(release_pinned, "cudaFreeHost");
     find(make_stream, "cudaStreamCreateWithFlags"), find(end_stream, "cudaStreamDestroy");
@@ -59,6 +59,7 @@ struct Fake {
   decltype(&fake_cuda_fail_nccl) fail_nccl = nullptr;
   decltype(&fake_cuda_pinned) pinned = nullptr;
   decltype(&fake_cuda_most_pinned) most_pinned = nullptr;
+  decltype(&fake_cuda_memory) memory = nullptr;
   // CUDA's own, whose headers tests do not see.
   int (*allocate)(void**, std::size_t) = nullptr;
   int (*allocate_pinned)(void**, std::size_t, unsigned) = nullptr;

@@ -80,6 +80,7 @@ struct World {
   bool forward;
   std::mutex mutex;
   Arena arenas[kMostGpus];
+  std::int64_t memory = static_cast<std::int64_t>(kMemory);  // of a GPU
   bool hang = false, hung = false, libraries = true;
   FakeLibraryCalls calls;
   FakeCounts counts;

@@ -217,6 +217,39 @@ TEST_CASE("a plan that moves more to the host than that gives is refused, and le
   CHECK(fake().bytes(0) == on_gpu);
 }
 
+TEST_CASE("a plan that a GPU has no memory for is refused with what would do, and leaves nothing behind") {
+  fake();
+  const Pcg model = build_model({"bert-tiny", {{"batch", 12}}});
+  Program program = lower(model, test::natural_mappings(model), uniform_topology(1)).value();
+  const std::int64_t before = fake().bytes(0), all = std::int64_t{4} << 30;
+  std::int64_t needed = 0;
+  {
+    Executor executor(program, {.backend = "cuda"});
+    needed = fake().bytes(0) - before;
+  }
+  CHECK(fake().bytes(0) == before);
+  // From what is not enough for the buffers of the plan to what lacks its last list.
+  bool said = false;
+  for (std::int64_t memory : {needed / 40, needed / 2, needed - 100'000}) {
+    fake().memory(before + memory);
+    try {
+      Executor executor(program, {.backend = "cuda"});
+      FAIL("it fits into " << memory << " of " << needed << " bytes");
+    } catch (const std::exception& error) {
+      const std::string what = error.what();
+      INFO(what);
+      CHECK(what.find("device 0") != std::string::npos);
+      CHECK((what.find(" needs ") != std::string::npos || what.find(" were asked for") != std::string::npos));
+      said = said || what.find("--memory-limit") != std::string::npos;
+    }
+    fake().memory(all);
+    CHECK(fake().bytes(0) == before);
+  }
+  CHECK(said);
+  Executor executor(program, {.backend = "cuda"});
+  CHECK(fake().bytes(0) - before == needed);
+}
+
 TEST_CASE("CUDA as it is played copies between a GPU and the host only what lies there") {
   constexpr int kUp = 1, kDown = 2, kDone = 0, kInvalid = 1;  // cudaMemcpyHostToDevice ..., cudaErrorInvalidValue
   constexpr std::size_t kBytes = 1 << 16;
