@@ -8,7 +8,7 @@
 
 namespace unity::cuda {
 
-// Device memory ran out; the message says in which call.
+// Device memory ran out; `needed` bytes were asked for.
 struct OutOfDeviceMemory : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
