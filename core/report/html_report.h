@@ -23,7 +23,7 @@ struct ResultsReport {
   std::string page_folder;  // of the HTML file, from which links go
   Results results;
   std::optional<Experiment> experiment;  // with the figures; none: why says `note`
-  std::string note;  // or how far the grid of the experiment was run
+  std::string note;                      // or how far the grid of the experiment was run
 };
 
 // What was run, figures, best plans, all points, those without a plan, and what the searches did.

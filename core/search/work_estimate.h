@@ -16,8 +16,8 @@ double work_seconds(const Pcg& pcg, const DeviceSpec& device);
 // Nothing is communicated.
 Picoseconds path_time(const Pcg& pcg, const CostModel& cost);
 
-// Bytes that one call reads and writes, of what it selects of its operands; or where that is less, all the calls that it
-// is split into, in any way.
+// Bytes that one call reads and writes, of what it selects of its operands; or where that is less, all the calls that
+// it is split into, in any way.
 double memory_traffic(const Operator& op, const AxisTable& table);
 
 }  // namespace unity
