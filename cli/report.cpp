@@ -103,7 +103,7 @@ std::string grid_note(const report::Experiment& experiment, const std::vector<re
                                 points.size() - seen.size(), points.size()));
   if (others > 0)
     notes.push_back(fmt::format("{} row{} of no point of the grid", others, others == 1 ? " is" : "s are"));
-  return fmt::format("{}", fmt::join(notes, "; "));
+  return join(notes, "; ");
 }
 
 void report_results(const std::string& file, const std::string& json, const Options& o, const fs::path& folder,

@@ -148,8 +148,8 @@ std::string open_points(const SweepFolder& folder, const Rows& rows) {
 }
 
 // Rows stay that were made by another version of the experiment, whose figures may be of other settings.
-void warn_of_other_versions(const Rows& rows, const std::string& experiment_text, const Options& o) {
-  const std::string now = report::hex(hash_text(experiment_text));
+void warn_of_other_versions(const Rows& rows, const Options& o) {
+  const std::string now = report::hex(hash_text(read_file(o.experiment)));
   auto others = std::count_if(rows.begin(), rows.end(), [&](const auto& row) {
     return row.second.contains("experiment_hash") && row.second["experiment_hash"] != now;
   });
@@ -173,7 +173,6 @@ void run_points(const Options& o, SweepFolder& folder, const Shard& shard, std::
   if (parts) folder.check_parts(shard.count);
   folder.claim(shard);
   Rows rows = folder.rows();
-  if (shard.index <= 1) warn_of_other_versions(rows, experiment_text, o);
   if (parts) {
     std::vector<int> shards = report::shards_of(folder.grid(), shard.count);
     Rows own;
@@ -288,6 +287,7 @@ void sweep(const Options& o) {
       if (fs::exists(file) || (shard.count == 1 && folder.has_results()))
         throw_input_error("{}: there are results already; --resume goes on with them, or name another folder with -o",
                           fs::exists(file) ? file : folder.path("parts"));
+  if (shard.index <= 1) warn_of_other_versions(folder.rows(), o);
   if (o.processes > 1)
     run_in_processes(o, folder, points);
   else

@@ -130,6 +130,10 @@ TEST_CASE("what a step of the schedule does to plans is the least that it did to
   effects.learn(plan, two(plan), 1.2);
   CHECK(effects.least(stored, two(stored)) == 1.2);
   CHECK(effects.least(later, two(later)) == 0);
+  // To no order of its own is a step, too, and buckets are none of the schedule's steps.
+  effects.learn(plan, with(plan, [](StagedPlan& p) { p.bucket = kUsualBucket; }), 1);
+  effects.learn(later, plan, 1.3);
+  CHECK(effects.least(later, plan) == 1.3);
   // Nor is tensor parallelism inside stages worth the same in every order, degree and place.
   auto inside = [&](const StagedPlan& p, std::size_t begin, IntraPlan plan) {
     return with(p, [&](StagedPlan& q) { q.plans[begin] = q.plans[begin + 1] = plan; });
