@@ -4,6 +4,12 @@
 
 namespace unity::report {
 
+namespace {
+
+constexpr double kFarApart = 4;  // the first plan takes so many times as long as the last: by factors, all are seen
+
+}  // namespace
+
 SearchState state_of(const Plan& plan) { return {plan.search.log, plan.search.candidates, plan.search.seconds}; }
 
 std::string in_words(LeftOut reason) {
@@ -28,6 +34,7 @@ Chart best_so_far_chart(const SearchState& state, bool over_seconds) {
   // The curve goes on to the end of the search.
   double ms = log.best_so_far.back().iteration.seconds() * 1e3;
   best.points.push_back({over_seconds ? state.seconds : static_cast<double>(state.candidates), ms, ms});
+  chart.log_y = best.points.front().y > kFarApart * best.points.back().y;
   chart.series.push_back(std::move(best));
   return chart;
 }

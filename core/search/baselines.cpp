@@ -28,7 +28,7 @@ Result<Outcome> equal_data_parallel(const StrategyInput& input) {
 Result<Outcome> data_parallel(const StrategyInput& input) {
   Result<Outcome> unequal = unequal_data_parallel(input), equal = equal_data_parallel(input);
   if (!unequal.ok()) return equal;
-  take_better(unequal, std::move(equal), input.evaluator);
+  take_better(unequal, std::move(equal), input);
   return unequal;
 }
 
@@ -79,7 +79,7 @@ Result<Outcome> tensor_parallel(const StrategyInput& input) {
   });
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].ok())
-      take_better(best, std::move(plans[i]), input.evaluator);
+      take_better(best, std::move(plans[i]), input);
     else if (!best.ok() && !ways[i].second)
       best = Error{"strategy expert: " + plans[i].error().message};
   }
@@ -100,7 +100,7 @@ Result<Outcome> expert(const StrategyInput& input) {
   if (transformer) return best;
   // What tables are to a recommendation model, large weights are to one of dense layers, as CANDLE-Uno.
   if (auto placed = placed_operators(input, input.options.schedule.bucket); placed.ok())
-    take_better(best, std::move(placed), input.evaluator);
+    take_better(best, std::move(placed), input);
   return best;
 }
 

@@ -143,7 +143,7 @@ Result<Outcome> unequal_data_parallel(const StrategyInput& input) {
     measure(speeds, counts, program, cost);
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg, std::move(mappings)));
     take_better(best, Outcome{std::move(candidate), std::move(state.steps), in_words(counts, parts, topology), {}},
-                input.evaluator);
+                input);
   }
   return best;
 }
@@ -168,8 +168,12 @@ Result<State> shard_batch(const State& state, int degree) {
   return apply_move(state, {Move::Kind::shard_class, static_cast<int>(*found), 0, degree});
 }
 
-bool take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator, std::int64_t candidates) {
-  if (other.ok()) evaluator.found(other->candidate.score, candidates);
+bool take_better(Result<Outcome>& best, Result<Outcome> other, const StrategyInput& input, std::int64_t candidates) {
+  Evaluator& evaluator = input.evaluator;
+  if (other.ok() && input.one_of_several)
+    evaluator.found_beside(other->candidate.score);
+  else if (other.ok())
+    evaluator.found(other->candidate.score, candidates);
   bool better = other.ok();
   if (better && best.ok()) {
     bool fits = evaluator.fits(other->candidate.score), fitted = evaluator.fits(best->candidate.score);

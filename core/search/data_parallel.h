@@ -33,6 +33,6 @@ Result<Outcome> unequal_data_parallel(const StrategyInput& input);
 
 // Of two plans the one that fits, else the faster; of two errors the later one. The other one goes into the log.
 // Whether there is a better plan now. `candidates`: as of Evaluator::found().
-bool take_better(Result<Outcome>& best, Result<Outcome> other, Evaluator& evaluator, std::int64_t candidates = 0);
+bool take_better(Result<Outcome>& best, Result<Outcome> other, const StrategyInput& input, std::int64_t candidates = 0);
 
 }  // namespace unity

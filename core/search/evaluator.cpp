@@ -370,8 +370,15 @@ Result<Evaluator::Scored> Evaluator::score_from_first(const Pcg& pcg, const std:
 
 void Evaluator::found(const Score& score, std::int64_t candidates) {
   if (fits(score)) return record_.found(candidates ? candidates : scored(), score.iteration);
+  found_beside(score);
+}
+
+void Evaluator::found_beside(const Score& score) {
+  if (fits(score)) return;
   record_.left_out(LeftOut::does_not_fit);
-  if (!smallest_ || excess(score) < excess(*smallest_)) smallest_ = score;
+  auto size = [&](const Score& s) { return std::pair(excess(s), s.iteration); };
+  std::lock_guard lock(smallest_mutex_);
+  if (!smallest_ || size(score) < size(*smallest_)) smallest_ = score;
 }
 
 Bytes Evaluator::memory_of(DeviceId device) const {

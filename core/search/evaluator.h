@@ -107,6 +107,8 @@ class Evaluator {
   // A complete plan, scored as the `candidates`-th (0: the last): for the log. From one thread at a time, in an order
   // that repeats.
   void found(const Score& score, std::int64_t candidates = 0);
+  // The same of one of several searches at once, from any thread: the log has only what does not fit.
+  void found_beside(const Score& score);
   // Of the complete plans that do not fit, the one that exceeds the memory of its devices least.
   const std::optional<Score>& smallest() const { return smallest_; }
   SearchRecorder& record() { return record_; }
@@ -151,6 +153,7 @@ class Evaluator {
   std::optional<Threads> own_threads_;
   Threads& threads_;
   LoweredPrograms programs_;
+  std::mutex smallest_mutex_;
   std::optional<Score> smallest_;
   std::mutex scores_mutex_;
   std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again

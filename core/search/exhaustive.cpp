@@ -112,7 +112,7 @@ class Exhaustive {
       if (!c) continue;
       Outcome plan{std::move(*c), steps, ""};
       if (in_.options.pareto) front_.push_back(plan);
-      take_better(best_, std::move(plan), in_.evaluator);
+      take_better(best_, std::move(plan), in_);
     }
     keep_front(front_);
     return {};

@@ -46,6 +46,7 @@ constexpr std::ptrdiff_t kFewOperators = 100;  // of a graph whose algebra is al
 constexpr int kFewDevices = 24;                // to sum gradients up
 constexpr int kThoroughBudget = 1000;          // graphs that are scored then
 constexpr int kWholeShare = 6;                 // of the budget, one in so many is for complete plans
+constexpr int kSecondShare = 2;                // and one of so many at least for a second search
 constexpr int kLayers = 8, kOtherLayers = 12;  // of pipelines on many devices, of the first look and of the second
 constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
@@ -379,16 +380,17 @@ Result<Outcome> JointSearch::run() {
   if (first && in_.options.algebra && (small || !too_large)) begin_algebra();
   if (budget_of_parts() < in_.options.budget) {
     std::optional<Result<Outcome>> experts, placed, placed_alone;
+    const StrategyInput one{in_.model, in_.evaluator, in_.options, in_.devices, true};
     const bool twice = with_stages && bucket() != in_.options.schedule.bucket && in_.devices <= kManyDevices;
     parallel_for(twice ? 3 : 2, in_.evaluator.threads(), [&](std::size_t i) {
       // So are the expert's plans, whose one rule for all layers is hard to find part by part. The expert splits it
       // within a node at most.
       if (i == 0 && first && in_.options.seeds && copies_may_fit(common_node_size(in_.evaluator.cost().topology())))
-        experts = expert(in_);
+        experts = expert(one);
       // Nor do parts of the graph tell where many small things are best, each on a device.
-      if (i == 1 && with_stages) placed = placed_operators(in_, bucket());
+      if (i == 1 && with_stages) placed = placed_operators(one, bucket());
       // Where each gradient is summed on its own, more of them are placed, which may leave little to be joined.
-      if (i == 2) placed_alone = placed_operators(in_, in_.options.schedule.bucket);
+      if (i == 2) placed_alone = placed_operators(one, in_.options.schedule.bucket);
     });
     for (auto* plan : {&experts, &placed, &placed_alone})
       if (*plan) compare(std::move(**plan));
@@ -477,6 +479,9 @@ Result<Outcome> algebra_alone(const StrategyInput& input) {
 Result<Outcome> algebra_then_parallel(const StrategyInput& input, Outcome fastest, Picoseconds known) {
   SearchOptions parallel = input.options;
   parallel.algebra = false;
+  // Whatever another search has spent.
+  parallel.budget =
+      std::max(parallel.budget, static_cast<int>(input.evaluator.scored()) + parallel.budget / kSecondShare);
   const Pcg& graph = fastest.candidate.pcg;
   // Where there is a plan already, pipelines of the model as it is were looked at.
   bool rewritten = known.count == 0 || canonical_hash(graph) != canonical_hash(normalize(input.model));

@@ -68,7 +68,7 @@ Result<Outcome> megatron_grid(const StrategyInput& input) {
         Result<Outcome> next = try_grid(input, {tensor, width / tensor, stages, waves * stages});
         ++tried;
         if (!next.ok()) next = Error{"strategy megatron-grid: " + next.error().message};
-        take_better(best, std::move(next), input.evaluator);
+        take_better(best, std::move(next), input);
       }
     }
   }

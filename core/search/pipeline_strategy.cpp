@@ -77,7 +77,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
       Result<Outcome> next = try_choice(input, {s, m, o.parts > 0 ? o.parts : interleaved ? 2 : 1});
       ++tried;
       if (!next.ok()) next = Error{"strategy pipeline: " + next.error().message};
-      take_better(best, std::move(next), input.evaluator);
+      take_better(best, std::move(next), input);
     }
   }
   if (best.ok() && tried > 1) best->stopped_because += fmt::format(": the fastest of {}", tried);
@@ -90,7 +90,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
                             .mixed = true,
                             .improvements = kImprovements};
   if (best.ok() && input.evaluator.fits(best->candidate.score)) search.incumbent = best->candidate.score.iteration;
-  if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input.evaluator);
+  if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input);
   return best;
 }
 

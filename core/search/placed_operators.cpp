@@ -251,7 +251,7 @@ Result<Outcome> placed_tables(const StrategyInput& input) {
     parallel_for(ways.size(), input.evaluator.threads(),
                  [&](std::size_t i) { plans[i] = placing.plan(tables, bytes, ways[i]); });
     for (std::size_t i = 0; i < ways.size(); ++i)
-      if (take_better(best, std::move(plans[i]), input.evaluator)) columns = ways[i].columns;
+      if (take_better(best, std::move(plans[i]), input)) columns = ways[i].columns;
   };
   // In how many parts, then in which order of devices.
   std::vector<Way> all = placing.ways(tables), along = all, across = all;
@@ -296,7 +296,7 @@ Result<Outcome> placed_operators(const StrategyInput& input, Bytes bucket) {
     });
     bool better = false;
     for (std::size_t i = 0; i < choices.size(); ++i)
-      if (take_better(best, std::move(plans[i]), input.evaluator)) chosen = choices[i], better = true;
+      if (take_better(best, std::move(plans[i]), input)) chosen = choices[i], better = true;
     return better;
   };
   auto count_of = [&](double ratio) {

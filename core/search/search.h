@@ -35,7 +35,7 @@ struct SearchState {
 
 struct SearchOptions {
   std::string strategy = "unity";
-  int budget = 4000;      // candidates that may be scored (counted, so that results repeat)
+  int budget = 4000;      // candidates that may be scored, by a second search half as many; counted: results repeat
   double alpha = 1.05;    // a candidate worse than alpha times the best is not expanded (paper, section 5.1)
   int jobs = 0;           // threads, 0: one for each core; the plan does not depend on it
   int minimum_part = 10;  // smallest part of a split, in operators (paper: k = 10)

@@ -338,7 +338,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
   if (outcome.ok() && in_.evaluator.fits(outcome->candidate.score) &&
       (!of_kind || outcome->candidate.score.iteration < of_kind->candidate.score.iteration))
     of_kind = *outcome;
-  take_better(best_, std::move(outcome), in_.evaluator, candidates);
+  take_better(best_, std::move(outcome), in_, candidates);
 }
 
 // Whether all of these are, than the best plan known; asked on many devices.

@@ -11,6 +11,7 @@ struct StrategyInput {
   Evaluator& evaluator;
   const SearchOptions& options;
   int devices = 1;
+  bool one_of_several = false;  // searches at once: of its plans only what it returns goes into the log
 };
 
 struct Outcome {

@@ -8,7 +8,7 @@
 
 namespace unity::cuda {
 
-// Device memory ran out; `needed` bytes were asked for.
+// Device memory ran out; whoever allocates says how much was asked for.
 struct OutOfDeviceMemory : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -29,6 +29,19 @@ void check_nccl(ncclResult_t status, const char* call) {
 }
 #define UNITY_NCCL_CHECK(call) check_nccl((call), #call)
 
+// One launch for all that `calls` asks for.
+template <class Calls>
+void in_group(const Calls& calls) {
+  UNITY_NCCL_CHECK(ncclGroupStart());
+  try {
+    calls();
+  } catch (...) {
+    ncclGroupEnd();  // or this thread's later calls would belong to it
+    throw;
+  }
+  UNITY_NCCL_CHECK(ncclGroupEnd());
+}
+
 ncclDataType_t nccl_type(DType held) {
   switch (held) {
     case DType::f32:
@@ -59,8 +72,7 @@ std::string nccl_version() {
 struct Collectives::Implementation {
   struct Group {
     std::vector<DeviceId> devices;
-    std::map<std::size_t, ncclComm_t> communicators;  // by participant, of this process
-    std::map<std::size_t, int> gpus;                  // likewise
+    std::map<std::size_t, LocalCommunicator> members;  // by participant, of this process
   };
 
   const Program& program;
@@ -81,8 +93,8 @@ struct Collectives::Implementation {
   template <class F>
   void for_each_communicator(F&& f) {
     for (auto& [devices, group] : groups)
-      for (auto& [index, communicator] : group->communicators)
-        if (communicator) f(*group, communicator);
+      for (auto& [index, member] : group->members)
+        if (member.communicator) f(*group, member.communicator);
   }
   bool in_progress(const Group& group, ncclComm_t communicator) const;
   void settle(const std::string& what);
@@ -239,7 +251,7 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
   auto size = static_cast<int>(c.participants.size());
   for (const LocalParticipant& p : mine) {
     const Box& box = c.participants[p.index].piece;
-    ncclComm_t comm = group.communicators.at(p.index);
+    ncclComm_t comm = group.members.at(p.index).communicator;
     switch (c.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
@@ -353,7 +365,7 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
               where[i].rank == where[j].rank ? ", others have another"
                                              : fmt::format(" from ranks {} and {}", where[i].rank, where[j].rank));
     auto [found, inserted] = m.groups.try_emplace(devices);
-    if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}, {}});
+    if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}});
     m.group_of.back() = found->second.get();
     bool here = std::any_of(where.begin(), where.end(), [&](const Placement& p) { return p.rank == processes.rank(); });
     if (here) m.mine.push_back(m.on_one_gpu.size() - 1);
@@ -384,18 +396,19 @@ void Collectives::Implementation::start(const std::vector<Placement>& placements
     if (first == processes.rank()) UNITY_NCCL_CHECK(ncclGetUniqueId(&id));
     auto all = processes.all_gather(std::as_bytes(std::span(&id, 1)));
     std::memcpy(&id, all[static_cast<std::size_t>(first)].data(), sizeof id);
-    UNITY_NCCL_CHECK(ncclGroupStart());
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      const Placement& p = placements[devices[i].index()];
-      if (p.rank != processes.rank()) continue;
-      OnGpu on(p.gpu);
-      group->gpus[i] = p.gpu;
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 0;
-      UNITY_NCCL_CHECK(ncclCommInitRankConfig(&group->communicators[i], static_cast<int>(devices.size()), id,
-                                              static_cast<int>(i), &config));
-    }
-    UNITY_NCCL_CHECK(ncclGroupEnd());
+    in_group([&, &devices = devices, &group = group] {
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        const Placement& p = placements[devices[i].index()];
+        if (p.rank != processes.rank()) continue;
+        OnGpu on(p.gpu);
+        LocalCommunicator& member = group->members[i];
+        member.gpu = p.gpu;
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        UNITY_NCCL_CHECK(ncclCommInitRankConfig(&member.communicator, static_cast<int>(devices.size()), id,
+                                                static_cast<int>(i), &config));
+      }
+    });
     settle(fmt::format("its part of NCCL's start among devices {}", fmt::join(devices, ", ")));
   }
 }
@@ -458,9 +471,9 @@ void Collectives::Implementation::abort() {
   aborted = true;
   std::vector<LocalCommunicator> left;
   for (auto& [devices, group] : groups)
-    for (auto& [index, member] : group->communicators)
-      if (ncclComm_t communicator = std::exchange(member, nullptr))
-        left.push_back({communicator, group->gpus.at(index)});
+    for (auto& [index, member] : group->members)
+      if (ncclComm_t communicator = std::exchange(member.communicator, nullptr))
+        left.push_back({communicator, member.gpu});
   end_nccl(left);
 }
 
@@ -535,15 +548,9 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
     m.milestones.pass(m.task_of[communication], m.program.communications[communication].participants[p.index].device,
                       p.gpu, p.stream);
   for (std::size_t k = 0; k < parts.size(); ++k) m.pack(all[k], held, parts[k]);
-  // One launch for all parts.
-  UNITY_NCCL_CHECK(ncclGroupStart());
-  try {
+  in_group([&] {
     for (std::size_t k = 0; k < parts.size(); ++k) m.call_nccl(all[k], *m.group_of[communication], held, parts[k]);
-  } catch (...) {
-    ncclGroupEnd();  // or this thread's later calls would belong to it
-    throw;
-  }
-  UNITY_NCCL_CHECK(ncclGroupEnd());
+  });
   m.settle("its part of " + m.describe(communication));
   for (std::size_t k = 0; k < parts.size(); ++k) m.unpack(all[k], held, parts[k]);
 }

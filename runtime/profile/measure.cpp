@@ -273,10 +273,9 @@ std::vector<double> times_of_updates(const Program& source, TaskId task, const P
       static_cast<int>(std::max<std::int64_t>(std::min<std::int64_t>(in_step, kMostOfTables / touched), 1));
   std::vector<double> times = times_in_row(source, task, options, held, sets, 1);
   if (sets == in_step || sets < 2) return times;
-  // n updates take shared + n own.
   const double alone = typical(times_in_row(source, task, options, held, 1, 1)), each = typical(times);
-  const double own = std::max(0.0, (sets * each - alone) / (sets - 1)), shared = std::max(0.0, alone - own);
-  for (double& time : times) time = std::max(1e-9, time - each + own + shared / in_step);
+  const double of_all = each_of_more(alone, each, sets, in_step);
+  for (double& time : times) time = std::max(1e-9, time - each + of_all);
   return times;
 }
 
@@ -286,6 +285,11 @@ bool tracing_costs(const ProfileOptions& options) {
 }
 
 }  // namespace
+
+double each_of_more(double alone, double each, int some, int all) {
+  const double own = std::max(0.0, (some * each - alone) / (some - 1)), shared = std::max(0.0, alone - own);
+  return own + shared / all;
+}
 
 ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held) {

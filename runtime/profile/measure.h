@@ -32,6 +32,10 @@ ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOpti
 ProfileEntry measure_collective(const Program& program, TaskId task, const ProfileOptions& options,
                                 const std::vector<DType>* held = nullptr);
 
+// What each of `all` tasks takes that share launches, where one takes `alone`, and each of `some` >= 2 of them `each`:
+// n take what is shared and n times their own.
+double each_of_more(double alone, double each, int some, int all);
+
 // What rank 0 decided, in all processes.
 std::int64_t agreed(Processes& processes, std::int64_t value);
 

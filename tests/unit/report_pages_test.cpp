@@ -10,6 +10,7 @@
 #include "core/report/comparison.h"
 #include "core/report/html_report.h"
 #include "core/report/provenance.h"
+#include "core/report/search_charts.h"
 #include "tests/support/well_formed.h"
 
 namespace unity::report {
@@ -41,6 +42,20 @@ std::string error_of(const std::function<void()>& call) {
     return e.what();
   }
   return {};
+}
+
+TEST_CASE("the curve of a search is drawn by factors where it begins far above its end") {
+  auto curve = [](std::vector<std::int64_t> milliseconds) {
+    SearchState state;
+    for (std::int64_t ms : milliseconds) {
+      state.log.best_so_far.push_back({static_cast<std::int64_t>(state.log.best_so_far.size()), {ms * 1'000'000'000}});
+      state.log.seconds.best_so_far.push_back(0);
+    }
+    return best_so_far_chart(state, false);
+  };
+  CHECK(curve({70611, 2127, 752}).log_y);
+  CHECK_FALSE(curve({900, 768, 752}).log_y);
+  CHECK_FALSE(curve({}).log_y);
 }
 
 TEST_CASE("a predicted time that is longer is a regression, beyond the tolerance") {

@@ -92,6 +92,16 @@ TEST_CASE("a larger product takes longer") {
   CHECK(seconds(256) > 10 * seconds(32));  // 512 times the work
 }
 
+TEST_CASE("what tasks share that are launched together is told by fewer of them") {
+  const double shared = 10, own = 2;
+  auto each = [&](int n) { return shared / n + own; };
+  for (int some : {2, 3, 7})
+    for (int all : {some, 8, 26, 1000}) CHECK(each_of_more(each(1), each(some), some, all) == Approx(each(all)));
+  // Measurements that do not go together: nothing becomes negative.
+  CHECK(each_of_more(9, 4, 2, 4) == Approx(9. / 4));  // two at once took less than one
+  CHECK(each_of_more(3, 5, 2, 4) == Approx(7));       // two took more than twice as much
+}
+
 TEST_CASE("a chain of handovers alternates between two devices") {
   Program p = handover_program(4, 16);
   CHECK(check_program(p).ok());

@@ -61,6 +61,33 @@ TEST_CASE("what has large weights and little to do is on devices of its own, all
         find_plan({"towers", {}}, model, cost, options).value().prediction.iteration.count);
 }
 
+TEST_CASE("of searches at once, plans go into the log when all have ended, but for what does not fit") {
+  SimulatedCostModel cost(load_topology("summit", {2, 4}));
+  SearchOptions options;
+  Pcg model = towers(6, 32);
+  Bytes weights{};
+  for (bool one_of_several : {false, true}) {
+    Evaluator evaluator(cost, {}, {});
+    auto found = placed_operators({model, evaluator, options, 4, one_of_several}, Bytes{25'000'000});
+    REQUIRE(found.ok());
+    CHECK(evaluator.record().log().best_so_far.empty() == one_of_several);
+    CHECK(!evaluator.smallest());
+    weights = found->candidate.score.peak();
+  }
+  Bytes limit{weights.count / 4};
+  std::optional<Bytes> least;
+  for (bool one_of_several : {false, true}) {
+    Evaluator evaluator(cost, {}, limit);
+    auto found = placed_operators({model, evaluator, options, 4, one_of_several}, Bytes{25'000'000});
+    REQUIRE(found.ok());
+    CHECK(evaluator.record().log().best_so_far.empty());
+    CHECK(evaluator.record().log().count(LeftOut::does_not_fit) > 0);
+    REQUIRE(evaluator.smallest());
+    if (least) CHECK(evaluator.smallest()->peak() == *least);
+    least = evaluator.smallest()->peak();
+  }
+}
+
 TEST_CASE("what has much to do is not put on one device") {
   SimulatedCostModel cost(load_topology("summit", {2, 4}));
   Evaluator evaluator(cost, {}, {});
