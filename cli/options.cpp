@@ -3,6 +3,8 @@
 #include <charconv>
 #include <filesystem>
 #include <limits>
+#include <set>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -45,7 +47,22 @@ Topology MachineOptions::load() const {
 }
 
 void MachineOptions::apply_profile(Topology& loaded) const {
-  if (!profile.empty()) use_profile(loaded, load_profile(profile));
+  if (profile.empty()) return;
+  const DeviceProfile measured = load_profile(profile);
+  use_profile(loaded, measured);
+  std::set<int> threads;
+  for (std::size_t d = 0; d < loaded.device_count(); ++d) {
+    const DeviceId device(static_cast<std::int64_t>(d));
+    if (!section_of(loaded, device)) threads.insert(loaded.threads(device));
+  }
+  static std::set<std::string> told;  // a command may load it for several plans
+  if (threads.empty() || measured.sections.empty() || !told.insert(profile + loaded.name).second) return;
+  std::vector<int> there;
+  for (const auto& [key, section] : measured.sections) there.push_back(key);
+  fmt::print(stderr,
+             "unity: warning: {}: holds times of devices with {} threads, expected {}, as devices of topology '{}' "
+             "have; theirs are estimated\n",
+             profile, fmt::join(there, ", "), fmt::join(threads, ", "), loaded.name);
 }
 
 void ModelOptions::add(CLI::App& command) {

@@ -2,7 +2,6 @@
 #include "core/machine/profile.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -98,13 +97,21 @@ void prepare_collectives(DeviceProfile& profile, const MeasuredCollectives& aske
                       found.place.empty() ? file : found.place, words(found), words(asked));
 }
 
+bool on_one_physical(const Program& program, const Task& task, const Topology& topology) {
+  const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
+  const std::size_t physical = topology.device(task.device).physical;
+  return std::all_of(c.participants.begin(), c.participants.end(),
+                     [&](const Participant& p) { return topology.device(p.device).physical == physical; });
+}
+
+// Communications as tasks: those within one device of the machine, as others are of its links.
 void find_missing(const Program& program, std::size_t index, const Topology& topology, int threads,
                   const DeviceProfile& profile, bool communications, MissingTasks& missing) {
   TaskKeys keys(program);
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const Task& task = program.tasks[t];
-    if (task.kind == TaskKind::communicate && !communications) continue;
-    int with = threads > 0 ? threads : topology.threads(task.device);
+    if (task.kind == TaskKind::communicate && !(communications && on_one_physical(program, task, topology))) continue;
+    int with = profile.section_key(threads > 0 ? threads : topology.threads(task.device));
     const ProfileSection* section = profile.section(with);
     const std::string& key = keys.of(task);
     if (section && section->tasks.contains(key)) continue;
@@ -184,6 +191,9 @@ class Profiling {
  private:
   void check_comm() const {
     o_.processes.require_backend(o_.backend);
+    if (o_.backend != "cpu" && o_.threads > 0)
+      throw_input_error("--threads: found {} with --backend {}, expected none: they are of CPU devices", o_.threads,
+                        o_.backend);
     if (o_.processes.comm == "mpi" && processes_.size() == 1)
       throw_input_error("--comm mpi: found 1 process, expected several: start it with mpirun or srun");
   }
@@ -272,18 +282,20 @@ class Profiling {
     std::vector<int> wanted;
     for (const auto& [threads, tasks] : missing_) wanted.push_back(threads);
     bool all = o_.plans.empty() && !o_.collectives();
-    if (wanted.empty() && (all || o_.curves)) wanted = {o_.threads > 0 ? o_.threads : cpu::fair_share(1)};
+    if (wanted.empty() && (all || o_.curves))
+      wanted = {profile_.section_key(o_.threads > 0 ? o_.threads : cpu::fair_share(1))};
     for (int threads : wanted) {
       auto [found, fresh] = profile_.sections.try_emplace(threads);
       ProfileSection& section = found->second;
       section.threads = options_.executor.threads = threads;
       if (fresh) measure_overheads(section, options_);
-      if (!o_.curves && !all) continue;
-      // Groups of two, four and so on that all have one, or all have their own.
-      const int gpus = describe_device(o_.backend).count;
+      const bool curves_too = o_.curves || all;
+      // What the tasks that are measured here are stored without, as the simulator adds it.
+      if (auto tasks = missing_.find(threads); curves_too || (tasks != missing_.end() && !tasks->second.empty()))
+        section.step_overhead = step_overhead(options_);
+      options_.task_overhead = section.task_overhead, options_.step_overhead = section.step_overhead;
+      if (!curves_too) continue;
       CurveOptions curves{.again = o_.curves};
-      if (gpus > 1)
-        curves.devices = std::min(curves.devices, static_cast<int>(std::bit_floor(static_cast<unsigned>(gpus))));
       if (o_.budget > 0) curves.late = [&] { return late(); };
       curves.progress = [&](double fraction, const std::string& next) {
         bar_.update(static_cast<std::int64_t>(1000 * fraction), 1000, fmt::format("{} threads: {}", threads, next));
@@ -300,7 +312,7 @@ class Profiling {
     for (const auto& [threads, tasks] : missing_) {
       options_.executor.threads = threads;
       options_.task_overhead = profile_.sections[threads].task_overhead;
-      if (!tasks.empty()) options_.step_overhead = profile_.sections[threads].step_overhead = step_overhead(options_);
+      options_.step_overhead = profile_.sections[threads].step_overhead;
       // Plan by plan: where the time does not suffice, the first ones are complete.
       std::vector<std::pair<std::string, Missing>> in_order(tasks.begin(), tasks.end());
       std::stable_sort(in_order.begin(), in_order.end(),
@@ -311,9 +323,15 @@ class Profiling {
           continue;
         }
         bar_.update(measured_, total, key);
-        profile_.sections[threads].tasks[key] =
-            measure_task(programs_[task.program], task.task, options_, held(task.program));
-        ++measured_;
+        try {
+          profile_.sections[threads].tasks[key] =
+              measure_task(programs_[task.program], task.task, options_, held(task.program));
+          ++measured_;
+        } catch (const InputError& error) {  // as what one device of the plan's machine has memory for, but not this
+          ++failed_;
+          bar_.clear();
+          fmt::print(stderr, "unity: warning: {} is not measured: {}\n", key, error.what());
+        }
         save_now_and_then();
       }
     }
@@ -350,6 +368,7 @@ class Profiling {
                                                {"measured", measured_},
                                                {"measured_collectives", measured_collectives_},
                                                {"left", left_},
+                                               {"failed", failed_},
                                                {"entries", profile_.entries()},
                                                {"seconds", passed()},
                                                {"sections", sections},
@@ -378,9 +397,10 @@ class Profiling {
       fmt::print("\n");
     }
     if (profile_.collectives) print_measured(wanted_, *profile_.collectives);
-    fmt::print("{} tasks{} measured in {:.0f} s{}; profile written to {}\n", measured_,
+    fmt::print("{} tasks{} measured in {:.0f} s{}{}; profile written to {}\n", measured_,
                o_.collectives() ? fmt::format(" and {} collectives", measured_collectives_) : "", passed(),
-               left_ ? fmt::format(", {} left for want of time", left_) : std::string(), o_.output);
+               left_ ? fmt::format(", {} left for want of time", left_) : std::string(),
+               failed_ ? fmt::format(", {} could not be measured", failed_) : std::string(), o_.output);
   }
 
   const Options& o_;
@@ -397,7 +417,7 @@ class Profiling {
   MissingTasks missing_;
   MeasuredCollectives asked_;
   WantedCollectives wanted_;
-  std::int64_t measured_ = 0, measured_collectives_ = 0, left_ = 0;
+  std::int64_t measured_ = 0, measured_collectives_ = 0, left_ = 0, failed_ = 0;
 };
 
 }  // namespace

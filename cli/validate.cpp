@@ -82,8 +82,7 @@ std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topolog
 // nothing): the time of the task is less.
 Trace without_tracing(Trace trace, const Program& program, const Topology& topology) {
   for (Span& s : trace.spans) {
-    const DeviceSpec& spec = topology.spec(s.device);
-    const ProfileSection* section = spec.profile ? spec.profile->section(topology.threads(s.device)) : nullptr;
+    const ProfileSection* section = section_of(topology, s.device);
     if (!section || section->task_overhead >= 0) continue;
     if (program.tasks[s.task.index()].kind == TaskKind::communicate) continue;
     s.end = std::max(s.start, s.end - from_seconds(-section->task_overhead));

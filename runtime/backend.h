@@ -59,6 +59,7 @@ struct BackendOptions {
   Precision precision = Precision::f32;
   int threads = 0;           // per logical device; 0 shares the cores of the process out fairly to its devices
   bool share_memory = true;  // buffers that are never in use at the same time (core/plan/memory_plan.h)
+  bool one_device = false;   // of the machine for all logical devices of the process, however many there are
 };
 
 // "cpu", or a plug-in: libunity_NAME.so (runtime/plugin.h) with an entry point unity_make_NAME_backend. `program` and

@@ -23,6 +23,7 @@ struct ExecutorOptions {
   bool share_memory = true;        // of buffers that are never in use at the same time
   Processes* processes = nullptr;  // none: this one alone
   bool initialize = true;          // else weights hold nothing in particular until they are set
+  bool one_device = false;         // as of BackendOptions
 };
 
 struct StepResult {

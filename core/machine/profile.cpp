@@ -210,8 +210,13 @@ std::string to_yaml(const DeviceProfile& profile, const std::string& checksum, i
 }  // namespace
 
 const ProfileSection* DeviceProfile::section(int threads) const {
-  auto found = sections.find(threads);
+  auto found = sections.find(section_key(threads));
   return found == sections.end() ? nullptr : &found->second;
+}
+
+const ProfileSection* section_of(const Topology& topology, DeviceId device) {
+  const DeviceSpec& spec = topology.spec(device);
+  return spec.profile ? spec.profile->section(topology.threads(device)) : nullptr;
 }
 
 std::size_t DeviceProfile::entries() const {

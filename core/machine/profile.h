@@ -40,10 +40,12 @@ class DeviceProfile {
   std::string backend = "cpu";
   Precision precision = Precision::f32;
   Bytes cache;                             // of the device, what it shares included
-  std::map<int, ProfileSection> sections;  // by threads
+  std::map<int, ProfileSection> sections;  // by threads; of other backends than the CPU by 1
   std::optional<MeasuredCollectives> collectives;
 
-  const ProfileSection* section(int threads) const;  // null where nothing was measured with so many
+  // Of devices that are to have so many threads; null where nothing was measured of such.
+  const ProfileSection* section(int threads) const;
+  int section_key(int threads) const { return backend == "cpu" ? threads : 1; }
   std::size_t entries() const;
 };
 
@@ -51,6 +53,9 @@ class DeviceProfile {
 DeviceProfile load_profile(const std::string& file);
 std::string profile_to_yaml(const DeviceProfile& profile);
 void save_profile(const DeviceProfile& profile, const std::string& file);  // atomically
+
+// What was measured of devices like this one, by its profile; null where nothing was.
+const ProfileSection* section_of(const Topology& topology, DeviceId device);
 
 // All devices of the topology are of this profile. InputError, which names file, line and column, where it holds
 // collectives of another topology.

@@ -125,19 +125,33 @@ DeviceBlocks::Owners DeviceBlocks::alike(int block) const {
   return alike_.emplace(block, same ? std::move(owners) : nullptr).first->second;
 }
 
-// Whether blocks of one node reach another node through links that are not also the way of others; blocks of whole
-// nodes do.
+// Whether blocks of one node reach one another, and another node, through links that are not also the way of others,
+// and all in the same time; blocks of whole nodes do.
 bool DeviceBlocks::leave_by_own_links(int block) const {
-  int node = static_cast<int>(topology_.device_count()) / std::max(1, topology_.nodes);
-  if (block % node == 0 || topology_.nodes < 2) return true;
+  const auto devices = static_cast<int>(topology_.device_count());
+  const int node = devices / std::max(1, topology_.nodes);
+  if (block % node == 0) return true;
   if (node % block != 0) return false;
+  // From each device of a node to the one that lies so much further, or back.
+  auto own = [&](int shift, bool back) {
+    std::map<LinkId, int> users;
+    const int last = shift < node ? node - shift : std::min(node, devices - shift);
+    auto way = [&](int d) { return std::pair(DeviceId(back ? d + shift : d), DeviceId(back ? d : d + shift)); };
+    for (int d = 0; d < last; ++d) {
+      const auto [from, to] = way(d);
+      const auto [first, other] = way(d % block);
+      if (topology_.latency(from, to) != topology_.latency(first, other) ||
+          topology_.bandwidth(from, to).rate != topology_.bandwidth(first, other).rate)
+        return false;
+      for (LinkId l : topology_.route(from, to))
+        if (users.try_emplace(l, d / block).first->second != d / block) return false;
+    }
+    return true;
+  };
   std::lock_guard lock(mutex_);
   auto [known, fresh] = leave_by_own_links_.try_emplace(block, true);
-  std::map<LinkId, int> users;
-  for (int d = 0; fresh && d < node; ++d)
-    for (auto [from, to] : {std::pair(d, d + node), std::pair(d + node, d)})
-      for (LinkId l : topology_.route(DeviceId(from), DeviceId(to)))
-        if (users.try_emplace(l, d / block).first->second != d / block) known->second = false;
+  for (int shift = block; fresh && shift <= node && shift < devices; shift += block)
+    known->second = known->second && own(shift, false) && own(shift, true);
   return known->second;
 }
 

@@ -64,7 +64,7 @@ std::vector<SettingField> setting_fields(ScheduleSettings& s) {
 std::vector<SettingField> setting_fields(SearchSettings& s) {
   SearchOptions& o = s.search;
   return {
-      {"budget", "Candidates that may be scored", &o.budget},
+      {"budget", "Candidates that may be scored; half as many at least in a second search of unity", &o.budget},
       {"alpha", "Expand candidates up to alpha times the best", &o.alpha},
       {"jobs", "Threads (default: one for each core); the plan does not depend on it", &o.jobs},
       {"seed", "Seed of random choices, from 0 on", &o.seed},

@@ -41,11 +41,12 @@ Result<Outcome> tensor_parallel(const StrategyInput& input) {
     return fail("strategy expert: found {} device in a node, expected at least 2 to split a matmul over", per_node);
   Result<Outcome> best = fail("strategy expert: the model has no pairs of matmuls to split by columns, then rows");
   const auto& allowed = input.options.parallelism;
+  auto stop = [&] { return input.evaluator.stopping(); };
   auto split = [&](Result<State> state, int model, bool vocabulary) {
     if (state.ok()) state = shard_batch(*state, input.devices / model);
     if (state.ok()) state = apply_move(*state, {Move::Kind::replicate_all, 0, 0, model});
     if (state.ok() && vocabulary) state = split_vocabulary(*state, model);
-    if (state.ok()) state = column_then_row(*state, model, input.devices, false, allowed);
+    if (state.ok()) state = column_then_row(*state, model, input.devices, false, allowed, stop);
     return state;
   };
   const State whole{normalize(input.model), {}, {}};

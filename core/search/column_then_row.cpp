@@ -75,7 +75,8 @@ std::pair<std::vector<std::size_t>, std::vector<std::size_t>> without_conflicts(
 // All such classes that can be divided so, at once, which gives what one after the other does; nothing where not all of
 // them can be split, or where one that shares operators with others could be.
 std::optional<State> all_at_once(const State& state, const std::vector<AxisClass>& classes, int degree, int devices,
-                                 bool uneven, const std::vector<std::string>& allowed) {
+                                 bool uneven, const std::vector<std::string>& allowed,
+                                 const std::function<bool()>& stop) {
   std::vector<std::size_t> pairs;
   auto divides = [&](const AxisClassMember& m) {
     return shard_operands(state.pcg, m.node, m.axis, degree, uneven).ok();
@@ -86,6 +87,7 @@ std::optional<State> all_at_once(const State& state, const std::vector<AxisClass
       pairs.push_back(c);
   auto [apart, left] = without_conflicts(classes, std::move(pairs));
   for (std::size_t c : left) {
+    if (stop && stop()) return std::nullopt;
     auto alone = shard_class(state.pcg, classes[c], degree, nullptr, uneven);
     if (alone.ok() && is_pair(state.pcg, *alone, devices)) return std::nullopt;
   }
@@ -116,14 +118,15 @@ std::optional<State> all_at_once(const State& state, const std::vector<AxisClass
 }  // namespace
 
 Result<State> column_then_row(const State& state, int degree, int devices, bool uneven,
-                              const std::vector<std::string>& allowed) {
+                              const std::vector<std::string>& allowed, const std::function<bool()>& stop) {
   std::vector<AxisClass> classes = axis_classes(state.pcg);
   for (bool parts_differ : {false, true})
     if (uneven || !parts_differ)
-      if (auto all = all_at_once(state, classes, degree, devices, parts_differ, allowed)) return std::move(*all);
+      if (auto all = all_at_once(state, classes, degree, devices, parts_differ, allowed, stop)) return std::move(*all);
   State current = state;
   int applied = 0;
   for (std::size_t c = 0; c < classes.size(); ++c) {
+    if (stop && stop()) return fail("the search was stopped");
     if (!may_split(current.pcg, classes, c, allowed)) continue;
     auto split = [&](Move::Kind kind) {
       return apply_move(current, {kind, static_cast<int>(c), 0, degree}, classes, rule_library());

@@ -129,11 +129,7 @@ Result<Outcome> unequal_data_parallel(const StrategyInput& input) {
   if (alike || input.devices != static_cast<int>(topology.device_count())) return fail("all devices are alike");
   std::int64_t batch = whole.pcg.shape(UNITY_TRY(batch_leaf(whole.pcg))).dims[0].size;
   Result<Outcome> best = fail("a batch of {} samples has no unequal parts for {} devices", batch, input.devices);
-  std::set<std::vector<int>> tried;
-  for (int round = 0; round < kRounds && !input.evaluator.stopping(); ++round) {
-    std::vector<int> counts = best_shares(batch, speeds), places = places_of(counts);
-    if (places.empty() || std::set<int>(counts.begin(), counts.end()).size() == 1) break;
-    if (!tried.insert(counts).second) break;
+  auto plan_of = [&](const std::vector<int>& counts, const std::vector<int>& places) -> Result<Outcome> {
     auto parts = static_cast<int>(places.size());
     State state = UNITY_TRY(record.timed(SearchLevel::substitution, [&] { return shard_batch(whole, parts); }));
     std::vector<MachineMapping> mappings = share_out(state.pcg, places);
@@ -142,8 +138,16 @@ Result<Outcome> unequal_data_parallel(const StrategyInput& input) {
     }));
     measure(speeds, counts, program, cost);
     Candidate candidate = UNITY_TRY(input.evaluator.evaluate(state.pcg, std::move(mappings)));
-    take_better(best, Outcome{std::move(candidate), std::move(state.steps), in_words(counts, parts, topology), {}},
-                input);
+    return Outcome{std::move(candidate), std::move(state.steps), in_words(counts, parts, topology), {}};
+  };
+  std::set<std::vector<int>> tried;
+  for (int round = 0; round < kRounds && !input.evaluator.stopping(); ++round) {
+    std::vector<int> counts = best_shares(batch, speeds), places = places_of(counts);
+    if (places.empty() || std::set<int>(counts.begin(), counts.end()).size() == 1) break;
+    if (!tried.insert(counts).second) break;
+    Result<Outcome> next = plan_of(counts, places);
+    if (!next.ok() && best.ok()) break;  // as when the search is stopped
+    take_better(best, std::move(next), input);
   }
   return best;
 }

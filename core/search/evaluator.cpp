@@ -137,8 +137,14 @@ Evaluator::Evaluator(Beside beside)
       options_(beside.other.options_),
       mapping_(cost_, options_.cache),
       blocks_(cost_.topology()),
-      record_(beside.other.record_),
+      own_record_(std::in_place, SearchRecorder::Beside{beside.other.record_}),
+      record_(*own_record_),
       threads_(beside.other.threads_) {}
+
+void Evaluator::count(const Evaluator& beside) {
+  scored_ += beside.scored();
+  record_.add(beside.record_);
+}
 
 Result<Candidate> Evaluator::evaluate(Pcg pcg) { return evaluate(std::move(pcg), lower_, Limits{}); }
 
@@ -221,7 +227,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
                                       const Limits& wanted) {
   Limits limits = wanted;
   if (one_at_once()) limits.most_tasks = std::min(limits.most_tasks, kMostTasksOfOneAtOnce);
-  if (stopping() && (after_stop_ == 0 || after_stop_-- == 0)) {
+  if (stopping() && (after_stop_ <= 0 || after_stop_-- <= 0)) {
     if (!limits.all) record_.left_out(LeftOut::interrupted);
     return fail("the search was stopped before this candidate");
   }

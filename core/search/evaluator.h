@@ -60,7 +60,7 @@ struct EvaluatorOptions {
 class Evaluator {
  public:
   Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes memory_limit, const EvaluatorOptions& options = {});
-  // One that counts its own candidates, but works on the threads of `other`, stops with it, and writes into its log.
+  // One that counts and logs by itself, but works on the threads of `other`, and stops with it.
   struct Beside {
     Evaluator& other;
   };
@@ -102,7 +102,7 @@ class Evaluator {
   bool is_first(const Candidate& candidate) { return programs_seen_.insert(candidate.program).second; }
   const CostModel& cost() const { return cost_; }
   std::int64_t scored() const { return scored_; }
-  void count(const Evaluator& beside) { scored_ += beside.scored(); }  // once its candidates are to count here
+  void count(const Evaluator& beside);  // once what it has done is to count here, and to be in the log
 
   // A complete plan, scored as the `candidates`-th (0: the last): for the log. From one thread at a time, in an order
   // that repeats.
@@ -159,7 +159,7 @@ class Evaluator {
   std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again
   std::unordered_set<Hash> programs_seen_;
   std::atomic<std::int64_t> scored_{0};
-  int after_stop_ = 0;
+  std::atomic<int> after_stop_{0};
 };
 
 }  // namespace unity

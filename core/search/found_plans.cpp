@@ -28,6 +28,7 @@ Result<Outcome> FoundPlans::release(const std::string& stopped_because) {
   for (Outcome& plan : hidden_) keep(std::move(plan));
   if (best_.ok() && !stopped_because.empty()) best_->stopped_because = stopped_because;
   if (in_.options.pareto && best_.ok()) {
+    keep(*best_);
     best_->front = front_;
     for (Outcome& plan : best_->front) plan.stopped_because = best_->stopped_because;
   }
@@ -215,13 +216,19 @@ void FoundPlans::trade_memory() {
     if (enough && (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings) ||
                    canonical_hash(plan.candidate.pcg) == stored_of_))
       continue;
-    if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
-    for (Outcome& variant : memory_tradeoffs(plan, in_, enough ? Tradeoffs::stored_parts : Tradeoffs::all)) {
-      in_.evaluator.found(variant.candidate.score);
-      traded_.insert(plan_hash(variant));
-      keep(variant);
-      take(std::move(variant));
-    }
+    trade_memory_of(plan, enough ? Tradeoffs::stored_parts : Tradeoffs::all);
+  }
+  for (std::size_t i = 0; i < aside_.size() && !best_.ok() && !in_.evaluator.stopping(); ++i)
+    if (traded_.insert(plan_hash(aside_[i])).second) trade_memory_of(aside_[i], Tradeoffs::all);
+}
+
+void FoundPlans::trade_memory_of(Outcome& plan, Tradeoffs which) {
+  if (plan.stopped_because.empty() && best_.ok()) plan.stopped_because = best_->stopped_because;
+  for (Outcome& variant : memory_tradeoffs(plan, in_, which)) {
+    in_.evaluator.found(variant.candidate.score);
+    traded_.insert(plan_hash(variant));
+    keep(variant);
+    take(std::move(variant));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/search/map_on_shares.h"
+#include "core/search/memory_tradeoffs.h"
 #include "core/search/strategy.h"
 
 namespace unity {
@@ -23,7 +24,8 @@ struct SearchPurpose {
 class FoundPlans {
  public:
   // The input has to stay.
-  FoundPlans(const StrategyInput& input, const SearchPurpose& purpose) : in_(input), purpose_(purpose) {}
+  FoundPlans(const StrategyInput& input, const SearchPurpose& purpose)
+      : in_(input), purpose_(purpose), best_(fail("strategy {}: no plan was found", input.options.strategy)) {}
 
   // The fastest that fits, where there is one; else the error that says why.
   const Result<Outcome>& best() const { return best_; }
@@ -40,6 +42,8 @@ class FoundPlans {
   void keep(Outcome plan);
   // Of its kind the fastest: it may overtake the best one once it is improved.
   void add_rival(Outcome plan);
+  // Slower and larger than others as it is, it may be the one that can be made to fit.
+  void set_aside(Outcome plan) { aside_.push_back(std::move(plan)); }
   void add_best_as_rival() {
     if (best_.ok()) rivals_.push_back(*best_);
   }
@@ -63,18 +67,20 @@ class FoundPlans {
   // parallelism may gain the most. `joins`: gradients may share collectives.
   void finish_stopped(const std::optional<Outcome>& data, bool joins);
   // Weights stored in parts may even be faster. Beyond that, plans that do not fit are made to fit where they are
-  // faster than the best one that does; with `pareto`, all plans are varied.
+  // faster than the best one that does; with `pareto`, all plans are varied; where none fits, those set aside, too.
   void trade_memory();
 
  private:
+  void trade_memory_of(Outcome& plan, Tradeoffs which);
   std::vector<Outcome> fastest_mapped_plainly();
   std::optional<Outcome> mapped_plainly(const Outcome& plan);
   bool nearly_as_fast(const Outcome& plan, double slower) const;  // as the best one, or so many times slower
 
   const StrategyInput& in_;
   SearchPurpose purpose_;
-  Result<Outcome> best_ = fail("strategy unity: no plan was found");
+  Result<Outcome> best_;
   std::vector<Outcome> front_;     // by time and memory, whether they fit or not
+  std::vector<Outcome> aside_;     // for when nothing fits
   std::vector<Outcome> hidden_;    // variants of some in which communications are hidden
   std::vector<Outcome> rivals_;    // of all kinds, each the fastest of its kind
   FastestPlans fastest_;           // of those that fit, to be mapped on all shares

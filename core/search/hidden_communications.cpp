@@ -28,6 +28,16 @@ bool has_micro_batches(const Pcg& pcg) {
   return std::any_of(pcg.nodes().begin(), pcg.nodes().end(), [](const Node& n) { return n.op->name() == "pipeline"; });
 }
 
+// Of a plan of one stage; 1: none, or there are several.
+int micro_batches_of(const Candidate& c) {
+  if (!has_micro_batches(c.pcg) || runs_in_stages(c.pcg, c.mappings)) return 1;
+  int most = 1;
+  for (std::size_t i = 0; i < c.pcg.size(); ++i)
+    if (NodeId id(static_cast<std::int64_t>(i)); c.pcg[id].is_compute())
+      most = std::max(most, micro_count(node_sharding(c.pcg, id)));
+  return most;
+}
+
 // Leaves and operators where they are in a graph that differs in how values are laid out alone.
 std::vector<MachineMapping> of_same_operators(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                               const Pcg& other) {
@@ -42,10 +52,12 @@ std::vector<MachineMapping> of_same_operators(const Pcg& pcg, const std::vector<
 }
 
 // What is done to a plan. `lookups_whole`: lookups in tables take the batch at once, and operators stay where they are.
+// `there`: it has these micro-batches already.
 struct Choice {
   const Outcome* plan;
   int micro_batches = 1;
   bool lookups_whole = false;
+  bool there = false;
 };
 
 Result<Outcome> apply(const Choice& choice, const StrategyInput& input) {
@@ -55,7 +67,7 @@ Result<Outcome> apply(const Choice& choice, const StrategyInput& input) {
   schedule.overlap = micro_batches;
   std::vector<DerivationStep> steps = plan.derivation;
   const double most_tasks = input.devices > kManyDevices ? kMostTasksOfMany : std::numeric_limits<double>::infinity();
-  if (micro_batches == 1) {
+  if (micro_batches == 1 || choice.there) {
     Candidate same =
         UNITY_TRY(input.evaluator.evaluate_stages(plan.candidate.pcg, plan.candidate.mappings, schedule, most_tasks));
     return Outcome{std::move(same), std::move(steps), plan.stopped_because, {}};
@@ -140,6 +152,9 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
   std::vector<Choice> first, more;
   for (const Outcome* o : from) {
     if (o->candidate.schedule.overlap == 0) first.push_back({o, 1});
+    if (const int some = micro_batches_of(o->candidate);
+        some > 1 && some <= kMostAtOnce && o->candidate.schedule.overlap <= 1)
+      first.push_back({o, some, false, true});
     if (has_micro_batches(o->candidate.pcg) || asked == 1 || asked > kMostAtOnce) continue;
     const int some = asked > 0 ? asked : 2;
     if (!shared_places(o->candidate.mappings)) first.push_back({o, some});

@@ -103,7 +103,8 @@ Result<State> IntraPlans::split_columns(const Columns& columns) const {
   State state = UNITY_TRY(shard_batch({model_, {}, {}}, data));
   if (tensor == 1) return state;
   if (copies) state = UNITY_TRY(apply_move(state, {Move::Kind::replicate_all, 0, 0, tensor}));
-  return column_then_row(state, tensor, data * tensor, true, in_.options.parallelism);
+  return column_then_row(state, tensor, data * tensor, true, in_.options.parallelism,
+                         [&] { return in_.evaluator.stopping(); });
 }
 
 void IntraPlans::split_columns(const std::vector<Columns>& all) {

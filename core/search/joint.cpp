@@ -182,7 +182,7 @@ void JointSearch::whole_graph() {
   else if (result.out_of_budget && !serial_)
     result.stopped_because = fmt::format("budget of {} graphs as a whole", options.budget);
   stopped_ = result.stopped_because;
-  if (result.found.empty()) found_.take(fail("strategy unity: no candidate could be lowered"));
+  if (result.found.empty()) found_.take(fail("strategy {}: no candidate could be lowered", in_.options.strategy));
   for (Found& f : result.found) {
     Outcome complete{std::move(f.candidate), std::move(f.state.steps), result.stopped_because, {}};
     found_.keep(complete);
@@ -369,7 +369,9 @@ Result<Outcome> JointSearch::run() {
     if (!plan.ok()) return;
     in_.evaluator.found(plan->candidate.score);
     for (Outcome& other : std::exchange(plan->rivals, {})) found_.add_rival(std::move(other));
+    for (Outcome& other : std::exchange(plan->front, {})) found_.keep(std::move(other));
     found_.keep(*plan);
+    found_.set_aside(*plan);
     found_.add_rival(*plan);
     found_.take(std::move(plan));
   };
@@ -429,7 +431,9 @@ Result<Outcome> JointSearch::run() {
   if (data && data->ok()) found_.keep(**data), found_.add_rival(**data), data_plan = **data;
   if (data) found_.take(std::move(*data));
   if (!serial_) found_.hide(), found_.join_gradients(of_no_use()), found_.map_rivals_plainly();
-  if (with_stages && in_.evaluator.scored() < in_.options.budget && !in_.evaluator.stopping()) {
+  if (data_plan) found_.set_aside(*data_plan);
+  const bool budget_left = in_.evaluator.scored() < in_.options.budget;
+  if (with_stages && budget_left && !in_.evaluator.stopping()) {
     found_.store_parts(data_plan);
     if (!found_.has_best() && stages_) found_.trade_memory();  // pipelines have to beat what fits, if anything does
     if (!too_large && stages_) compare(pipelines());
@@ -438,29 +442,37 @@ Result<Outcome> JointSearch::run() {
     const bool again = many ? first && in_.devices <= kVeryManyDevices : in_.devices > kFewDevices;
     if (small && again && (many || buckets_are_free()) && !too_large && stages_)
       compare(many ? pipelines(true, false, kOtherLayers) : pipelines(false));
-    // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
-    if (algebra_ && small) {
-      // What all devices take is asked for at the end; likely of this plan.
-      std::optional<Ahead<Result<Candidate>>> exact;
-      if (found_.has_best() && !found_.best()->candidate.exact && in_.devices <= kVeryManyDevices)
-        exact.emplace(in_.evaluator.threads(), [&, plan = found_.best()->candidate] {
-          return in_.evaluator.evaluate_all(plan, kMostTasksOfPlan);
-        });
-      Picoseconds known = found_.has_best() ? found_.best_time() : Picoseconds{};
-      if (Result<Outcome> fastest = end_algebra(); fastest.ok())
-        compare(algebra_then_parallel(in_, std::move(*fastest), known));
-    }
-    // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
-    // more.
-    if (!too_large && stages_ && in_.options.templates && in_.devices <= kManyDevices && !stages_->waits_for_batch())
-      compare(pipelines(true, true));
   }
+  // Where graphs are small, rewritings crowd out shardings; one after the other, they do not.
+  if (algebra_ && small && !in_.evaluator.stopping()) {
+    // What all devices take is asked for at the end; likely of this plan.
+    std::optional<Ahead<Result<Candidate>>> exact;
+    if (found_.has_best() && !found_.best()->candidate.exact && in_.devices <= kVeryManyDevices)
+      exact.emplace(in_.evaluator.threads(), [&, plan = found_.best()->candidate] {
+        return in_.evaluator.evaluate_all(plan, kMostTasksOfPlan);
+      });
+    Picoseconds known = found_.has_best() ? found_.best_time() : Picoseconds{};
+    if (Result<Outcome> fastest = end_algebra(); fastest.ok())
+      compare(algebra_then_parallel(in_, std::move(*fastest), known));
+  }
+  // Last: it would change where the walks before it look. Where micro-batches cannot pay, parts of the graph tell
+  // more.
+  if (with_stages && budget_left && !too_large && stages_ && in_.options.templates && in_.devices <= kManyDevices &&
+      !stages_->waits_for_batch() && !in_.evaluator.stopping())
+    compare(pipelines(true, true));
   if (!serial_) {
     found_.add_best_as_rival();
     found_.hide();
     found_.join_gradients(of_no_use());
     progress("memory for time", 0.9);
+    const Picoseconds fitted = found_.has_best() ? found_.best_time() : Picoseconds{};
     found_.trade_memory();
+    // What did not fit before had neither.
+    if (found_.has_best() && (fitted.count == 0 || found_.best_time() < fitted)) {
+      found_.add_best_as_rival();
+      found_.hide();
+      found_.join_gradients(of_no_use());
+    }
     found_.map_on_shares();
     found_.finish_stopped(data_plan, buckets_are_free());
   }
@@ -491,7 +503,8 @@ Result<Outcome> algebra_then_parallel(const StrategyInput& input, Outcome fastes
     plan.derivation.insert(plan.derivation.begin(), fastest.derivation.begin(), fastest.derivation.end());
   };
   lead(outcome);
-  for (Outcome& rival : outcome.rivals) lead(rival);
+  for (std::vector<Outcome>* others : {&outcome.rivals, &outcome.front})
+    for (Outcome& other : *others) lead(other);
   return outcome;
 }
 
@@ -506,7 +519,12 @@ Result<Outcome> joint_search(const StrategyInput& input) {
 
 // As compilers do it: first the graph that is fastest on one device, then how to split that graph over the devices.
 Result<Outcome> algebra_then_parallel(const StrategyInput& input) {
-  return algebra_then_parallel(input, UNITY_TRY(algebra_alone(input)), {});
+  Result<Outcome> fastest = algebra_alone(input);
+  if (fastest.ok()) return algebra_then_parallel(input, std::move(*fastest), {});
+  if (input.evaluator.stopping()) return fastest.error();
+  Outcome model;  // a budget too small to find even that
+  model.candidate.pcg = normalize(input.model);
+  return algebra_then_parallel(input, std::move(model), {});
 }
 
 }  // namespace unity

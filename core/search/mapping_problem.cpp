@@ -342,8 +342,10 @@ std::int64_t MappingProblem::edge_cost(const Edge& e, int from_choice, int to_ch
     const MachineMapping& m = tasks->choices[static_cast<std::size_t>(choice)];
     key = combine(key, static_cast<Hash>(m.start));
     for (int s : m.strides) key = combine(key, static_cast<Hash>(s));
+    key = combine(key, m.places.size());
     for (int p : m.places) key = combine(key, static_cast<Hash>(p));
   }
+  key = combine(key, static_cast<Hash>(e.element_bytes));
   key = combine(key, static_cast<Hash>(e.output) << 40 | static_cast<Hash>(e.input) << 20 | static_cast<Hash>(e.sum));
   {
     std::lock_guard lock(cache_.mutex);

@@ -24,7 +24,7 @@ Result<Outcome> try_grid(const StrategyInput& input, const Grid& g) {
     State sharded = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, g.data));
     if (g.tensor == 1) return sharded;
     sharded = UNITY_TRY(apply_move(sharded, {Move::Kind::replicate_all, 0, 0, g.tensor}));
-    return column_then_row(sharded, g.tensor, input.devices);
+    return column_then_row(sharded, g.tensor, input.devices, false, {}, [&] { return input.evaluator.stopping(); });
   }));
   std::string what = fmt::format("{}-way tensor, {}-way data, {}-way pipeline parallelism, {} micro-batches", g.tensor,
                                  g.data, g.stages, g.micro_batches);

@@ -133,7 +133,8 @@ std::vector<State> PartChain::seeds(const Problem& problem) const {
   // Korthikanti et al., 2022), or is computed redundantly where the layout has copies.
   int inner = layout.tasks() / std::max(1, layout.degrees.empty() ? 1 : static_cast<int>(layout.degrees[0]));
   if (inner > 1 && in_.options.templates) {
-    auto tensor = column_then_row(by_batch, inner, in_.devices, false, in_.options.parallelism);
+    auto tensor = column_then_row(by_batch, inner, in_.devices, false, in_.options.parallelism,
+                                  [&] { return in_.evaluator.stopping(); });
     for (std::size_t d = 1; d < layout.degrees.size() && tensor.ok(); ++d)
       if (layout.degrees[d] > 1)
         tensor = shard_dimension(*tensor, cut_value(tensor->pcg), d, static_cast<int>(layout.degrees[d]),

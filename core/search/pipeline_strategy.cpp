@@ -73,7 +73,7 @@ Result<Outcome> pipeline(const StrategyInput& input) {
       if (o.micro_batches == 0 && batch % (static_cast<std::int64_t>(m) * (input.devices / s)) == 0)
         micros.push_back(m);
     for (int m : micros) {
-      if (tried > 0 && input.evaluator.stopping()) break;
+      if (tried > 0 && (input.evaluator.stopping() || input.evaluator.scored() >= o.budget)) break;
       Result<Outcome> next = try_choice(input, {s, m, o.parts > 0 ? o.parts : interleaved ? 2 : 1});
       ++tried;
       if (!next.ok()) next = Error{"strategy pipeline: " + next.error().message};
@@ -88,7 +88,8 @@ Result<Outcome> pipeline(const StrategyInput& input) {
                             .overlap = true,
                             .even = true,
                             .mixed = true,
-                            .improvements = kImprovements};
+                            .improvements = kImprovements,
+                            .budget = std::max(1, input.options.budget)};
   if (best.ok() && input.evaluator.fits(best->candidate.score)) search.incumbent = best->candidate.score.iteration;
   if (Result<Outcome> own = search_stages(input, search); own.ok()) take_better(best, std::move(own), input);
   return best;

@@ -246,6 +246,7 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   const Score first = front.front().candidate.score;
   std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
   if (front.empty()) return none_fits(first);
+  keep_front(front);
   std::vector<Plan> plans;
   Picoseconds bound = lower_bound(model, cost, options).value_or(Picoseconds{});
   for (Outcome& outcome : front) plans.push_back(make_plan(spec, evaluator, options, bound, std::move(outcome)));

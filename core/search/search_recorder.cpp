@@ -25,6 +25,16 @@ void SearchRecorder::Queue::say(SearchQueue now) {
 SearchRecorder::SearchRecorder(const std::atomic<bool>* stop, double time_limit)
     : stop_(stop), time_limit_(time_limit) {}
 
+SearchRecorder::SearchRecorder(Beside beside)
+    : stop_(beside.other.stop_), time_limit_(beside.other.time_limit_), start_(beside.other.start_) {}
+
+void SearchRecorder::add(const SearchRecorder& beside) {
+  for (std::size_t r = 0; r < kLeftOutReasons; ++r) left_out_[r] += beside.left_out_[r];
+  for (std::size_t l = 0; l < kSearchLevels; ++l) nanoseconds_[l] += beside.nanoseconds_[l];
+  if (beside.stopped_) stopped_ = true;
+  parts_solved_ += beside.parts_solved_, parts_reused_ += beside.parts_reused_;
+}
+
 void SearchRecorder::found(std::int64_t candidates, Picoseconds iteration) {
   std::lock_guard lock(best_mutex_);
   if (!best_.empty() && iteration >= best_.back().iteration) return;

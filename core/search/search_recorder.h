@@ -17,6 +17,12 @@ class SearchRecorder {
  public:
   // `stop`: set by whoever wants the search to end; may be null. `time_limit`: seconds, 0 for none.
   explicit SearchRecorder(const std::atomic<bool>* stop = nullptr, double time_limit = 0);
+  // Of a part of a search, beside it: it stops when that does; what it counts is there for add().
+  struct Beside {
+    const SearchRecorder& other;
+  };
+  explicit SearchRecorder(Beside beside);
+  void add(const SearchRecorder& beside);
 
   void left_out(LeftOut reason, std::int64_t count = 1) {
     if (count) left_out_[static_cast<std::size_t>(reason)] += count;

@@ -262,11 +262,12 @@ void StageSearch::drop_hopeless(std::vector<StagedPlan>& plans) {
 void StageSearch::simulate(std::vector<StagedPlan> plans, const std::optional<StagedPlan>& from) {
   const std::int64_t best = best_known();
   const double longest = slower_by(kAlpha);
+  int begun = 0;
   std::erase_if(plans, [&](const StagedPlan& p) { return !known_.contains(p) && slows_down_inside(p); });
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || known_.contains(p)) return true;
     if (const int asked = in_.options.micro_batches; asked > 0 && p.micro_batches != asked) return true;
-    if (tasks_left_ <= 0) {
+    if (tasks_left_ <= 0 || (options_.budget > 0 && in_.evaluator.scored() + begun >= options_.budget)) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;
     }
@@ -281,7 +282,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans, const std::optional<St
       known_.leave_out(p);
       return true;
     }
-    known_.begin(p);
+    known_.begin(p), ++begun;
     return false;
   });
   const std::size_t few = in_.devices > kOneAtOnce ? 1 : kAtOnce;

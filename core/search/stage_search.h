@@ -22,6 +22,7 @@ struct StageSearchOptions {
   bool each_operator = false;     // also as an exact choice for each operator has them (exact_sharding.h)
   bool mixed = false;             // also with operators that take the batch at once (mixed_pipelines.h)
   int improvements = 0;           // plans simulated to improve the best one
+  int budget = 0;                 // candidates of the whole search after which nothing is simulated; 0: no end
   Picoseconds incumbent{};        // a plan that is known: what is far slower is not improved. 0: none
   double share = 1;               // of the tasks that may be simulated on many devices
   bool selective = false;         // there, fewer plans are simulated, as estimates and earlier searches say

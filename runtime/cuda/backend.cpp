@@ -98,6 +98,8 @@ void CudaBackend::enqueue(bool timed) {
       }
     } catch (const InputError&) {
       throw;
+    } catch (const ProcessFailure&) {  // which tells of its task
+      throw;
     } catch (const std::exception& e) {
       throw std::runtime_error(fmt::format("{}: {}", describe(works_[w].task), e.what()));
     }

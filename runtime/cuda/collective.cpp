@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other processes
 constexpr std::chrono::seconds kLeave{10};      // for all to take leave
+constexpr std::chrono::seconds kStart{300};     // for NCCL's start, where there is no other process to be patient with
 
 void check_nccl(ncclResult_t status, const char* call) {
   if (status == ncclSuccess || status == ncclInProgress) return;  // which settle() waits for
@@ -71,8 +72,12 @@ std::string nccl_version() {
 
 struct Collectives::Implementation {
   struct Group {
-    std::vector<DeviceId> devices;
-    std::map<std::size_t, LocalCommunicator> members;  // by participant, of this process
+    std::vector<DeviceId> devices;             // by rank in NCCL
+    std::map<int, LocalCommunicator> members;  // by rank, of this process
+
+    int rank_of(DeviceId device) const {
+      return static_cast<int>(std::find(devices.begin(), devices.end(), device) - devices.begin());
+    }
   };
 
   const Program& program;
@@ -88,6 +93,7 @@ struct Collectives::Implementation {
   bool aborted = false;
 
   Milestones milestones;        // communications among several GPUs
+  bool tells = false;           // how far they are
   std::vector<TaskId> task_of;  // by communication
 
   template <class F>
@@ -97,7 +103,7 @@ struct Collectives::Implementation {
         if (member.communicator) f(*group, member.communicator);
   }
   bool in_progress(const Group& group, ncclComm_t communicator) const;
-  void settle(const std::string& what);
+  void settle(const std::string& what, bool limited);
   void wait(const std::function<bool()>& done, const std::function<std::string()>& what);
   void start(const std::vector<Placement>& placements);
   void abort();
@@ -248,18 +254,18 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
   ncclDataType_t type = nccl_type(held);
   std::vector<std::int64_t> begin = pieces(c, held), exchange = exchanged(c, held);
   bool equal = equal_pieces(c);
-  auto size = static_cast<int>(c.participants.size());
+  auto rank_of = [&](std::size_t i) { return group.rank_of(c.participants[i].device); };
   for (const LocalParticipant& p : mine) {
     const Box& box = c.participants[p.index].piece;
-    ncclComm_t comm = group.members.at(p.index).communicator;
+    ncclComm_t comm = group.members.at(rank_of(p.index)).communicator;
     switch (c.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
-        UNITY_NCCL_CHECK(ncclBroadcast(p.scratch, p.scratch, elements_of(box), type, 0, comm, p.stream));
+        UNITY_NCCL_CHECK(ncclBroadcast(p.scratch, p.scratch, elements_of(box), type, rank_of(0), comm, p.stream));
         break;
       case CollectiveKind::reduce:
-        UNITY_NCCL_CHECK(
-            ncclReduce(p.scratch, p.scratch, elements_of(box), type, nccl_operation(c.monoid), 0, comm, p.stream));
+        UNITY_NCCL_CHECK(ncclReduce(p.scratch, p.scratch, elements_of(box), type, nccl_operation(c.monoid), rank_of(0),
+                                    comm, p.stream));
         break;
       case CollectiveKind::all_reduce:
         UNITY_NCCL_CHECK(
@@ -270,11 +276,10 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
           UNITY_NCCL_CHECK(ncclAllGather(at(p.scratch, packed(c, p.index, held)), p.scratch, elements_of(box), type,
                                          comm, p.stream));
         else
-          for (int i = 0; i < size; ++i) {
-            auto piece = static_cast<std::size_t>(i);
-            void* place = at(p.scratch, begin[piece]);
+          for (std::size_t i = 0; i < c.participants.size(); ++i) {
+            void* place = at(p.scratch, begin[i]);
             UNITY_NCCL_CHECK(
-                ncclBroadcast(place, place, elements_of(c.participants[piece].piece), type, i, comm, p.stream));
+                ncclBroadcast(place, place, elements_of(c.participants[i].piece), type, rank_of(i), comm, p.stream));
           }
         break;
       case CollectiveKind::reduce_scatter:
@@ -282,11 +287,10 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
           UNITY_NCCL_CHECK(ncclReduceScatter(p.scratch, at(p.scratch, packed(c, p.index, held)), elements_of(box), type,
                                              nccl_operation(c.monoid), comm, p.stream));
         else
-          for (int i = 0; i < size; ++i) {
-            auto piece = static_cast<std::size_t>(i);
-            void* place = at(p.scratch, begin[piece]);
-            UNITY_NCCL_CHECK(ncclReduce(place, place, elements_of(c.participants[piece].piece), type,
-                                        nccl_operation(c.monoid), i, comm, p.stream));
+          for (std::size_t i = 0; i < c.participants.size(); ++i) {
+            void* place = at(p.scratch, begin[i]);
+            UNITY_NCCL_CHECK(ncclReduce(place, place, elements_of(c.participants[i].piece), type,
+                                        nccl_operation(c.monoid), rank_of(i), comm, p.stream));
           }
         break;
       case CollectiveKind::all_to_all:
@@ -294,8 +298,9 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
           const Exchange& x = c.exchanges[e];
           void* place = at(p.scratch, exchange[e]);
           bool from = static_cast<std::size_t>(x.from) == p.index, to = static_cast<std::size_t>(x.to) == p.index;
-          if (from && !to) UNITY_NCCL_CHECK(ncclSend(place, elements_of(x.box), type, x.to, comm, p.stream));
-          if (to && !from) UNITY_NCCL_CHECK(ncclRecv(place, elements_of(x.box), type, x.from, comm, p.stream));
+          auto other = [&](int participant) { return rank_of(static_cast<std::size_t>(participant)); };
+          if (from && !to) UNITY_NCCL_CHECK(ncclSend(place, elements_of(x.box), type, other(x.to), comm, p.stream));
+          if (to && !from) UNITY_NCCL_CHECK(ncclRecv(place, elements_of(x.box), type, other(x.from), comm, p.stream));
         }
         break;
     }
@@ -334,8 +339,8 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
 }
 
 Collectives::Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes)
-    : implementation_(
-          std::make_unique<Implementation>(Implementation{program, processes, {}, {}, {}, {}, {}, {}, false, {}, {}})) {
+    : implementation_(std::make_unique<Implementation>(
+          Implementation{program, processes, {}, {}, {}, {}, {}, {}, false, {}, false, {}})) {
   Implementation& m = *implementation_;
   for (const Communication& c : program.communications) {
     std::vector<Communication>& parts = m.parts.emplace_back();
@@ -364,6 +369,9 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
               to_string(c.kind), c.name, devices[i], devices[j],
               where[i].rank == where[j].rank ? ", others have another"
                                              : fmt::format(" from ranks {} and {}", where[i].rank, where[j].rank));
+    // One for all orders of its devices, where what NCCL does has none.
+    if (c.kind != CollectiveKind::all_gather && c.kind != CollectiveKind::reduce_scatter)
+      std::sort(devices.begin(), devices.end());
     auto [found, inserted] = m.groups.try_emplace(devices);
     if (inserted) found->second = std::make_unique<Implementation::Group>(Implementation::Group{devices, {}});
     m.group_of.back() = found->second.get();
@@ -379,7 +387,11 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
   std::map<DeviceId, int> gpus;
   for (std::size_t d = 0; d < placements.size(); ++d)
     if (placements[d].rank == processes.rank()) gpus[DeviceId(static_cast<std::int64_t>(d))] = placements[d].gpu;
-  if (!m.mine.empty()) m.milestones = Milestones(gpus, program.tasks.size());
+  const bool copies = std::any_of(program.tasks.begin(), program.tasks.end(), [&](const Task& t) {
+    return program.copies_to_host(t);  // behind which a milestone would wait, and the communication with it
+  });
+  m.tells = !m.mine.empty() && !copies;
+  if (m.tells) m.milestones = Milestones(gpus, program.tasks.size());
   try {
     m.start(placements);
   } catch (...) {
@@ -401,7 +413,7 @@ void Collectives::Implementation::start(const std::vector<Placement>& placements
         const Placement& p = placements[devices[i].index()];
         if (p.rank != processes.rank()) continue;
         OnGpu on(p.gpu);
-        LocalCommunicator& member = group->members[i];
+        LocalCommunicator& member = group->members[static_cast<int>(i)];
         member.gpu = p.gpu;
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
@@ -409,7 +421,7 @@ void Collectives::Implementation::start(const std::vector<Placement>& placements
                                                 static_cast<int>(i), &config));
       }
     });
-    settle(fmt::format("its part of NCCL's start among devices {}", fmt::join(devices, ", ")));
+    settle(fmt::format("its part of NCCL's start among devices {}", fmt::join(devices, ", ")), true);
   }
 }
 
@@ -456,9 +468,17 @@ void Collectives::Implementation::wait(const std::function<bool()>& done, const 
   }
 }
 
-// Until NCCL has taken what it was given.
-void Collectives::Implementation::settle(const std::string& what) {
+// Until NCCL has taken what it was given. `limited`: there is nothing but NCCL to wait for.
+void Collectives::Implementation::settle(const std::string& what, bool limited) {
+  const std::chrono::duration<double> most = processes.size() > 1 ? processes.patience() : kStart;
+  const auto since = Processes::Clock::now();
   auto settled = [&] {
+    if (limited && Processes::Clock::now() > since + most + kLook * 100)  // who is silent is told first
+      throw std::runtime_error(fmt::format(
+          "{} did not end within {:g} s; NCCL_DEBUG=INFO makes NCCL say what it waits for, "
+          "NCCL_SOCKET_IFNAME names the network that it is to use, and NCCL_P2P_DISABLE=1 leaves out copies "
+          "from GPU to GPU",
+          what, most.count()));
     bool all = true;
     for_each_communicator(
         [&](const Group& group, ncclComm_t communicator) { all = all && !in_progress(group, communicator); });
@@ -545,20 +565,21 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
     return;
   }
   for (const LocalParticipant& p : parts[0])
-    m.milestones.pass(m.task_of[communication], m.program.communications[communication].participants[p.index].device,
-                      p.gpu, p.stream);
+    if (m.tells)
+      m.milestones.pass(m.task_of[communication], m.program.communications[communication].participants[p.index].device,
+                        p.gpu, p.stream);
   for (std::size_t k = 0; k < parts.size(); ++k) m.pack(all[k], held, parts[k]);
   in_group([&] {
     for (std::size_t k = 0; k < parts.size(); ++k) m.call_nccl(all[k], *m.group_of[communication], held, parts[k]);
   });
-  m.settle("its part of " + m.describe(communication));
+  m.settle("its part of " + m.describe(communication), m.others.empty());
   for (std::size_t k = 0; k < parts.size(); ++k) m.unpack(all[k], held, parts[k]);
 }
 
 void Collectives::wait(const std::function<bool()>& done, const std::string& step) {
   Implementation& m = *implementation_;
   m.wait(done, [&] {
-    if (m.mine.empty()) return "its part of " + step;
+    if (!m.tells) return "its part of " + step;
     std::vector<std::string> last;
     for (TaskId task : m.milestones.reached())
       last.push_back(m.describe(static_cast<std::size_t>(m.program.tasks[task.index()].op)));

@@ -88,9 +88,9 @@ class CudaBackend final : public Backend {
         eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
         careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr),
         choice_(choice_of(std::getenv("UNITY_CUDA_TUNE"))) {
-    place();
+    place(options.one_device);
+    collectives_.emplace(program_, placements_, processes);  // before the rest: NCCL takes memory, too
     allocate(options);
-    collectives_.emplace(program_, placements_, processes);
     prepare();
     open_channel();
   }
@@ -123,8 +123,8 @@ class CudaBackend final : public Backend {
     std::function<void()> joined;         // in place of enqueue, when not traced: of several works at once
   };
 
-  std::vector<std::size_t> gpus_of_devices(const std::vector<Gpu>& gpus) const;
-  void place();
+  std::vector<std::size_t> gpus_of_devices(const std::vector<Gpu>& gpus, bool one) const;
+  void place(bool one_device);
   void open_channel();
   void allocate(const BackendOptions& options);
   void write_first(BufferId buffer, const void* from, std::int64_t n);

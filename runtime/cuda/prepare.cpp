@@ -47,7 +47,8 @@ std::string CudaBackend::describe(TaskId id) const {
 }
 
 // By device of this process. What the node's other processes see decides, too.
-std::vector<std::size_t> CudaBackend::gpus_of_devices(const std::vector<Gpu>& gpus) const {
+std::vector<std::size_t> CudaBackend::gpus_of_devices(const std::vector<Gpu>& gpus, bool one) const {
+  if (one) return std::vector<std::size_t>(static_cast<std::size_t>(processes_.count(program_.devices)), 0);
   std::vector<std::uint64_t> seen = {static_cast<std::uint64_t>(processes_.node()),
                                      static_cast<std::uint64_t>(processes_.count(program_.devices))};
   for (const Gpu& gpu : gpus) seen.push_back(gpu.identity);
@@ -65,7 +66,7 @@ std::vector<std::size_t> CudaBackend::gpus_of_devices(const std::vector<Gpu>& gp
 }
 
 // Which GPU each device of the program is on, those of other processes too.
-void CudaBackend::place() {
+void CudaBackend::place(bool one_device) {
   std::vector<Gpu> gpus = find_gpus();
   int runtime = 0;
   UNITY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
@@ -78,7 +79,7 @@ void CudaBackend::place() {
     Hash identity = 0;
   };
   std::vector<Place> mine;
-  std::vector<std::size_t> shares = gpus_of_devices(gpus);
+  std::vector<std::size_t> shares = gpus_of_devices(gpus, one_device);
   for (int d = 0; d < program_.devices; ++d) {
     if (!processes_.has(DeviceId(d), program_.devices)) continue;
     const Gpu& gpu = gpus[shares[mine.size()]];

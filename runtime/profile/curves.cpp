@@ -168,6 +168,12 @@ Program chain_of_copies(int tasks) {
 
 constexpr int kSteps = 20, kTasks = 200;
 
+ExecutorOptions on_one_device(const ProfileOptions& options) {
+  ExecutorOptions how = options.executor;
+  how.one_device = true;
+  return how;
+}
+
 // Seconds of steps that are not traced, of few small tasks and of many.
 struct SmallSteps {
   double each;    // one more task
@@ -191,7 +197,7 @@ SmallSteps small_steps(Executor& few, int few_tasks, Executor& many, int many_ta
 // more than the task, as events on GPUs do, it is less than nothing: what a task of many in a row takes, less its span.
 double between_tasks(const ProfileOptions& options) {
   Program program = chain_of_copies(kTasks);
-  Executor executor(program, options.executor);
+  Executor executor(program, on_one_device(options));
   executor.step();
   std::vector<double> gaps, tasks;
   for (int step = 0; step < kSteps; ++step) {
@@ -205,7 +211,7 @@ double between_tasks(const ProfileOptions& options) {
   // What passes between traced tasks is not what passes between others: by how much longer a chain of twice as many
   // takes, less the tasks.
   Program longer = chain_of_copies(2 * kTasks);
-  Executor twice(longer, options.executor);
+  Executor twice(longer, on_one_device(options));
   return small_steps(executor, kTasks, twice, 2 * kTasks).each - median(tasks);
 }
 
@@ -214,9 +220,9 @@ double between_tasks(const ProfileOptions& options) {
 double step_overhead(const ProfileOptions& options) {
   constexpr int kFew = 8;  // of which little is to be taken off
   Program few = chain_of_copies(kFew), many = chain_of_copies(kTasks);
-  Executor shorter(few, options.executor);
+  Executor shorter(few, on_one_device(options));
   if (!shorter.tracing_costs()) return 0;
-  Executor longer(many, options.executor);
+  Executor longer(many, on_one_device(options));
   return std::max(0.0, small_steps(shorter, kFew, longer, kTasks).beside);
 }
 
@@ -224,7 +230,7 @@ void measure_overheads(ProfileSection& section, const ProfileOptions& options) {
   section.task_overhead = between_tasks(options);
   std::vector<double> handovers;
   Program chain = handover_program(20, std::int64_t{1} << 20);
-  Executor executor(chain, options.executor);
+  Executor executor(chain, on_one_device(options));
   executor.step();
   for (int step = 0; step < 20; ++step) {
     Trace trace = *executor.step(true).trace;

@@ -203,6 +203,7 @@ std::int64_t most_bytes(const ProfileOptions& options) {
 ExecutorOptions of_single_task(const ProfileOptions& options) {
   ExecutorOptions how = options.executor;
   how.share_memory = how.initialize = false;
+  how.one_device = true;
   return how;
 }
 
@@ -281,7 +282,7 @@ std::vector<double> times_of_updates(const Program& source, TaskId task, const P
 
 bool tracing_costs(const ProfileOptions& options) {
   Program smallest = movement_program(TaskKind::zero, {1});
-  return Executor(smallest, options.executor).tracing_costs();
+  return Executor(smallest, of_single_task(options)).tracing_costs();
 }
 
 }  // namespace
@@ -315,7 +316,9 @@ ProfileEntry measure_task(const Program& source, TaskId task, const ProfileOptio
   ProfileEntry entry = entry_of(times.warm, times.cold);
   if (entry.warm > kShort || !executor->tracing_costs()) return entry;
   executor.reset();  // its buffers, which may be as large as the device
-  const double other = typical(times_in_row(source, task, options, held)) - options.task_overhead - entry.warm;
+  // The simulator adds what passes between tasks, but to communications.
+  const double between = source.tasks[task.index()].kind == TaskKind::communicate ? 0 : options.task_overhead;
+  const double other = typical(times_in_row(source, task, options, held)) - between - entry.warm;
   for (double* time : {&entry.warm, &entry.low, &entry.high, &entry.cold}) *time = std::max(1e-9, *time + other);
   return entry;
 }

@@ -21,7 +21,7 @@ struct ProfileOptions {
 // The median over many runs of one task of the program, alone in a Program of its own. `held`: as of SingleTaskOptions.
 // Where tracing takes time, short tasks, and updates, which such a backend joins unless they are traced, are measured
 // in steps that are not: many in a row, by their number; less options.task_overhead, which the simulator adds to all
-// tasks.
+// tasks but communications. All logical devices are on one of the machine.
 ProfileEntry measure_task(const Program& program, TaskId task, const ProfileOptions& options,
                           const std::vector<DType>* held = nullptr);
 

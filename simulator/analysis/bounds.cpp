@@ -47,7 +47,7 @@ Rates rates_of(const Topology& topology, const SharedCompute& compute, DeviceId 
     units = std::min(compute.share(device), all / static_cast<double>(neighbours));
   }
   double f32 = spec.peak.at(DType::f32).rate, factor = units, memory = spec.memory_bandwidth.rate * units;
-  if (const ProfileSection* section = spec.profile ? spec.profile->section(topology.threads(device)) : nullptr) {
+  if (const ProfileSection* section = section_of(topology, device)) {
     if (section->peak > 0) factor = section->peak / f32;
     if (section->memory_bandwidth > 0) memory = section->memory_bandwidth;
   }

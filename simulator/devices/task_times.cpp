@@ -87,11 +87,6 @@ DeviceSpec with_rates(DeviceSpec spec, const ProfileSection& section, const std:
   return spec;
 }
 
-const ProfileSection* section_of(const Topology& topology, DeviceId device) {
-  const DeviceSpec& spec = topology.spec(device);
-  return spec.profile ? spec.profile->section(topology.threads(device)) : nullptr;
-}
-
 bool on_one_physical(const Topology& topology, std::span<const DeviceId> devices) {
   return std::all_of(devices.begin(), devices.end(),
                      [&](DeviceId d) { return topology.device(d).physical == topology.device(devices[0]).physical; });

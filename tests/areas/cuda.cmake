@@ -48,7 +48,8 @@ if(UNITY_CUDA_FOUND)
     ${UNITY_NCCL_INCLUDE})
   target_link_libraries(fake_cuda PRIVATE unity_cuda_emulated unity_plan)
   target_link_options(fake_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
-  unity_test(test_fake_cuda SOURCES unit/fake_cuda_launches_test.cpp unit/fake_cuda_layout_test.cpp unit/fake_cuda_test.cpp
+  unity_test(test_fake_cuda SOURCES unit/fake_cuda_launches_test.cpp unit/fake_cuda_layout_test.cpp
+    unit/fake_cuda_profile_test.cpp unit/fake_cuda_test.cpp
     ${CMAKE_SOURCE_DIR}/runtime/cuda/image_layout.cpp support/fake_processes.cpp support/training_run.cpp
     DEPENDS unity_runtime unity_search unity_models nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
   add_dependencies(test_fake_cuda fake_cuda unity)

@@ -303,6 +303,28 @@ TEST_CASE("a device stands for all in data parallelism, wherever the machine loo
   CHECK(block("summit", 8) == 1);
 }
 
+TEST_CASE("stages inside a node are told by a device each only where these reach one another alike, by own links") {
+  auto block = [](const std::string& topology, int nodes, int each) {
+    SimulatedCostModel cost(load_topology(topology, {.nodes = nodes}));
+    Evaluator evaluator(cost, {}, {});
+    StrategyInput input{build_model({"mlp", {{"batch", 192}, {"layers", 4}, {"hidden", 256}}}),
+                        evaluator,
+                        {},
+                        static_cast<int>(cost.topology().device_count())};
+    IntraPlans plans(input.model, input);
+    IntraPlan inside{each, 1, {}};
+    REQUIRE(plans.sharded(inside));
+    const std::size_t operators = plans.operators().size();
+    StagedPlan plan{
+        2, {operators / 2, operators}, {{0, each}, {each, each}}, std::vector<IntraPlan>(operators, inside)};
+    Candidate made = build_staged(plans, plan, input)->candidate;
+    return DeviceBlocks(cost.topology()).find(made.pcg, made.mappings).size;
+  };
+  CHECK(block("summit", 1, 3) == 0);  // three GPUs of a socket share the way to the other
+  CHECK(block("dgx-h100", 1, 4) == 1);
+  CHECK(block("summit", 4, 12) == 6);  // which share the way to other nodes
+}
+
 TEST_CASE("pairs of devices repeat, where pairs do not straddle sockets") {
   auto block = [](const std::string& topology) {
     Topology machine = load_topology(topology, {.nodes = 4, .devices = 24});

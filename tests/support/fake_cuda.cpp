@@ -180,6 +180,10 @@ void unity::cuda::run_emulated(Stream stream, const std::function<void()>& work)
 extern "C" {
 
 void fake_cuda_hang(bool hang) { world().hang = hang; }
+void fake_cuda_nccl_starts(bool ends) {
+  std::lock_guard lock(world().mutex);
+  world().nccl_starts = ends;
+}
 void fake_cuda_nccl_version(int v) { nccl_version() = v; }
 void fake_cuda_visible(std::uint32_t gpus) {
   visible = gpus;

@@ -16,6 +16,8 @@
 extern "C" {
 // From now on NCCL's work on the GPUs has no end, until its communicators are aborted.
 void fake_cuda_hang(bool hang);
+// From now on NCCL's start has no end, or has one again.
+void fake_cuda_nccl_starts(bool ends);
 // As seen by the calling thread.
 void fake_cuda_nccl_version(int version);
 // The GPUs that the calling thread sees, as bits; 0: all.

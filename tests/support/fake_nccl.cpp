@@ -217,7 +217,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   std::lock_guard lock(world().mutex);
   const Clique& c = *comm->clique;
-  bool busy = c.made < static_cast<int>(c.calls.size()) || (comm->finalizing && c.finalized.size() < c.calls.size());
+  bool busy = !world().nccl_starts || c.made < static_cast<int>(c.calls.size()) ||
+              (comm->finalizing && c.finalized.size() < c.calls.size());
   return *state = busy ? ncclInProgress : ncclSuccess, ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {

@@ -32,7 +32,8 @@ struct Fake {
       f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(::dlsym(library, name));
       if (!f) throw std::runtime_error(::dlerror());
     };
-    find(hang, "fake_cuda_hang"), find(nccl_version, "fake_cuda_nccl_version"), find(visible, "fake_cuda_visible");
+    find(hang, "fake_cuda_hang"), find(nccl_starts, "fake_cuda_nccl_starts");
+    find(nccl_version, "fake_cuda_nccl_version"), find(visible, "fake_cuda_visible");
     find(aborted, "fake_cuda_aborted"), find(bytes, "fake_cuda_bytes");
     find(held_aborts, "fake_cuda_held_aborts");
     find(libraries, "fake_cuda_libraries"), find(library_calls, "fake_cuda_library_calls");
@@ -45,6 +46,7 @@ struct Fake {
     find(synchronize, "cudaStreamSynchronize");
   }
   decltype(&fake_cuda_hang) hang = nullptr;
+  decltype(&fake_cuda_nccl_starts) nccl_starts = nullptr;
   decltype(&fake_cuda_nccl_version) nccl_version = nullptr;
   decltype(&fake_cuda_visible) visible = nullptr;
   decltype(&fake_cuda_aborted) aborted = nullptr;

@@ -81,7 +81,7 @@ struct World {
   std::mutex mutex;
   Arena arenas[kMostGpus];
   std::int64_t memory = static_cast<std::int64_t>(kMemory);  // of a GPU
-  bool hang = false, hung = false, libraries = true;
+  bool hang = false, hung = false, libraries = true, nccl_starts = true;
   FakeLibraryCalls calls;
   FakeCounts counts;
   int aborted = 0, held_aborts = 0;

@@ -61,6 +61,10 @@ TEST_CASE("a profile is read as it was written") {
   CHECK(q.device == p.device);
   CHECK(q.cache == p.cache);
   CHECK(q.section(1) == nullptr);
+  DeviceProfile gpu = q;  // has no threads of the CPU
+  gpu.backend = "cuda", gpu.sections = {{1, s}};
+  CHECK(gpu.section(16) == gpu.section(1));
+  CHECK(gpu.section(16) != nullptr);
   REQUIRE(q.section(2));
   CHECK(q.section(2)->tasks == s.tasks);
   CHECK(q.section(2)->curves == s.curves);

@@ -109,15 +109,30 @@ TEST_CASE("every strategy's best so far falls until it is the plan that is retur
 
 TEST_CASE("but for seconds, the log is the same with any number of threads") {
   SearchOptions options;
-  options.jobs = 1;
-  SearchLog one = planned(options).value().search.log;
-  options.jobs = 3;
-  SearchLog three = planned(options).value().search.log;
-  CHECK(one.left_out == three.left_out);
-  CHECK(one.best_so_far == three.best_so_far);
-  CHECK(one.parts_solved == three.parts_solved);
-  CHECK(one.parts_reused == three.parts_reused);
-  CHECK(one.parts_solved > 0);
+  for (int budget : {12, options.budget}) {  // few of them, too
+    options.budget = budget;
+    options.jobs = 1;
+    SearchLog one = planned(options).value().search.log;
+    options.jobs = 3;
+    SearchLog three = planned(options).value().search.log;
+    CHECK(one.left_out == three.left_out);
+    CHECK(one.best_so_far == three.best_so_far);
+    CHECK(one.parts_solved == three.parts_solved);
+    CHECK(one.parts_reused == three.parts_reused);
+    CHECK(one.parts_solved > 0);
+  }
+}
+
+TEST_CASE("small budgets are kept to, and do for a plan") {
+  SearchOptions options;
+  options.budget = 10;
+  for (const char* strategy : {"algebra-then-parallel", "pipeline", "unity"}) {
+    CAPTURE(strategy);
+    options.strategy = strategy;
+    auto plan = planned(options);
+    REQUIRE(plan.ok());
+    CHECK(plan->search.candidates <= 3 * options.budget);
+  }
 }
 
 TEST_CASE("a search that is stopped returns the best so far and says so") {

@@ -153,6 +153,43 @@ TEST_CASE("where nothing fits, the smallest memory that would do is said") {
   CHECK(plan.error().message.find("which is limited to 1 kB") != std::string::npos);
 }
 
+TEST_CASE("where nothing fits, simple plans that are slower and larger are made smaller, too") {
+  SimulatedCostModel cost(load_topology("laptop", {1, 2}));
+  const ModelSpec spec{"mlp-tiny", {{"batch", 60}}};
+  SearchOptions options;
+  options.strategy = "expert", options.pareto = true;
+  Bytes least{std::numeric_limits<std::int64_t>::max()};
+  auto expert = find_plans(spec, build_model(spec), cost, options);
+  REQUIRE(expert.ok());
+  for (const Plan& plan : *expert) least = std::min(least, plan.prediction.peak_memory);
+  options.strategy = "unity", options.pareto = false, options.memory_limit = least;
+  auto plan = find_plan(spec, build_model(spec), cost, options);
+  REQUIRE(plan.ok());
+  CHECK(plan->prediction.peak_memory <= least);
+}
+
+TEST_CASE("the front of the joint search has what its second search finds") {
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  const ModelSpec spec{"mlp-tiny", {}};
+  SearchOptions options;
+  options.pareto = true;
+  auto all = find_plans(spec, build_model(spec), cost, options);
+  options.strategy = "algebra-then-parallel";
+  auto second = find_plans(spec, build_model(spec), cost, options);
+  REQUIRE((all.ok() && second.ok()));
+  for (std::size_t i = 1; i < all->size(); ++i) {
+    CHECK((*all)[i].prediction.iteration > (*all)[i - 1].prediction.iteration);
+    CHECK((*all)[i].prediction.peak_memory < (*all)[i - 1].prediction.peak_memory);
+  }
+  for (const Plan& plan : *second) {
+    CAPTURE(plan.prediction.iteration.count, plan.prediction.peak_memory.count);
+    CHECK(std::any_of(all->begin(), all->end(), [&](const Plan& other) {
+      return other.prediction.iteration <= plan.prediction.iteration &&
+             other.prediction.peak_memory <= plan.prediction.peak_memory;
+    }));
+  }
+}
+
 TEST_CASE("the memory that is said to do does, by every strategy") {
   const std::string strategy = GENERATE("unity", "algebra-then-parallel", "exhaustive", "expert", "data-parallel",
                                         "deepspeed-zero", "megatron-grid", "pipeline");
