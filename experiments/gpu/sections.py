@@ -10,6 +10,7 @@ import time
 from agreement import agreement
 from cases import FIRST, MODELS, PROFILED, SHARED, TIMED, eager_modes
 from check import NotChecked, Skipped
+from documents import document_in
 from processes import end_children, read_catch2, wait_all
 
 # A part of the name of the test case that compares all operators in that precision.
@@ -40,7 +41,7 @@ def json_of(child):
     if child.code != 0:
         return None
     try:
-        return json.loads(child.out)
+        return document_in(child.out)
     except ValueError:
         return None
 

@@ -14,3 +14,8 @@ foreach(name cluster_check mpi_equal mpi_faults mpi_logs mpi_profile slurm)
     set_tests_properties("cluster: ${name}" PROPERTIES LABELS cluster SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON ${UNITY_MAY_LEAK})
   endif()
 endforeach()
+if(Python3_FOUND)
+  add_test(NAME "cluster: what cluster_check makes of what it launches" COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_LIST_DIR}/../cluster/cluster_check_test.py)
+  set_tests_properties("cluster: what cluster_check makes of what it launches" PROPERTIES LABELS cluster)
+endif()

@@ -23,6 +23,7 @@ import report  # noqa: E402
 import sections  # noqa: E402
 
 UNITY = """#!/bin/sh
+[ -z "$FAKE_SAID" ] || echo "$FAKE_SAID"
 case "$1" in
   list) echo '[{"name": "add", "category": "compute"}, {"name": "relu", "category": "compute"}, {"name": "mul", "category": "compute"}]' ;;
   --help) printf '  profile  measures\\n  validate  compares\\n' ;;
@@ -149,6 +150,12 @@ class Played(unittest.TestCase):
         self.assertEqual(rows["bert-large f32"]["unity"], {"cut short": True})
         self.assertIn("bert-large f32 (unity)", section["reason"])
         self.assertRegex(text, r"bert-large +f32 .*cut short")
+
+    def test_what_nccl_prints_before_a_document_is_passed_over(self):
+        said = "NCCL version 2.27.7+cuda13.0\n\n[2026-01-01 00:00:00] host:1:1 [0] init.cc:1 NCCL WARN of what\n[0] more"
+        _, results, _ = self.run_check(["validate", "sanitizer"], FAKE_SAID=said)
+        self.assertEqual(results["sections"]["validate"]["agreement"]["plans"], 3)
+        self.assertTrue(results["clean"])
 
     def test_predictions_of_a_set_of_plans_are_judged_together(self):
         _, results, text = self.run_check(["validate"])

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""scripts/cluster_check with launchers and a unity that are played: what it makes of what they print, and its exit code."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+UNITY = """#!/bin/sh
+case "$1" in
+  search) echo '{}' ;;
+  run)
+    if [ -n "$FAKE_CUDA" ]; then echo "$FAKE_CUDA" >&2; exit 2; fi
+    echo '{"losses": [1]}' ;;
+  profile) echo '{"collectives": [{"collective": "all_reduce", "kind": "2", "devices": 2, "bytes": 4, "seconds": 1,
+    "low_seconds": 1, "high_seconds": 1, "modelled_seconds": 1}]}' ;;
+  validate) if [ -n "$FAKE_VALIDATE" ]; then cat "$FAKE_VALIDATE"; else
+    echo '{"predicted_seconds": 1, "measured_seconds": 2}'; fi ;;
+esac
+"""
+# Says what it was told, prints what NCCL would, and starts one process.
+LAUNCHER = """#!/bin/sh
+echo "${0##*/} $* NCCL_DEBUG_FILE=$NCCL_DEBUG_FILE" >> "$FAKE_TOLD"
+[ -z "$FAKE_SAID" ] || echo "$FAKE_SAID"
+while [ "${1##*/}" != unity ]; do shift; done
+exec "$@"
+"""
+NCCL = ("NCCL version 2.27.7+cuda13.0\nhost:1:1 [0] NCCL INFO Bootstrap: Using eth0\n\n"
+        "[2026-01-01 00:00:00] host:1:1 [0] init.cc:1 NCCL WARN of what\n[0] more")
+
+
+class Played(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="unity-cluster-check-")
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name)
+        (self.path / "bin").mkdir()
+        for name, text in (("bin/unity", UNITY), ("mpirun", LAUNCHER), ("srun", LAUNCHER)):
+            (self.path / name).write_text(text)
+            (self.path / name).chmod(0o755)
+
+    def run_check(self, *words, **environment):
+        """What it printed, its report (where it wrote one), and what the launchers were told."""
+        variables = {k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "SLURM_"))}
+        variables |= {"PATH": f"{self.path}:{variables['PATH']}", "FAKE_TOLD": str(self.path / "told"), **environment}
+        for name in ("told", "out/report.json"):
+            (self.path / name).unlink(missing_ok=True)
+        done = subprocess.run([sys.executable, str(ROOT / "scripts/cluster_check"), "--build", str(self.path), "--models",
+                               "mlp-tiny", "--strategies", "unity", "-o", str(self.path / "out"), *words],
+                              capture_output=True, text=True, env=variables)
+        self.assertNotIn("Traceback", done.stderr)
+        report, told = self.path / "out/report.json", self.path / "told"
+        return (done, json.loads(report.read_text()) if report.exists() else None,
+                told.read_text() if told.exists() else "")
+
+    def test_what_nccl_prints_before_a_document_is_passed_over(self):
+        done, report, told = self.run_check("--local", "2", "--topology", "h200-shared", FAKE_SAID=NCCL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(report["backend"], "cuda")
+        self.assertEqual(len(report["collectives"]), 1)
+        self.assertEqual(report["plans"][0]["measured_seconds"], 2)
+        self.assertNotIn("NCCL_DEBUG ", told)
+
+    def test_nccl_is_told_to_write_into_files_of_the_output_folder(self):
+        file = f"NCCL_DEBUG_FILE={(self.path / 'out').resolve()}/nccl-%h-%p.log\n"
+        _, _, told = self.run_check("--local", "2", "--backend", "cpu", NCCL_DEBUG="INFO")
+        self.assertIn("mpirun -x NCCL_DEBUG -x NCCL_DEBUG_FILE ", told)
+        self.assertIn(file, told)
+        _, _, told = self.run_check("--srun", "--ranks", "2", "--backend", "cpu", NCCL_DEBUG="INFO",
+                                    SLURM_JOB_NUM_NODES="1")
+        self.assertNotIn("-x", told)  # srun passes all variables on
+        self.assertIn(file, told)
+        _, _, told = self.run_check("--local", "2", "--backend", "cpu", NCCL_DEBUG="INFO", NCCL_DEBUG_FILE="mine")
+        self.assertIn("NCCL_DEBUG_FILE=mine\n", told)
+
+    def test_a_document_that_cannot_be_read_is_the_error_of_its_row(self):
+        for printed, said in (('{"predicted_seconds": 1,\nhost:1:1 [0] NCCL INFO of what', "no whole document"),
+                              ("", "expected a JSON document on standard output, found nothing")):
+            (self.path / "printed").write_text(printed)
+            done, report, _ = self.run_check("--local", "2", "--backend", "cpu", FAKE_VALIDATE=str(self.path / "printed"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(said, report["plans"][0]["error"])
+            self.assertIn(said, done.stdout)
+            self.assertEqual(len(report["collectives"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
