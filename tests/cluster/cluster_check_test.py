@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ UNITY = """#!/bin/sh
 case "$1" in
   search) echo '{}' ;;
   run)
-    if [ -n "$FAKE_CUDA" ]; then echo "$FAKE_CUDA" >&2; exit 2; fi
+    if [ -n "$FAKE_CUDA" ]; then printf 'unity: error: rank %s\\n' "$FAKE_CUDA" >&2; exit 2; fi
     echo '{"losses": [1]}' ;;
   profile) echo '{"collectives": [{"collective": "all_reduce", "kind": "2", "devices": 2, "bytes": 4, "seconds": 1,
     "low_seconds": 1, "high_seconds": 1, "modelled_seconds": 1}]}' ;;
@@ -86,6 +87,34 @@ class Played(unittest.TestCase):
             self.assertIn(said, report["plans"][0]["error"])
             self.assertIn(said, done.stdout)
             self.assertEqual(len(report["collectives"]), 1)
+
+    @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi"), "there is a GPU here")
+    def test_nodes_without_a_gpu_are_checked_on_their_cpus(self):
+        for error in ("0: backend cuda: found no driver, expected one for CUDA 13.0 or newer", "0: backend cuda: no CUDA device",
+                      "1: backend cuda: no CUDA device (no CUDA-capable device is detected)",
+                      "0: rank 1 gave up: backend cuda: no CUDA device",
+                      "0: cuda: not in this build (/x/libunity_cuda.so is missing); build unity_cuda"):
+            done, report, _ = self.run_check("--local", "2", "--topology", "h200-shared", FAKE_CUDA=error)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"without a GPU, on CPUs (cuda: unity: error: rank {error})", done.stderr)
+            self.assertEqual(report["backend"], "cpu")
+
+    @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi"), "there is a GPU here")
+    def test_cuda_that_fails_on_the_nodes_is_no_reason_to_check_their_cpus(self):
+        (self.path / "hosts").write_text("node-a\nnode-b\n")
+        nobody = "0: backend cuda: found no driver"
+        for error in ("0: cuda: cannot be opened: libcudnn.so.9: cannot open shared object file",
+                      "0: backend cuda: the driver is for CUDA 12.4, expected one for CUDA 13.0 or newer",
+                      "0: backend cuda: no CUDA device (system not yet initialized)",
+                      "0: task 3 (all_reduce) among devices 0, 1: unhandled system error",
+                      f"{nobody}\nunity: error: rank 1: backend cuda: the driver is for CUDA 12.4"):
+            done, report, told = self.run_check("--hosts", str(self.path / "hosts"), "--ranks", "2", "--topology", "dgx-h100",
+                                                "--nodes", "2", FAKE_CUDA=error)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("cuda does not work, and not for want of a GPU: unity: error: rank ", done.stderr)
+            self.assertIn(error.removeprefix(f"{nobody}\n"), done.stderr)
+            self.assertIsNone(report)
+            self.assertEqual(told.count("mpirun"), 1)
 
 
 if __name__ == "__main__":
