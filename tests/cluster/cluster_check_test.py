@@ -78,6 +78,13 @@ class Played(unittest.TestCase):
         _, _, told = self.run_check("--local", "2", "--backend", "cpu", NCCL_DEBUG="INFO", NCCL_DEBUG_FILE="mine")
         self.assertIn("NCCL_DEBUG_FILE=mine\n", told)
 
+    def test_inside_a_step_of_slurm_its_cpus_are_shared(self):
+        words = ["--srun", "--ranks", "2", "--backend", "cpu"]
+        _, _, told = self.run_check(*words, SLURM_JOB_NUM_NODES="1")
+        self.assertNotIn("--overlap", told)
+        _, _, told = self.run_check(*words, SLURM_JOB_NUM_NODES="1", SLURM_STEP_ID="0")
+        self.assertIn(" -n 2 --overlap -N 1 ", told)
+
     def test_a_document_that_cannot_be_read_is_the_error_of_its_row(self):
         for printed, said in (('{"predicted_seconds": 1,\nhost:1:1 [0] NCCL INFO of what', "no whole document"),
                               ("", "expected a JSON document on standard output, found nothing")):
