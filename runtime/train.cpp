@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numeric>
 
+#include "core/base/does_not_fit.h"
+#include "core/plan/memory_plan.h"
 #include "runtime/agreement.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
+#include "runtime/held_types.h"
 #include "runtime/weight_files.h"
 
 namespace unity {
@@ -33,6 +37,8 @@ class Tester {
         agreement_(options.processes) {
     logits_ = evaluation.outputs.size() > 1;
   }
+
+  std::vector<Bytes> memory() const { return executor_.memory(); }
 
   Evaluation run(const Executor& trained) {
     for (const StateTensor& s : executor_.state()) executor_.set_state(s.name, trained.state(s.name));
@@ -67,6 +73,31 @@ class Tester {
   bool compared_ = false;  // among the processes
   bool logits_ = false;
 };
+
+// Bytes of a Program's buffers on each device.
+std::vector<Bytes> buffers_of(const Program& program, const ExecutorOptions& options) {
+  const std::vector<DType> types = held_types(program, options.precision);
+  std::vector<Bytes> bytes;
+  for (const Buffer& b : program.buffers)
+    bytes.push_back({b.box.elements() * size_of(types[static_cast<std::size_t>(b.tensor)])});
+  return plan_memory(program, bytes, {.share = options.share_memory}).arenas;
+}
+
+// The error of an evaluation that has no room beside the training, which takes `taken`. The backend's own limit, and
+// what it says of one, is of the evaluation's buffers alone.
+DoesNotFit beside_training(const DoesNotFit& error, const Program& training, const Program& evaluation,
+                           const ExecutorOptions& options, const std::vector<Bytes>& taken) {
+  const std::vector<Bytes> ours = buffers_of(training, options), more = buffers_of(evaluation, options);
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t d = 0; d < ours.size(); ++d) limit = std::min(limit, ours[d].count + error.limit() - more[d].count);
+  const std::string what = error.what();
+  return DoesNotFit(
+      fmt::format("the evaluation on the test rows, beside {} of training: {}; expected {}a smaller batch, or more "
+                  "devices",
+                  to_string(*std::max_element(taken.begin(), taken.end())), what.substr(0, what.find("; ")),
+                  limit > 0 ? fmt::format("a plan whose training needs at most {}, ", to_string(Bytes{limit})) : ""),
+      std::max<std::int64_t>(limit, 0));
+}
 
 // A batch of another size, or other data, than those of the checkpoint: go on at the first batch not begun, or anew.
 void adapt(TrainingPosition& position, const std::string& data, std::int64_t batch, std::int64_t per_epoch) {
@@ -151,6 +182,17 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   bool tested = data && data->test && evaluation;
   if (options.patience > 0 && !tested)
     throw_input_error("early stopping: data {} have no test rows to watch", options.data);
+  // Before the first step: what does not fit beside the training ends here, and not after an epoch.
+  std::optional<Tester> tester;
+  if (tested) {
+    try {
+      tester.emplace(*evaluation, *data->test, binding, how);
+    } catch (const DoesNotFit& error) {
+      throw beside_training(error, training, *evaluation, how, result.memory);
+    }
+    const std::vector<Bytes> more = tester->memory();
+    for (std::size_t d = 0; d < more.size(); ++d) result.memory[d] += more[d];
+  }
   std::optional<SessionLog> session;
   if (!options.checkpoint.folder.empty() && processes.rank() == 0) {
     require_checkpoint_folder(options.checkpoint.folder);
@@ -165,9 +207,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   RateSchedule schedule = options.schedule;
   if (schedule.steps == 0) schedule.steps = steps;
 
-  std::optional<Tester> tester;
   auto evaluate = [&] {
-    if (!tester) tester.emplace(*evaluation, *data->test, binding, how);
     Evaluation e = tester->run(executor);
     e.epoch = at.epoch, e.step = at.step;
     bool loss = options.watch_loss || !e.accuracy;

@@ -56,7 +56,7 @@ struct TrainResult {
   std::optional<BestEpoch> best;   // where there were evaluations
   bool stopped_early = false;
   double iteration_seconds = 0;  // median, the first step left out where there are others
-  std::vector<Bytes> memory;     // of the buffers of each device
+  std::vector<Bytes> memory;     // of the buffers of each device, those of the evaluation among them
   std::optional<Trace> trace;
   std::optional<EffectiveTime>
       effective;  // of all sessions of the folder of checkpoints, in the process that writes it
@@ -65,7 +65,8 @@ struct TrainResult {
 // `training` and, for data sets, `evaluation` (the forward pass of the same plan; its output 1 are the logits
 // [batch, classes]) must outlive the call. InputError when the data do not suit the model's inputs (says what each
 // has), or have more classes than the model tells apart; as of runtime/checkpoint; and when early stopping has nothing
-// to watch.
+// to watch. DoesNotFit before the first step where there are test rows and the evaluation does not fit beside the
+// training.
 TrainResult train(const Program& training, const Program* evaluation, const TrainOptions& options);
 
 }  // namespace unity

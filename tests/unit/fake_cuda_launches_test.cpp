@@ -7,6 +7,7 @@
 #include "core/models/image_layers.h"
 #include "core/plan/row_updates.h"
 #include "runtime/executor.h"
+#include "runtime/train.h"
 #include "tests/support/fake_plugin.h"
 
 using namespace unity;
@@ -201,4 +202,31 @@ TEST_CASE("an error of NCCL comes with its task, devices, shapes and bytes, and 
     CHECK_THAT(error, Catch::Contains(after == 0 ? "of f32[512, 10] (20.48 kB): " : "of f32[64, 512] (131.1 kB): "));
     CHECK(failure(program).empty());
   }
+}
+
+TEST_CASE("an evaluation that has no room beside the training is refused before the first step") {
+  fake();
+  const ModelSpec spec{"mlp-tiny", {{"batch", 12}}};
+  const Pcg model = build_model(spec);
+  const Program training = lower(model, test::natural_mappings(model), uniform_topology(1)).value();
+  const Program evaluation = lower(model, test::natural_mappings(model), uniform_topology(1), {false, {}}).value();
+  const std::int64_t before = fake().bytes(0), all = std::int64_t{4} << 30;
+  std::int64_t needed = 0;
+  {
+    Executor executor(training, {.backend = "cuda"});
+    needed = fake().bytes(0) - before;
+  }
+  int steps = 0;
+  TrainOptions options{.executor = {.backend = "cuda"}, .data = "digits", .steps = 3};
+  options.progress = [&](auto...) { ++steps; };
+  fake().memory(before + needed + 100'000);
+  CHECK_THROWS_WITH(train(training, &evaluation, options),
+                    Catch::StartsWith("the evaluation on the test rows, beside ") &&
+                        Catch::Contains(" of training: device 0 needs ") &&
+                        Catch::Contains("; expected a plan whose training needs at most "));
+  CHECK(steps == 0);
+  CHECK(fake().bytes(0) == before);
+  fake().memory(all);
+  CHECK(train(training, &evaluation, options).evaluations.size() == 1);
+  CHECK(steps == 3);
 }

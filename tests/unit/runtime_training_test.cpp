@@ -38,6 +38,18 @@ HostTensor column(double a, double b) {
   return t;
 }
 
+// Of two features into three classes, and its forward pass, on one device.
+std::pair<Program, Program> classifier() {
+  Builder b("classify");
+  ValueRef x = b.input("x", {2, 2}), labels = b.input("labels", {2}, DType::i32);
+  ValueRef logits = b.apply("matmul", {}, {x, b.weight("w", {2, 3})});
+  Pcg g = std::move(b).finish({b.apply("cross_entropy", {}, {logits, labels}), logits});
+  return {lower(g, natural_mappings(g), uniform_topology(1), {}).value(),
+          lower(g, natural_mappings(g), uniform_topology(1), {false, {}}).value()};
+}
+
+std::string rows(const std::string& row) { return row + row + row + row + row; }
+
 }  // namespace
 
 TEST_CASE("one step of SGD on y = x w, by hand") {
@@ -105,13 +117,7 @@ TEST_CASE("a measured trace has a span for every task on every device it runs on
 }
 
 TEST_CASE("data with more classes than the model tells apart, or with other features, are refused before training") {
-  Builder b("classify");
-  ValueRef x = b.input("x", {2, 2}), labels = b.input("labels", {2}, DType::i32);
-  ValueRef logits = b.apply("matmul", {}, {x, b.weight("w", {2, 3})});
-  Pcg g = std::move(b).finish({b.apply("cross_entropy", {}, {logits, labels}), logits});
-  Program training = lower(g, natural_mappings(g), uniform_topology(1), {}).value();
-  Program evaluation = lower(g, natural_mappings(g), uniform_topology(1), {false, {}}).value();
-  auto rows = [](const std::string& row) { return row + row + row + row + row; };
+  auto [training, evaluation] = classifier();
   TrainOptions options;
   options.data = write("suits.csv", rows("1,2,2\n"));
   CHECK(train(training, &evaluation, options).accuracy.has_value());
@@ -120,4 +126,30 @@ TEST_CASE("data with more classes than the model tells apart, or with other feat
                     Catch::Contains("labels up to 3, expected below the model's 3 classes"));
   options.data = write("features.csv", rows("1,2,3,0\n"));
   CHECK_THROWS_WITH(train(training, &evaluation, options), Catch::Contains("3 features"));
+}
+
+TEST_CASE("the memory that training takes has the evaluation's in it where there are test rows") {
+  auto [training, evaluation] = classifier();
+  const Bytes alone = Executor(training).memory()[0], more = Executor(evaluation).memory()[0];
+  REQUIRE(more.count > 0);
+  TrainOptions options;
+  options.steps = 1;
+  options.data = write("tested.csv", rows("1,2,2\n"));
+  CHECK(train(training, &evaluation, options).memory == std::vector<Bytes>{alone + more});
+  CHECK(train(training, nullptr, options).memory == std::vector<Bytes>{alone});
+  options.data = "synthetic";
+  options.index_bounds = {{"labels", 3}};
+  CHECK(train(training, &evaluation, options).memory == std::vector<Bytes>{alone});
+}
+
+TEST_CASE("an evaluation that cannot be run is refused before the first step") {
+  auto [training, evaluation] = classifier();
+  evaluation.devices = 0;
+  TrainOptions options;
+  options.epochs = 2, options.evaluate_every = 1;
+  options.data = write("refused.csv", rows("1,2,2\n"));
+  int steps = 0;
+  options.progress = [&](auto...) { ++steps; };
+  CHECK_THROWS(train(training, &evaluation, options));
+  CHECK(steps == 0);
 }
