@@ -26,6 +26,15 @@ std::vector<Bytes> peak_memory(const Program& program, const Topology& topology,
   return peaks;
 }
 
+// What is trained has its loss as the first output.
+void require_loss(const Pcg& pcg, const std::string& place) {
+  const ValueRef first = pcg.outputs().at(0);
+  const ParallelShape& shape = pcg.shape(first);
+  if (!shape.dims.empty() || shape.dtype == DType::i32)
+    throw_input_error("{}: outputs: found '{}' first, {}, expected a scalar, the loss", place, pcg[first.node].name,
+                      to_string(shape.shape()));
+}
+
 }  // namespace
 
 void PlanSource::add(CLI::App& command, const std::string& what, bool models, bool short_schedule) {
@@ -84,6 +93,17 @@ Plan PlanSource::load(Topology& topology, Precision precision) const {
   }
   if (!plan.ok()) throw_input_error("{}", plan.error().message);
   return std::move(*plan);
+}
+
+Plan PlanSource::load_to_train(Topology& topology, Precision precision) const {
+  if (!is_plan_path(model.model)) {
+    if (const ModelInfo info = model_info(model.model); !info.outputs_place.empty())
+      require_loss(build_model({model.model, {}}), info.outputs_place);
+    return load(topology, precision);
+  }
+  Plan plan = load(topology, precision);
+  require_loss(plan.pcg, model.model + ": plan.pcg");
+  return plan;
 }
 
 Program lower_plan(const Plan& plan, const Topology& topology, bool training, Precision precision) {

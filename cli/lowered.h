@@ -24,6 +24,8 @@ struct PlanSource {
   // schedule may replace the plan's. A search counts memory in f32; where nothing fits so, and no limit is given, it is
   // left to lower_plan() to say what a run in another precision needs.
   Plan load(Topology& topology, Precision precision = Precision::f32) const;
+  // The same, of what is run: also when its first output is no scalar, the loss.
+  Plan load_to_train(Topology& topology, Precision precision) const;
 
  private:
   std::vector<const CLI::Option*> for_models_;

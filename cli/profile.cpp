@@ -204,7 +204,7 @@ class Profiling {
     bool communications = !o_.collectives() && (!profile_.collectives || profile_.collectives->comm != "mpi");
     for (const std::string& name : o_.plans) {
       Topology topology;
-      Plan plan = o_.source.of(name).load(topology, profile_.precision);
+      Plan plan = o_.source.of(name).load_to_train(topology, profile_.precision);
       programs_.push_back(lower_plan(plan, topology, true, profile_.precision));
       if (profile_.precision == Precision::bf16) held_.push_back(held_types(programs_.back(), profile_.precision));
       if (first_)

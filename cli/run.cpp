@@ -175,7 +175,7 @@ void run(const Options& o, Processes& processes) {
   require_writable(o.trace);
   require_writable(o.gradients);
   Topology topology;
-  Plan plan = o.source.load(topology, parse_precision(o.precision, "--precision"));
+  Plan plan = o.source.load_to_train(topology, parse_precision(o.precision, "--precision"));
   warn_of_places(processes, topology);
   Options with_data = o;
   if (o.data.empty()) {

@@ -290,7 +290,7 @@ void validate(const Options& o, Processes& processes) {
   for (const std::string& name : o.plans) {
     auto add = [&](const PlanSource& source, const std::string& title) {
       Topology topology;
-      Plan plan = source.load(topology, precision);
+      Plan plan = source.load_to_train(topology, precision);
       require_profiles_of(topology, o.backend, o.precision, processes.size());
       all.push_back(predict(title, std::move(plan), std::move(topology), precision));
     };

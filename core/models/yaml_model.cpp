@@ -20,9 +20,13 @@ class Reader {
 
   const YAML::Node& root() const { return root_; }
 
-  [[noreturn]] void fail(const YAML::Node& at, const std::string& message) const {
+  std::string place(const YAML::Node& at) const {
     YAML::Mark mark = at.Mark();
-    throw_input_error("{}:{}:{}: {}", path_, mark.line + 1, mark.column + 1, message);
+    return fmt::format("{}:{}:{}", path_, mark.line + 1, mark.column + 1);
+  }
+
+  [[noreturn]] void fail(const YAML::Node& at, const std::string& message) const {
+    throw_input_error("{}: {}", place(at), message);
   }
 
   void require_map(const YAML::Node& node, const std::string& what, const std::vector<std::string>& keys) const {
@@ -119,6 +123,7 @@ class ModelFile {
     if (auto batch = info_.options.find("batch"); batch != info_.options.end()) info_.batch_per_gpu = batch->second;
     Pcg pcg = build(info_.options);
     info_.loss = pcg[pcg.outputs()[0].node].op->name();
+    info_.outputs_place = reader_.place(root["outputs"]);
   }
 
   const ModelInfo& info() const { return info_; }

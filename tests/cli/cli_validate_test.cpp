@@ -79,3 +79,20 @@ TEST_CASE("validate of several plans in rounds says how well measurements repeat
   Outcome text = unity(two + " --rounds 2");
   CHECK(text.out.find("one half of the rounds against the other: rank correlation ") != std::string::npos);
 }
+
+TEST_CASE("a model or plan whose first output is no scalar is not trained, and it is said where") {
+  Folder f;
+  std::string text = read(UNITY_SOURCE_DIR "/experiments/models/two-tower.yaml");
+  text.replace(text.find("outputs:"), std::string("outputs: [loss, join.logits]").size(),
+               "outputs: [join.logits, loss]");
+  const std::string model = f.write("logits.yaml", text), plan = f.file("logits.json");
+  const std::string found = "outputs: found 'join.logits' first, f32[24, 12], expected a scalar, the loss";
+  check_refused("run " + model + " --topology laptop --steps 1", {model + ":27:10: " + found});
+  check_refused("validate " + model + " --topology laptop --steps 1", {model + ":27:10: " + found});
+  check_refused("profile " + model + " --topology laptop --list-missing", {model + ":27:10: " + found});
+  REQUIRE(
+      unity("search " + model + " --topology laptop --devices 1 --global-batch 24 --strategy data-parallel -o " + plan)
+          .code == 0);
+  check_refused("run " + plan + " --steps 1", {plan + ": plan.pcg: " + found});
+  check_refused("validate " + plan + " --steps 1", {plan + ": plan.pcg: " + found});
+}
