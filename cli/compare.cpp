@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <stdexcept>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -95,9 +96,17 @@ void compare(const Options& o) {
     if (const auto& options = left_out.at(entry["strategy"]); !options.empty()) entry["not_taken"] = options;
   for (auto& entry : list)
     for (const Scale& scale : scales) entry["scale"].push_back(scale.text());
+  // What is printed has the reasons; the exit code says that there is no plan.
+  auto require_plan = [&] {
+    if (best) return;
+    const std::string unwritten = o.output.empty() ? "" : fmt::format("; {} is not written", o.output);
+    if (interruption.requested())
+      throw std::runtime_error(fmt::format("compare: interrupted before any strategy had a plan{}", unwritten));
+    throw std::runtime_error(fmt::format("compare: no strategy has a plan{}", unwritten));
+  };
   if (o.json) {
     fmt::print("{}\n", list.dump(2));
-    return;
+    return require_plan();
   }
   fmt::print("{} on {} ({} devices)\n", o.model.model, o.machine.topology, cost.topology().device_count());
   for (const Scale& scale : scales) fmt::print("with {}\n", scale.text());
@@ -106,9 +115,7 @@ void compare(const Options& o) {
   for (const auto& [name, options] : left_out)
     if (!options.empty()) fmt::print("{} does not take --{}\n", name, fmt::join(options, ", --"));
   for (const std::string& failure : failures) fmt::print("{}\n", failure);
-  if (!best && interruption.requested())
-    throw std::runtime_error("compare: interrupted before any strategy had a plan");
-  if (!best) return;
+  require_plan();
   fmt::print("\nfastest: {}{}\n{}\n", best->search.strategy, o.output.empty() ? "" : ", written to " + o.output,
              certificate_text(*best));
 }

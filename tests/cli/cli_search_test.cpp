@@ -30,12 +30,19 @@ TEST_CASE("a front says its plans, why the search ended, and what it looked at")
   CHECK(text.find("\ncandidates: " + std::to_string(front[0]["candidates"].get<int>())) != std::string::npos);
 }
 
-TEST_CASE("a plan that does not fit in memory is an entry with an error") {
-  Outcome o = unity(
-      "compare mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB' --strategies data-parallel "
-      "--json");
-  REQUIRE(o.code == 0);
+TEST_CASE("a plan that does not fit in memory is an entry with an error, and a comparison of no plans fails") {
+  Folder f;
+  const std::string command =
+      "compare mlp-mnist --topology summit --nodes 1 --devices 2 --memory-limit '1 MB' --strategies data-parallel";
+  Outcome o = unity(command + " --json");
+  REQUIRE(o.code == 1);
   CHECK(json::parse(o.out)[0]["error"].get<std::string>().find("which is limited to 1 MB") != std::string::npos);
+  CHECK(o.err == "unity: error: compare: no strategy has a plan\n");
+  o = unity(command + " -o " + f.file("plan.json"));
+  CHECK(o.code == 1);
+  CHECK(o.out.find("which is limited to 1 MB") != std::string::npos);
+  CHECK(o.err == "unity: error: compare: no strategy has a plan; " + f.file("plan.json") + " is not written\n");
+  CHECK_FALSE(fs::exists(f.file("plan.json")));
 }
 
 TEST_CASE("each plan of a front says why the search ended") {
