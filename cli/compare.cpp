@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/plan_summary.h"
@@ -134,7 +135,8 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   add_search_options(*command, o->settings);
   // A plan is of the machine as its files say.
-  o->scales.add(*command, command->add_option("-o,--output", o->output, "Write the fastest plan to a file"));
+  o->scales.add(*command,
+                output_file(command->add_option("-o,--output", o->output, "Write the fastest plan to a file")));
   add_json(*command, o->json);
   command->callback([o] { compare(*o); });
 }

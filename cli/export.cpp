@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/graphviz.h"
 #include "cli/lowered.h"
@@ -79,10 +80,10 @@ void add_export(CLI::App& app) {
       "  unity export plan.json --format chakra -o traces/bert");
   command->add_option("PLAN", o->plan, "A plan file")->required();
   command->add_option("--format", o->format, "dot, svg, perfetto or chakra")->required();
-  command->add_option(
+  output_file(command->add_option(
       "-o,--output", o->output,
       "The file to write (default: beside the plan); chakra: PREFIX of PREFIX.N.et, one for each device, "
-      "and PREFIX.groups.json");
+      "and PREFIX.groups.json"));
   command->add_option("--trace", o->trace, "perfetto, chakra: a trace of this plan (default: simulate it)");
   command->callback([o] { export_plan(*o); });
 }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/import_machine.h"
 #include "cli/options.h"
@@ -100,7 +101,8 @@ void add_import(CLI::App& app) {
                                   "  unity import nccl-topo topo.xml -o node.yaml\n"
                                   "  unity import nccl-tests all_reduce.txt --topology dgx-h100 -o fitted.yaml");
   command->add_option("MODEL", o->model, "An ONNX file, opset 9 to 20; its name ends in .onnx");
-  command->add_option("-o,--output", o->output, "The model file to write (default: beside the ONNX file, .yaml)");
+  output_file(
+      command->add_option("-o,--output", o->output, "The model file to write (default: beside the ONNX file, .yaml)"));
   command->add_option("--dim", o->dims, "Size of a dynamic dimension; may be repeated")
       ->type_name("NAME=SIZE")
       ->allow_extra_args(false);

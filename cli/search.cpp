@@ -1,13 +1,16 @@
 // unity search: the plan that a strategy finds.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <stdexcept>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/plan_summary.h"
@@ -32,6 +35,36 @@ std::string numbered(const std::string& path, std::size_t i) {
   if (i == 0) return path;
   std::filesystem::path p(path);
   return p.replace_filename(fmt::format("{}-{}{}", p.stem().string(), i + 1, p.extension().string())).string();
+}
+
+// Whether files may go beside the path, which is not so of /dev/stdout, wherever that leads.
+bool takes_front(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return false;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path).parent_path(), error);
+  return folder != "/dev" && !folder.string().starts_with("/proc/");
+}
+
+// Files of an earlier, larger front, which one of `count` plans leaves as they are.
+std::vector<std::string> left_of_front(const std::string& path, std::size_t count) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(path).parent_path();
+  std::map<std::size_t, std::string> left;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+    const std::string name = entry.path().stem().string();
+    const std::size_t dash = name.rfind('-');
+    if (dash == std::string::npos || dash + 1 == name.size()) continue;
+    std::size_t number = 0;
+    auto [rest, wrong] = std::from_chars(name.data() + dash + 1, name.data() + name.size(), number);
+    if (wrong != std::errc() || rest != name.data() + name.size() || number <= count) continue;
+    const std::string file = numbered(path, number - 1);
+    if (fs::path(file).filename() == entry.path().filename()) left[number] = file;
+  }
+  std::vector<std::string> files;
+  for (auto& [number, file] : left) files.push_back(std::move(file));
+  return files;
 }
 
 // What a plan does for its memory.
@@ -78,6 +111,9 @@ void print_front(const std::vector<Plan>& plans, const Options& o) {
 
 void search(const Options& o) {
   require_writable(o.output);
+  if (o.pareto && !o.output.empty() && !takes_front(o.output))
+    throw_input_error(
+        "--output: found {}, expected a regular file, beside which there is room for a front's other plans", o.output);
   // Those of an earlier front, which this one may write over.
   if (o.pareto && !o.output.empty())
     for (std::size_t i = 1; std::filesystem::exists(numbered(o.output, i)); ++i)
@@ -99,7 +135,14 @@ void search(const Options& o) {
   }();
   if (!plans.ok()) throw_input_error("{}", plans.error().message);
   for (std::size_t i = 0; i < plans->size() && !o.output.empty(); ++i) save_plan((*plans)[i], numbered(o.output, i));
-  if (o.pareto) return print_front(*plans, o);
+  if (o.pareto) {
+    print_front(*plans, o);
+    if (o.output.empty()) return;
+    if (std::vector<std::string> left = left_of_front(o.output, plans->size()); !left.empty())
+      fmt::print(stderr, "unity: warning: {}: there from before, {} not of this front of {} plan{}\n", join(left),
+                 left.size() == 1 ? "is" : "are", plans->size(), plans->size() == 1 ? "" : "s");
+    return;
+  }
   const Plan& found = plans->front();
   if (o.json) {
     nlohmann::ordered_json summary = plan_summary(found, o.output);
@@ -130,7 +173,7 @@ void add_search(CLI::App& app) {
       "--pareto", o->pareto,
       "Give all plans among which time and memory are a choice, the fastest first; with -o FILE.json also "
       "FILE-2.json, FILE-3.json, ..");
-  command->add_option("-o,--output", o->output, "Write the plan to a file");
+  output_file(command->add_option("-o,--output", o->output, "Write the plan to a file"));
   add_json(*command, o->json);
   command->callback([o] { search(*o); });
 }

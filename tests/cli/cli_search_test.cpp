@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "tests/support/command.h"
 
@@ -68,6 +69,29 @@ TEST_CASE("a file of a front that cannot be written is refused before the search
   std::filesystem::create_directory(f.file("p-2.json"));
   check_refused("search mlp-tiny --topology summit --nodes 1 --pareto -o " + f.file("p.json"), {"p-2.json", "folder"});
   CHECK_FALSE(std::filesystem::exists(f.file("p.json")));
+}
+
+TEST_CASE("a front goes to regular files, and those of a larger front before it are named") {
+  Folder f;
+  const std::string command = "search mlp-tiny --topology summit --nodes 1 --devices 2 --strategy pipeline ";
+  REQUIRE(mkfifo(f.file("pipe.json").c_str(), 0600) == 0);
+  for (const std::string& path : {std::string("/dev/stdout"), std::string("/dev/null"), f.file("pipe.json")})
+    check_refused(command + "--pareto -o " + path, {"--output: found " + path + ", expected a regular file"});
+  CHECK(unity(command + "-o /dev/null").code == 0);
+  f.write("p-2.json", "{}"), f.write("p-102.json", "{}"), f.write("p-101.json", "{}"), f.write("p-0101.json", "{}");
+  Outcome front = unity(command + "--pareto --json -o " + f.file("p.json"));
+  REQUIRE(front.code == 0);
+  const std::string count = std::to_string(json::parse(front.out)["front"].size());
+  CHECK(front.err == "unity: warning: " + f.file("p-101.json") + ", " + f.file("p-102.json") +
+                         ": there from before, are not of this front of " + count + " plans\n");
+  CHECK(json::parse(read(f.file("p-2.json")))["format"] == "unity-plan");
+}
+
+TEST_CASE("an output file has a name") {
+  for (const std::string command : {"search mlp-tiny --topology laptop", "compare mlp-tiny --topology laptop"}) {
+    check_refused(command + " -o -", {"--output: found '-', expected a file to write", "/dev/stdout"});
+    check_refused(command + " -o ''", {"--output: found '', expected a file to write"});
+  }
 }
 
 TEST_CASE("a seed below zero is refused") {

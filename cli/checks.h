@@ -1,0 +1,19 @@
+// What options of the command line take: anything else is refused, with what was found and what is expected.
+#pragma once
+
+namespace CLI {
+class Option;
+}
+
+namespace unity::cli {
+
+// A number above 0.
+CLI::Option* above_zero(CLI::Option* option);
+
+// A number from 0 to 1.
+CLI::Option* zero_to_one(CLI::Option* option);
+
+// The path of a file to write: not empty, nor "-", which would make a file of that name.
+CLI::Option* output_file(CLI::Option* option);
+
+}  // namespace unity::cli
