@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -70,11 +71,9 @@ void ProcessOptions::add(CLI::App& command) {
                       "threads; mpi: the processes of mpirun or srun; nccl: as mpi where there are any. One of several "
                       "processes has to say which, or is refused")
           ->capture_default_str();
-  command
-      .add_option("--comm-timeout", timeout,
-                  "Seconds without a message after which a process counts as lost, and within which all have to have "
-                  "started")
-      ->check(CLI::PositiveNumber)
+  above_zero(command.add_option("--comm-timeout", timeout,
+                                "Seconds without a message after which a process counts as lost, and within which all "
+                                "have to have started"))
       ->capture_default_str();
   command.add_option("--log-folder", logs,
                      "Messages of each process, in rank-N.log, after a line with date and command; what earlier runs "

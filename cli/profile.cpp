@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/lowered.h"
 #include "cli/processes.h"
@@ -448,10 +449,8 @@ void add_profile(CLI::App& app) {
       ->capture_default_str();
   at_least_one(command->add_option("--threads", o->threads,
                                    "Threads of a device (default: as the plan's devices have; else all cores)"));
-  command->add_option("--budget", o->budget, "Stop after so many seconds; a later call goes on")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--task-seconds", o->task_seconds, "Measure a task for so long")
-      ->check(CLI::PositiveNumber)
+  above_zero(command->add_option("--budget", o->budget, "Stop after so many seconds; a later call goes on"));
+  above_zero(command->add_option("--task-seconds", o->task_seconds, "Measure a task for so long"))
       ->capture_default_str();
   add_json(*command, o->json);
   command->callback(

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/lowered.h"
 #include "cli/processes.h"
@@ -359,10 +360,9 @@ void add_validate(CLI::App& app) {
                                    "Measure the whole set so many times; of each plan's rounds the fastest counts"))
       ->capture_default_str();
   at_least_one(command->add_option("--steps", o->steps, "Measured iterations"))->capture_default_str();
-  command
-      ->add_option("--quantile", o->quantile,
-                   "Which of the iterations counts: 0.5 the median; 0 the fastest, for a machine that others use")
-      ->check(CLI::Range(0.0, 1.0))
+  zero_to_one(command->add_option(
+                  "--quantile", o->quantile,
+                  "Which of the iterations counts: 0.5 the median; 0 the fastest, for a machine that others use"))
       ->capture_default_str();
   at_least_one(command->add_option(
       "--tasks", o->tasks, "List the N tasks whose predictions are off by most seconds; with --json, all tasks"));
