@@ -74,6 +74,19 @@ void list(const Options& o) {
     table.print();
 }
 
+// " (did you mean 'a', 'b'?)", of the few that are nearest; nothing when none is near.
+std::string near(const std::string& name, std::vector<std::string> known) {
+  constexpr std::size_t kFew = 3;
+  std::vector<std::string> found;
+  while (found.size() < kFew) {
+    std::string next = nearest_name(name, known);
+    if (next.empty()) break;
+    std::erase(known, next);
+    found.push_back("'" + next + "'");
+  }
+  return found.empty() ? "" : fmt::format(" (did you mean {}?)", join(found));
+}
+
 void show(const Options& o) {
   std::vector<std::string> known;
   for (const RuleFile& file : rule_files())
@@ -97,7 +110,8 @@ void show(const Options& o) {
       }
       return;
     }
-  throw_input_error("rules show: unknown rule '{}'{}", o.name, suggestion(o.name, known));
+  throw_input_error("rules show: unknown rule '{}'{}; unity rules list names all {}", o.name, near(o.name, known),
+                    known.size());
 }
 
 void add_list_of_rules(CLI::App& rules) {

@@ -81,7 +81,10 @@ TEST_CASE("what is asked of rules and can not be is refused") {
   check_refused("rules", {"subcommand"});
   check_refused("rules list --operator conv2", {"'conv2d'"});
   check_refused("rules list --subject matmull", {"expected one of"});
-  check_refused("rules show no_such_rule", {"unknown rule 'no_such_rule'"});
+  check_refused("rules show no_such_rule", {"unknown rule 'no_such_rule'", "; unity rules list names all "});
+  CHECK(unity("rules show no_such_rule").err.size() < 400);
+  check_refused("rules show merge_matmul",
+                {"unknown rule 'merge_matmul' (did you mean 'merge_matmuls'", "?); unity rules list"});
   check_refused("rules verify --rule no_such_rule", {"unknown rule"});
   check_refused("rules verify --write", {"needs the rule files"});
   check_refused("rules verify missing.rules", {"missing.rules"});
