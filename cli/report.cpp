@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/search_log_text.h"
 #include "cli/table.h"
+#include "core/base/nesting.h"
 #include "core/base/text.h"
 #include "core/report/comparison.h"
 #include "core/report/experiment.h"
@@ -199,6 +200,7 @@ void report(Options o) {
   for (const std::string& file : o.files) {
     if (!writes) break;
     std::string text = read_file(file);
+    refuse_no_json(text, file, "a plan or the results of a sweep (results.json)");
     fs::path folder = output.empty() ? fs::path(file).parent_path() : output;
     if (report::is_results(text))
       report_results(file, text, o, folder, made);

@@ -1,5 +1,7 @@
 #include "core/base/nesting.h"
 
+#include <algorithm>
+
 namespace unity {
 
 void refuse_deep_json(std::string_view text, const std::string& file) {
@@ -20,6 +22,18 @@ void refuse_deep_json(std::string_view text, const std::string& file) {
       --depth;
     }
   }
+}
+
+void refuse_no_json(std::string_view text, const std::string& file, const std::string& expected) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string_view::npos && text[begin] != '{' && text[begin] != '[')
+    throw_input_error("{}: found no JSON object, expected {}", file, expected);
+}
+
+void refuse_cut_json(std::string_view text, std::size_t byte, const std::string& file) {
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size())), '\n');
+  throw_input_error("{}:{}: not a complete JSON document (byte {}); is the file truncated?", file, line, byte);
 }
 
 }  // namespace unity

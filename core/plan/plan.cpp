@@ -101,10 +101,7 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   try {
     parsed = json::parse(text);
   } catch (const json::parse_error& e) {
-    std::size_t line =
-        1 + static_cast<std::size_t>(std::count(
-                text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size())), '\n'));
-    throw_input_error("{}:{}: not a complete JSON document (byte {}); is the file truncated?", file, line, e.byte);
+    refuse_cut_json(text, e.byte, file);
   } catch (const json::out_of_range&) {
     throw_input_error("{}: found a number that is out of range", file);
   }
@@ -174,9 +171,7 @@ void save_plan(const Plan& plan, const std::string& path) { write_file_atomicall
 
 Plan load_plan(const std::string& path) {
   std::string text = read_file(path);
-  std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin != std::string::npos && text[begin] != '{' && text[begin] != '[')
-    throw_input_error("{}: found no JSON object, expected a plan, as unity search -o FILE.json writes it", path);
+  refuse_no_json(text, path, "a plan, as unity search -o FILE.json writes it");
   return plan_from_json(text, path);
 }
 

@@ -40,6 +40,7 @@ bool is_results(const std::string& text) { return text.substr(0, 400).find("\"un
 
 Results results_from_json(const std::string& text, const std::string& file) {
   refuse_deep_json(text, file);
+  refuse_no_json(text, file, "the results of a sweep (results.json)");
   Results results;
   try {
     ordered_json in = ordered_json::parse(text);
@@ -59,8 +60,10 @@ Results results_from_json(const std::string& text, const std::string& file) {
         if (!value.is_null())
           row.cells.emplace_back(column, value.is_string() ? value.get<std::string>() : value.dump());
     }
-  } catch (const ordered_json::exception& error) {
-    throw_input_error("{}: is not the result of a sweep: {}", file, error.what());
+  } catch (const ordered_json::parse_error& error) {
+    refuse_cut_json(text, error.byte, file);
+  } catch (const ordered_json::exception&) {
+    throw_input_error("{}: is not the result of a sweep: found a key of another type, or a number out of range", file);
   }
   return results;
 }

@@ -196,4 +196,8 @@ TEST_CASE("what can not be reported is refused with place and reason") {
   refused("  - {name: a/b, x: devices, y: candidates}\n", {"e.yaml:8", "a/b"});
   check_refused("report " + f.write("x.json", "{}"), {"x.json", "format"});
   check_refused("report " + f.file("none.json"), {"none.json"});
+  const std::string cut = f.write("cut.json", results().substr(0, results().size() / 2));
+  check_refused("report " + cut, {"cut.json:", "not a complete JSON document (byte ", "is the file truncated?"});
+  for (const std::string& other : {f.file("e.yaml"), f.write("results.csv", "point,model\n1,mlp\n")})
+    check_refused("report " + other, {other + ": found no JSON object, expected a plan or the results of a sweep"});
 }
