@@ -38,6 +38,28 @@ Schedule read_schedule(const Reader& reader, const std::string& file) {
   return s;
 }
 
+// What rates are counted in is dimension 0 of the inputs; a model file may have it elsewhere, or products of it.
+void check_batch(const Plan& plan, const std::string& file) {
+  auto option = plan.model.options.find("batch");
+  if (option == plan.model.options.end()) return;
+  const std::int64_t batch = plan.global_batch;
+  if (batch != option->second || batch < 1)
+    throw_input_error("{}: plan.global_batch: found {}, expected {} as plan.model.options.batch, at least 1", file,
+                      batch, option->second);
+  const bool built_in = !plan.model.name.ends_with(".yaml") && !plan.model.name.ends_with(".yml");
+  const Node* other = nullptr;
+  for (const Node& n : plan.pcg.nodes()) {
+    if (n.op->name() != "input" || n.outputs[0].dims.empty()) continue;
+    const Dims dims = n.outputs[0].shape().dims;
+    if (dims[0] == batch) return;
+    if (!built_in && std::any_of(dims.begin(), dims.end(), [&](std::int64_t d) { return d % batch == 0; })) return;
+    if (!other) other = &n;
+  }
+  if (other)
+    throw_input_error("{}: plan.global_batch: found {}, expected {}, dimension 0 of input '{}'", file, batch,
+                      other->outputs[0].shape().dims[0], other->name);
+}
+
 }  // namespace
 
 std::string plan_to_json(const Plan& plan) {
@@ -135,6 +157,7 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   check_optimizer(plan.optimizer, file + ": plan.optimizer");
   if (root.has("schedule")) plan.schedule = read_schedule(root.child("schedule"), file);
   Reader prediction = root.child("prediction");
+  prediction.get_or("iteration_seconds", 0.0);  // of iteration_picoseconds, for people
   plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
                      {prediction.get<std::int64_t>("peak_memory_bytes")},
                      {prediction.get<std::int64_t>("communication_bytes")}};
@@ -156,6 +179,7 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
     pcg += line.get<std::string>() + "\n";
   }
   plan.pcg = parse_pcg(pcg, file + ":pcg");
+  check_batch(plan, file);
   for (const json& mapping : root.at("mappings")) {
     Reader m(mapping, file, "plan.mappings");
     plan.mappings.push_back(

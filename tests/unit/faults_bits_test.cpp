@@ -137,11 +137,11 @@ TEST_CASE("a checkpoint with any bit of its index or of its tensors flipped is r
 
 TEST_CASE("a plan that a person changes is read when its checksum is removed, and refused with it") {
   std::string text = plan_to_json(small_plan());
-  text.replace(text.find("\"global_batch\": 4"), 17, "\"global_batch\": 8");
+  text.replace(text.find("\"candidates\": 12"), 16, "\"candidates\": 13");
   CHECK_THROWS_WITH(plan_from_json(text, "p.json"),
                     Catch::StartsWith("p.json: the checksum of its content is ") &&
                         Catch::EndsWith("(remove its key 'checksum' where that was meant)"));
-  CHECK(plan_from_json(files::without_checksum(text), "p.json").global_batch == 8);
+  CHECK(plan_from_json(files::without_checksum(text), "p.json").search.candidates == 13);
 }
 
 TEST_CASE("laid out in another way, a plan is still what was written") {

@@ -425,6 +425,32 @@ TEST_CASE("a plan file gives the plan back") {
   }
 }
 
+TEST_CASE("a plan is of one global batch: that of its model and of its graph") {
+  ModelSpec spec{"mlp-tiny", {{"batch", 12}}};
+  SearchOptions options;
+  options.strategy = "data-parallel";
+  const std::string text = files::without_checksum(
+      plan_to_json(find(spec, SimulatedCostModel(load_topology("summit", {1, 2})), options).value()));
+  auto with = [&](std::vector<std::pair<std::string, std::string>> changes) {
+    std::string other = text;
+    for (const auto& [from, to] : changes) {
+      REQUIRE(other.find(from) != std::string::npos);
+      other.replace(other.find(from), from.size(), to);
+    }
+    return other;
+  };
+  CHECK(plan_from_json(text, "p.json").global_batch == 12);
+  CHECK_THROWS_WITH(plan_from_json(with({{"\"global_batch\": 12", "\"global_batch\": 6"}}), "p.json"),
+                    Catch::Contains("p.json: plan.global_batch: found 6, expected 12 as plan.model.options.batch"));
+  CHECK_THROWS_WITH(
+      plan_from_json(with({{"\"global_batch\": 12", "\"global_batch\": 6"}, {"\"batch\": 12", "\"batch\": 6"}}),
+                     "p.json"),
+      Catch::Contains("p.json: plan.global_batch: found 6, expected 12, dimension 0 of input '"));
+  CHECK_THROWS_WITH(
+      plan_from_json(with({{"\"iteration_seconds\": ", "\"iteration_seconds\": \"soon\", \"_\": "}}), "p.json"),
+      Catch::Contains("p.json: plan.prediction.iteration_seconds: found \"soon\", expected another type"));
+}
+
 TEST_CASE("the expert plan of a transformer reads as Megatron's") {
   ModelSpec spec{"bert-tiny", {{"batch", 12}}};
   SimulatedCostModel cost(load_topology("summit", {1, 6}));
