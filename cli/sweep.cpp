@@ -263,7 +263,7 @@ void run_in_processes(const Options& o, const SweepFolder& folder, const std::ve
 
 void sweep(const Options& o) {
   const Shard shard = o.shard.empty() ? Shard{} : report::parse_shard(o.shard, [](const char* v) { return getenv(v); });
-  report::Experiment experiment = report::load_experiment(o.experiment);
+  report::Experiment experiment = report::load_experiment(o.experiment, !o.merge);
   chosen(experiment.grid, o.only);  // before the folder is made
   SweepFolder folder(o.folder, o.experiment, std::move(experiment));
   std::vector<GridPoint> points = chosen(folder.grid(), o.only);

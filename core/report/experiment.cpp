@@ -128,7 +128,14 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
   o.alpha = s.get("alpha", o.alpha);
   o.seed = s.get("seed", o.seed);
   o.time_limit = s.get("time-limit", o.time_limit);
+  if (!(o.alpha >= 1)) s.fail_at("alpha", fmt::format("found {}, expected at least 1", o.alpha));
+  if (!(o.time_limit >= 0)) s.fail_at("time-limit", fmt::format("found {}, expected at least 0 s", o.time_limit));
   v.settings.memory_limit = s.get<std::string>("memory-limit", "");
+  try {
+    parse_memory("memory-limit", v.settings.memory_limit);
+  } catch (const InputError& error) {
+    s.fail_at(s.at("memory-limit"), error.what());
+  }
   for (const SettingField& field : setting_fields(v.settings.schedule)) {
     if (!s.has(field.name)) continue;
     *std::get<std::string*>(field.value) = join(s.list<std::string>(field.name, {}), ",");
@@ -242,6 +249,48 @@ void check_points(const Section& root, std::size_t variants) {
   }
 }
 
+// Numbers of devices that some machine of the grid has; machines that cannot be read are no business of theirs.
+void check_devices(const Section& root, const std::vector<std::string>& topologies, const std::vector<int>& nodes) {
+  if (!root.has("devices")) return;
+  const YAML::Node at = root.at("devices");
+  for (std::size_t i = 0; i < (at.IsSequence() ? at.size() : 1); ++i) {
+    const YAML::Node item = at.IsSequence() ? at[i] : at;
+    const int devices = root.convert<int>("devices", item);
+    std::string why;
+    auto fits = [&](const std::string& topology, int node_count) {
+      try {
+        load_topology(topology, {node_count, 0});
+      } catch (const InputError&) {
+        return true;
+      }
+      try {
+        load_topology(topology, {node_count, devices});
+        return true;
+      } catch (const InputError& error) {
+        why = error.what();
+        return false;
+      }
+    };
+    bool some = false;
+    for (const std::string& topology : topologies)
+      for (std::size_t n = 0; n < nodes.size() && !some; ++n) some = fits(topology, nodes[n]);
+    if (!some) root.fail_at(item, "devices: " + why);
+  }
+}
+
+void check_mappings_files(const Section& root) {
+  if (!root.has("variants")) return;
+  for (const YAML::Node& variant : root.at("variants")) {
+    const YAML::Node file = variant["mappings"];
+    if (!file) continue;
+    try {
+      read_file(file.Scalar());
+    } catch (const InputError& error) {
+      root.fail_at(file, fmt::format("mappings: {}", error.what()));
+    }
+  }
+}
+
 }  // namespace
 
 std::string GridPoint::key() const {
@@ -263,7 +312,7 @@ const std::map<std::string, bool>& quantities() {
   return list;
 }
 
-Experiment load_experiment(const std::string& file) {
+Experiment load_experiment(const std::string& file, bool to_run) {
   YAML::Node node = read_yaml(read_file(file), file);
   if (!node.IsMap())
     throw_input_error("{}:1:1: found no mapping, expected an experiment (format: unity-experiment)", file);
@@ -293,6 +342,10 @@ Experiment load_experiment(const std::string& file) {
                   for (std::int64_t samples : root.list<std::int64_t>("global-batch", {0}))
                     for (const Variant& v : variants)
                       e.grid.push_back({model, topology, v, nodes, devices, batch, seq, layers, budget, samples});
+  if (to_run) {
+    check_mappings_files(root);
+    check_devices(root, root.names("topologies", {}, topology_names(), true), root.list<int>("nodes", {0}));
+  }
   if (!root.has("figures")) return e;
   if (!root.at("figures").IsSequence()) root.fail_at("figures", "expected a list");
   std::set<std::string> names;

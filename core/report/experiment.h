@@ -53,8 +53,9 @@ struct Experiment {
   std::vector<Figure> figures;
 };
 
-// InputError with file, line and column.
-Experiment load_experiment(const std::string& file);
+// InputError with file, line and column. To be run: also where a file of mappings is not there, or no machine of the
+// grid has so many devices.
+Experiment load_experiment(const std::string& file, bool to_run = false);
 
 // Columns of results that a figure can have as y, and whether more is better.
 const std::map<std::string, bool>& quantities();

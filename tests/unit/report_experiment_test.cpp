@@ -14,11 +14,11 @@ using Catch::Contains;
 
 const std::string kHead = "format: unity-experiment\nversion: 1\nmodels: [mlp]\ntopologies: [summit]\n";
 
-std::string error_of(const std::string& text) {
+std::string error_of(const std::string& text, bool to_run = false) {
   std::string file = (std::filesystem::temp_directory_path() / "experiment.yaml").string();
   write_file_atomically(file, text);
   try {
-    load_experiment(file);
+    load_experiment(file, to_run);
   } catch (const InputError& e) {
     std::string message = e.what();
     return message.substr(message.find(".yaml:") + 5);
@@ -56,6 +56,26 @@ TEST_CASE("a variant has a schedule of its own") {
   CHECK_THAT(error_of(with("overlap: -1")), Contains("overlap: --overlap: found '-1'"));
   CHECK_THAT(error_of(with("schedule: 1f2b")), Contains("schedule: "));
   CHECK_THAT(error_of(with("buckets: 1")), Contains("unknown key 'buckets'") && Contains("bucket"));
+}
+
+TEST_CASE("a variant's numbers are in their ranges") {
+  auto with = [](const std::string& key) { return error_of(kHead + "variants:\n  - {name: one, " + key + "}\n"); };
+  CHECK(with("alpha: 1, time-limit: 0, memory-limit: 12 GB").empty());
+  CHECK(with("alpha: 0.2") == ":6:24: alpha: found 0.2, expected at least 1");
+  CHECK(with("time-limit: -1") == ":6:29: time-limit: found -1, expected at least 0 s");
+  CHECK_THAT(with("memory-limit: much"), Contains(":6:31: memory-limit: size: found 'much'"));
+}
+
+TEST_CASE("what is run has its files of mappings, and machines with so many devices") {
+  auto to_run = [](const std::string& text) { return error_of(text, true); };
+  const std::string mappings = kHead + "variants:\n  - {name: one, mappings: none.yaml}\n";
+  CHECK(error_of(mappings).empty());
+  CHECK_THAT(to_run(mappings), Contains(":6:27: mappings: none.yaml: cannot be read"));
+  // Summit has 6 devices in each node.
+  CHECK(to_run(kHead + "nodes: [1, 2]\ndevices: [1, 12]\n").empty());
+  CHECK_THAT(to_run(kHead + "nodes: [1, 2]\ndevices: [1, 13]\n"),
+             Contains(":6:14: devices: ") && Contains("13 devices asked for, expected 1 to 12"));
+  CHECK(error_of(kHead + "devices: 99\n").empty());
 }
 
 TEST_CASE("a variant's kinds of parallelism are known ones, and what is published is of a variant") {
