@@ -45,6 +45,7 @@ ordered_json facts_json(const ModelFacts& facts) {
 
 void show_model(const Options& o) {
   ModelInfo info = model_info(o.model.model);
+  report::optimizer_of(info);  // refused here, too
   ModelSpec spec = o.model.spec(1);
   Pcg pcg = build_model(spec);
   draw(o, pcg);

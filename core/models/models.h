@@ -20,6 +20,7 @@ struct ModelInfo {
   std::string loss;                             // the operator: "cross_entropy"
   std::vector<std::string> datasets;            // that suit its inputs: "synthetic", "digits", "mnist"
   std::string weights_file;                     // path of a safetensors file of initial values; empty: none
+  std::string optimizer_place;                  // "file:line:column" of a model file's; empty: built-in, or the default
   std::string outputs_place;                    // "file:line:column" of a model file's outputs; empty: built-in
 };
 

@@ -104,6 +104,7 @@ class ModelFile {
     info_.name = reader_.text(reader_.require(root, "name", "model"), "name");
     info_.description = root["description"] ? reader_.text(root["description"], "description") : "model of " + path;
     info_.optimizer = root["optimizer"] ? reader_.text(root["optimizer"], "optimizer") : "sgd 0.01";
+    if (root["optimizer"]) info_.optimizer_place = reader_.place(root["optimizer"]);
     info_.datasets = {"synthetic"};
     if (YAML::Node file = root["weights_file"]) {
       auto values = path_inside(std::filesystem::path(path).parent_path(), reader_.text(file, "weights_file"));
@@ -120,8 +121,12 @@ class ModelFile {
                        fmt::format("option {}: found {}, expected at least 1", name, info_.options[name]));
       }
     }
-    if (auto batch = info_.options.find("batch"); batch != info_.options.end()) info_.batch_per_gpu = batch->second;
     Pcg pcg = build(info_.options);
+    const auto batch = info_.options.find("batch");
+    if (batch == info_.options.end())
+      reader_.fail(root["options"] ? root["options"] : root,
+                   "options: found no 'batch', expected it: the samples per device, dimension 0 of the inputs");
+    info_.batch_per_gpu = batch->second;
     info_.loss = pcg[pcg.outputs()[0].node].op->name();
     info_.outputs_place = reader_.place(root["outputs"]);
   }

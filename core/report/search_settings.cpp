@@ -5,7 +5,6 @@
 
 #include "core/base/text.h"
 #include "core/machine/mapping_families.h"
-#include "core/models/models.h"
 #include "core/rewrite/library.h"
 
 namespace unity::report {
@@ -120,6 +119,15 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
   };
 }
 
+OptimizerSpec optimizer_of(const ModelInfo& info) {
+  try {
+    return parse_optimizer(info.optimizer);
+  } catch (const InputError& error) {
+    if (info.optimizer_place.empty()) throw;
+    throw_input_error("{}: {}", info.optimizer_place, error.what());
+  }
+}
+
 SearchOptions SearchSettings::options(const std::string& strategy, const std::string& model) const {
   SearchOptions o = search;
   o.strategy = strategy;
@@ -133,7 +141,8 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
       o.rules.push_back(std::move(rule));
     }
   if (!parallelism.empty()) o.parallelism = split_list("--parallelism", parallelism);
-  o.optimizer = parse_optimizer(optimizer.empty() ? model_info(model).optimizer : optimizer);
+  const OptimizerSpec own = optimizer_of(model_info(model));
+  o.optimizer = optimizer.empty() ? own : parse_optimizer(optimizer);
   schedule.apply(o.schedule);
   o.buckets = o.buckets && schedule.bucket.empty();
   o.overlap = o.overlap && schedule.overlap.empty();

@@ -9,6 +9,8 @@
 
 #include "core/graph/model_spec.h"
 #include "core/machine/topology.h"
+#include "core/models/models.h"
+#include "core/plan/optimizer.h"
 #include "core/search/search.h"
 
 namespace unity::report {
@@ -19,6 +21,9 @@ struct ScheduleSettings {
   // InputError on what can not be read.
   void apply(Schedule& schedule) const;
 };
+
+// The model's own. InputError, of a model file with its place.
+OptimizerSpec optimizer_of(const ModelInfo& info);
 
 struct SearchSettings {
   SearchOptions search;

@@ -87,6 +87,15 @@ TEST_CASE("a front goes to regular files, and those of a larger front before it 
   CHECK(json::parse(read(f.file("p-2.json")))["format"] == "unity-plan");
 }
 
+TEST_CASE("a model file's optimizer is refused with its place") {
+  Folder f;
+  std::string text = read(UNITY_SOURCE_DIR "/experiments/models/two-tower.yaml");
+  text.replace(text.find("sgd 0.05"), 8, "adam foo");
+  const std::string model = f.write("m.yaml", text);
+  for (const std::string& command : {"show " + model, "search " + model + " --topology laptop --optimizer sgd"})
+    check_refused(command, {model + ":28:12: optimizer: ", "'foo'"});
+}
+
 TEST_CASE("an output file has a name") {
   for (const std::string command : {"search mlp-tiny --topology laptop", "compare mlp-tiny --topology laptop"}) {
     check_refused(command + " -o -", {"--output: found '-', expected a file to write", "/dev/stdout"});

@@ -59,6 +59,21 @@ TEST_CASE("errors in a model file say where and what, with the nearest name") {
   CHECK(error_with("hidden: 48}", "hidden: 48").starts_with("6:"));
 }
 
+TEST_CASE("a model file has a batch, and says where its optimizer and outputs stand") {
+  std::string path = (std::filesystem::temp_directory_path() / "models_yaml_batch_test.yaml").string();
+  const std::string text =
+      "format: unity-model\nversion: 1\nname: m\noptions: {size: 4}\noptimizer: adam foo\n"
+      "inputs:\n  x: {shape: [size, 6]}\nlayers:\n  - {name: y, op: relu, inputs: [x]}\noutputs: [y]\n";
+  write_file_atomically(path, text);
+  CHECK_THROWS_WITH(model_info(path), Catch::Equals(path + ":4:10: options: found no 'batch', expected it: the samples "
+                                                           "per device, dimension 0 of the inputs"));
+  write_file_atomically(path, std::string(text).replace(text.find("{size: 4}"), 9, "{size: 4, batch: 4}"));
+  CHECK(model_info(path).batch_per_gpu == 4);
+  CHECK(model_info(path).outputs_place == path + ":10:10");
+  CHECK(model_info(path).optimizer_place == path + ":5:12");
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a model file may have states, products of sizes and a file of initial values") {
   std::string path = (std::filesystem::temp_directory_path() / "models_yaml_states_test.yaml").string();
   std::string text =
