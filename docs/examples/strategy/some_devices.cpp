@@ -20,7 +20,7 @@ Result<Outcome> some_devices(const StrategyInput& input) {
                         std::move(state->steps),
                         fmt::format("{} of {} devices are the fastest", degree, input.devices),
                         {}},
-                input.evaluator);
+                input);
   }
   return best;
 }
