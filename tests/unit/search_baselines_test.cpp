@@ -130,7 +130,7 @@ TEST_CASE("each level of the search can be left out, and what is remembered deci
   SearchOptions once = full;
   once.budget = 1;
   CHECK(planned(kSmall, 2, once).prediction.iteration <= planned(kSmall, 2, "data-parallel").prediction.iteration);
-  once.seeds = false;
+  once.seeds = once.algebra = false;
   CHECK(planned(kSmall, 2, once).search.candidates == 1);
   CHECK(planned(kSmall, 2, once).prediction.communicated == Bytes{0});
   SearchOptions whole = full;
