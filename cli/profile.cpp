@@ -27,6 +27,7 @@
 #include "runtime/held_types.h"
 #include "runtime/profile/collectives.h"
 #include "runtime/profile/measure.h"
+#include "simulator/devices/task_times.h"
 
 namespace unity::cli {
 namespace {
@@ -98,20 +99,15 @@ void prepare_collectives(DeviceProfile& profile, const MeasuredCollectives& aske
                       found.place.empty() ? file : found.place, words(found), words(asked));
 }
 
-bool on_one_physical(const Program& program, const Task& task, const Topology& topology) {
-  const Communication& c = program.communications[static_cast<std::size_t>(task.op)];
-  const std::size_t physical = topology.device(task.device).physical;
-  return std::all_of(c.participants.begin(), c.participants.end(),
-                     [&](const Participant& p) { return topology.device(p.device).physical == physical; });
-}
-
 // Communications as tasks: those within one device of the machine, as others are of its links.
 void find_missing(const Program& program, std::size_t index, const Topology& topology, int threads,
                   const DeviceProfile& profile, bool communications, MissingTasks& missing) {
   TaskKeys keys(program);
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const Task& task = program.tasks[t];
-    if (task.kind == TaskKind::communicate && !(communications && on_one_physical(program, task, topology))) continue;
+    if (task.kind == TaskKind::communicate &&
+        !(communications && on_one_physical(topology, program.devices_of(TaskId(static_cast<std::int64_t>(t))))))
+      continue;
     int with = profile.section_key(threads > 0 ? threads : topology.threads(task.device));
     const ProfileSection* section = profile.section(with);
     const std::string& key = keys.of(task);

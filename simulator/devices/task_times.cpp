@@ -87,12 +87,12 @@ DeviceSpec with_rates(DeviceSpec spec, const ProfileSection& section, const std:
   return spec;
 }
 
+}  // namespace
+
 bool on_one_physical(const Topology& topology, std::span<const DeviceId> devices) {
   return std::all_of(devices.begin(), devices.end(),
                      [&](DeviceId d) { return topology.device(d).physical == topology.device(devices[0]).physical; });
 }
-
-}  // namespace
 
 DeviceSpec measured_rates(const Topology& topology, DeviceId device, const std::string& op) {
   const ProfileSection* section = section_of(topology, device);
@@ -185,11 +185,7 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
 
 std::optional<Picoseconds> TaskTimes::communication(TaskId id) {
   const Task& task = program_.tasks[id.index()];
-  const Communication& c = program_.communications[static_cast<std::size_t>(task.op)];
-  std::size_t physical = topology_.device(task.device).physical;
-  if (!topology_.spec(task.device).profile) return std::nullopt;
-  for (const Participant& p : c.participants)
-    if (topology_.device(p.device).physical != physical) return std::nullopt;
+  if (!topology_.spec(task.device).profile || !on_one_physical(topology_, program_.devices_of(id))) return std::nullopt;
   std::optional<TaskSeconds> seconds = measured_communication(id);
   if (!seconds) return std::nullopt;
   double share = cold_[id.index()];

@@ -24,6 +24,9 @@
 
 namespace unity {
 
+// Whether these are logical devices of one physical device.
+bool on_one_physical(const Topology& topology, std::span<const DeviceId> devices);
+
 // The device's rates, of its profile where it has one: those for operators that have no curve of their own are
 // matmul's.
 DeviceSpec measured_rates(const Topology& topology, DeviceId device, const std::string& op = "matmul");
