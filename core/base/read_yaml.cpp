@@ -112,6 +112,19 @@ void refuse_keys_twice(const YAML::Node& node, const std::string& file) {
   }
 }
 
+// Nothing but comments is a document, too.
+YAML::Node only_document(const std::vector<YAML::Node>& documents, const std::string& file) {
+  YAML::Node only;
+  for (const YAML::Node& document : documents) {
+    if (document.IsNull()) continue;
+    if (!only.IsNull())
+      throw_input_error("{}:{}:{}: found a second document, expected the end of the file", file,
+                        document.Mark().line + 1, document.Mark().column + 1);
+    only.reset(document);
+  }
+  return only;
+}
+
 }  // namespace
 
 YAML::Node read_yaml(const std::string& text, const std::string& file) {
@@ -120,9 +133,9 @@ YAML::Node read_yaml(const std::string& text, const std::string& file) {
       std::istringstream in(text);
       YAML::Parser parser(in);
       Counter counter(file);
-      parser.HandleNextDocument(counter);
+      while (parser.HandleNextDocument(counter)) continue;
     }
-    YAML::Node document = YAML::Load(text);
+    YAML::Node document = only_document(YAML::LoadAll(text), file);
     refuse_keys_twice(document, file);
     return document;
   } catch (const YAML::DeepRecursion& e) {  // its own bound, of some hundred levels

@@ -69,7 +69,7 @@ std::vector<SettingField> setting_fields(SearchSettings& s) {
       {"seed", "Seed of random choices, from 0 on", &o.seed},
       {"time-limit",
        "Seconds after which the search ends with the best so far; what it finds then depends on the machine (default: "
-       "none)",
+       "0, none)",
        &o.time_limit},
       {"memory-limit", "Memory per device, as in '12 GB' (default, and at most: as the device has)", &s.memory_limit},
       {"parallelism",

@@ -13,16 +13,29 @@
 namespace unity {
 namespace {
 
-constexpr double kStoredMayGain = 1.5;   // than the best: with weights in parts, data parallelism may be faster
-constexpr double kPlainMayGain = 1.02;   // than the best: mapped plainly
-constexpr double kSharesMayGain = 1.05;  // than the best: on other shares than halves
+constexpr double kStoredMayGain = 1.5;  // than the best: with weights in parts, data parallelism may be faster
+constexpr double kPlainMayGain = 1.02;  // than the best: mapped plainly
+constexpr double kSharesMayGain = 1.1;  // than the best: on other shares than halves
 
 // The same for plans of one graph under one schedule.
 Hash plan_hash(const Outcome& plan) {
   return combine(canonical_hash(plan.candidate.pcg), schedule_hash(plan.candidate.schedule));
 }
 
+std::set<std::string> algebraic(const std::vector<Rule>& rules) {
+  std::set<std::string> names;
+  for (const Rule& rule : rules)
+    if (rule.algebraic()) names.insert(rule.name);
+  return names;
+}
+
 }  // namespace
+
+FoundPlans::FoundPlans(const StrategyInput& input, const SearchPurpose& purpose, const std::vector<Rule>& rules)
+    : in_(input),
+      purpose_(purpose),
+      best_(fail("strategy {}: no plan was found", input.options.strategy)),
+      fastest_(algebraic(rules)) {}
 
 Result<Outcome> FoundPlans::release(const std::string& stopped_because) {
   for (Outcome& plan : hidden_) keep(std::move(plan));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/rewrite/rule.h"
 #include "core/search/map_on_shares.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/strategy.h"
@@ -23,9 +24,8 @@ struct SearchPurpose {
 
 class FoundPlans {
  public:
-  // The input has to stay.
-  FoundPlans(const StrategyInput& input, const SearchPurpose& purpose)
-      : in_(input), purpose_(purpose), best_(fail("strategy {}: no plan was found", input.options.strategy)) {}
+  // The input has to stay. `rules`: those of the search.
+  FoundPlans(const StrategyInput& input, const SearchPurpose& purpose, const std::vector<Rule>& rules);
 
   // The fastest that fits, where there is one; else the error that says why.
   const Result<Outcome>& best() const { return best_; }

@@ -59,8 +59,8 @@ class JointSearch {
         serial_(purpose.serial),
         rewritten_(purpose.rewritten),
         known_(purpose.known),
-        found_(in_, purpose),
         rules_(rules_of(input.options)),
+        found_(in_, purpose, rules_),
         prepared_(prepare_algebraic(rules_)),
         chain_(in_, parts_of(input, rules_), level_2_of_parts(), budget_of_parts()) {}
   Result<Outcome> run();
@@ -97,8 +97,8 @@ class JointSearch {
   const StrategyInput in_;
   bool serial_, rewritten_;
   Picoseconds known_;
-  FoundPlans found_;
   std::vector<Rule> rules_;
+  FoundPlans found_;
   PreparedRules prepared_;
   PartChain chain_;
   std::optional<Outcome> rewriting_;                  // the graph that pipelines are made of, where it is not the model

@@ -12,8 +12,8 @@
 namespace unity {
 namespace {
 
-constexpr std::size_t kMostPlans = 8;
-constexpr double kNearly = 1.05;  // what is so much slower than the fastest gains too little by storing parts
+constexpr std::ptrdiff_t kMostPlans = 8;  // of each kind
+constexpr double kNearly = 1.05;          // what is so much slower than the fastest gains too little by storing parts
 
 bool is_faster(const Outcome& a, const Outcome& b) { return a.candidate.score.iteration < b.candidate.score.iteration; }
 
@@ -47,8 +47,17 @@ std::vector<Outcome> FastestPlans::plans() const {
   return plans;
 }
 
+bool FastestPlans::is_rewritten(const Outcome& plan) const {
+  return std::any_of(plan.derivation.begin(), plan.derivation.end(),
+                     [&](const DerivationStep& step) { return algebraic_.contains(step.rule); });
+}
+
 void FastestPlans::keep(const Outcome& plan) {
-  if (kept_.size() == kMostPlans && !is_faster(plan, kept_.back().plan)) return;
+  const bool rewritten = is_rewritten(plan);
+  auto of_kind = [&](const Kept& k) { return k.rewritten == rewritten; };
+  auto full = [&] { return std::count_if(kept_.begin(), kept_.end(), of_kind) >= kMostPlans; };
+  auto last = [&] { return std::find_if(kept_.rbegin(), kept_.rend(), of_kind); };
+  if (full() && !is_faster(plan, last()->plan)) return;
   if (runs_in_stages(plan.candidate.pcg, plan.candidate.mappings)) return;
   const Hash graph = canonical_hash(plan.candidate.pcg);
   auto same = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.graph == graph; });
@@ -56,12 +65,12 @@ void FastestPlans::keep(const Outcome& plan) {
     if (!is_faster(plan, same->plan)) return;
     kept_.erase(same);
   }
+  if (full()) kept_.erase(std::prev(last().base()));
   auto behind = std::upper_bound(kept_.begin(), kept_.end(), plan,
                                  [](const Outcome& a, const Kept& b) { return is_faster(a, b.plan); });
-  Kept kept{plan, graph};
+  Kept kept{plan, graph, rewritten};
   kept.plan.front.clear(), kept.plan.rivals.clear();
   kept_.insert(behind, std::move(kept));
-  if (kept_.size() > kMostPlans) kept_.pop_back();
 }
 
 std::vector<Outcome> FastestPlans::on_shares(const StrategyInput& input) const {

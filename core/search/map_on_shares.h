@@ -4,6 +4,8 @@
 // again on all shares at the end, where that can only be a gain.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "core/base/hash.h"
@@ -13,7 +15,11 @@ namespace unity {
 
 class FastestPlans {
  public:
-  // Of one stage, the fastest few graphs, each with the fastest of its schedules.
+  // `algebraic`: the rules that rewrite what is computed.
+  explicit FastestPlans(std::set<std::string> algebraic = {}) : algebraic_(std::move(algebraic)) {}
+
+  // Of one stage, the fastest few graphs, each with the fastest of its schedules: of the model as it is, and of what it
+  // was rewritten to, whose many variants, all as fast, would crowd out the others.
   void keep(const Outcome& plan);
   std::vector<Outcome> plans() const;  // the fastest first
 
@@ -26,7 +32,11 @@ class FastestPlans {
   struct Kept {
     Outcome plan;
     Hash graph;
+    bool rewritten;
   };
+  bool is_rewritten(const Outcome& plan) const;
+
+  std::set<std::string> algebraic_;
   std::vector<Kept> kept_;  // the fastest first
 };
 

@@ -139,4 +139,9 @@ TEST_CASE("no name is suggested for a very long one") {
   CHECK(nearest_name("matmull", {"matmul"}) == "matmul");
 }
 
+TEST_CASE("a second document in a YAML file is refused, as it would not be read") {
+  CHECK(yaml_error("a: 1\n---\nb: 2\n") == "f.yaml:3:1: found a second document, expected the end of the file");
+  CHECK(read_yaml("---\n# nothing\n---\na: 1\n---\n", "f")["a"].as<int>() == 1);
+}
+
 }  // namespace unity
