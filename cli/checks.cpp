@@ -28,16 +28,15 @@ CLI::Option* above_zero(CLI::Option* option) {
   });
 }
 
-CLI::Option* zero_to_one(CLI::Option* option) {
-  return option->check([](const std::string& text) -> std::string {
-    if (auto number = finite(text); number && *number >= 0 && *number <= 1) return {};
-    return fmt::format("found '{}', expected a number from 0 to 1", text);
+CLI::Option* between(double least, double most, CLI::Option* option) {
+  return option->check([least, most](const std::string& text) -> std::string {
+    if (auto number = finite(text); number && *number >= least && *number <= most) return {};
+    return fmt::format("found '{}', expected a number from {} to {}", text, least, most);
   });
 }
 
 CLI::Option* output_file(CLI::Option* option) {
   return option->check([](const std::string& text) -> std::string {
-    if (text.empty()) return "found '', expected a file to write";
     if (text == "-") return "found '-', expected a file to write; standard output is /dev/stdout";
     return {};
   });

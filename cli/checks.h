@@ -10,10 +10,10 @@ namespace unity::cli {
 // A number above 0.
 CLI::Option* above_zero(CLI::Option* option);
 
-// A number from 0 to 1.
-CLI::Option* zero_to_one(CLI::Option* option);
+// A number from `least` to `most`.
+CLI::Option* between(double least, double most, CLI::Option* option);
 
-// The path of a file to write: not empty, nor "-", which would make a file of that name.
+// The path of a file or folder to write: not "-", which would make a file of that name.
 CLI::Option* output_file(CLI::Option* option);
 
 }  // namespace unity::cli

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/table.h"
@@ -129,7 +130,8 @@ void import_tests(const Options& o) {
 CLI::App* add_one(CLI::App& import, const char* name, const char* description, const char* examples,
                   const std::shared_ptr<Options>& o, void (*run)(const Options&)) {
   CLI::App* command = add_command(import, name, description, examples);
-  command->add_option("-o,--output", o->output, "The topology file to write (default: beside the first file)");
+  output_file(
+      command->add_option("-o,--output", o->output, "The topology file to write (default: beside the first file)"));
   add_json(*command, o->json);
   command->callback([o, run] { run(*o); });
   return command;

@@ -81,6 +81,15 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: {}", command.get_name(), error.what());
 }
 
+// An empty text, as of a variable of the shell that is not set, would count as an option not given.
+void refuse_empty(CLI::App& command) {
+  for (CLI::Option* option : command.get_options())
+    if (option->nonpositional() && option->get_items_expected_min() > 0)
+      option->check(
+          [](const std::string& text) { return std::string(text.empty() ? "found '', expected a value" : ""); });
+  for (CLI::App* inner : command.get_subcommands({})) refuse_empty(*inner);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Unity finds, explains, predicts and runs parallel plans for training neural networks.", "unity");
   app.set_version_flag("--version", build_info, "Print version, commit, build and optional parts, and exit");
@@ -90,6 +99,7 @@ int run(int argc, char** argv) {
 #define UNITY_COMMAND(name) add_##name(app);
 #include "cli/commands.def"
 #undef UNITY_COMMAND
+  refuse_empty(app);
   if (argc > 1 && std::string_view(argv[1]) == "__complete") {  // asked for by the scripts of `unity completion`
     fmt::print("{}", completions(app, {argv + 2, argv + argc}));
     return kDone;

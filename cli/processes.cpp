@@ -71,9 +71,10 @@ void ProcessOptions::add(CLI::App& command) {
                       "threads; mpi: the processes of mpirun or srun; nccl: as mpi where there are any. One of several "
                       "processes has to say which, or is refused")
           ->capture_default_str();
-  above_zero(command.add_option("--comm-timeout", timeout,
-                                "Seconds without a message after which a process counts as lost, and within which all "
-                                "have to have started"))
+  between(0.001, 1e7,
+          command.add_option("--comm-timeout", timeout,
+                             "Seconds without a message after which a process counts as lost, and within which all "
+                             "have to have started"))
       ->capture_default_str();
   command.add_option("--log-folder", logs,
                      "Messages of each process, in rank-N.log, after a line with date and command; what earlier runs "

@@ -62,18 +62,19 @@ std::string today() {
 }
 
 DeviceProfile existing_or_new(const Options& o) {
+  const DeviceDescription device = describe_device(o.backend);
   if (!o.output.empty() && std::filesystem::exists(o.output)) {
     DeviceProfile profile = load_profile(o.output);
     for (auto [what, found, asked] :
          {std::tuple<const char*, std::string_view, std::string_view>("backend", profile.backend, o.backend),
-          {"precision", to_string(profile.precision), o.precision}})
+          {"precision", to_string(profile.precision), o.precision},
+          {"device", profile.device, device.name}})
       if (found != asked)
         throw_input_error("{}: holds a profile of {} {}; expected {}, or another file with -o", o.output, what, found,
                           asked);
     return profile;
   }
   DeviceProfile profile;
-  DeviceDescription device = describe_device(o.backend);
   profile.device = device.name;
   profile.date = today();
   profile.backend = o.backend;
@@ -433,7 +434,8 @@ void add_profile(CLI::App& app) {
       "Plans, or models, whose tasks, and with --comm collectives, are measured; without any: rates and "
       "curves, or with --comm all collectives of the machine");
   o->source.add_options(*command, true, false);  // --budget is that of the measurement
-  command->add_option("-o,--output", o->output, "The profile; what it holds already is kept and not measured again");
+  output_file(command->add_option("-o,--output", o->output,
+                                  "The profile; what it holds already is kept and not measured again"));
   command->add_flag("--list-missing", o->list_missing,
                     "Only list the tasks, and with --comm the collectives, that the profile lacks");
   command->add_flag("--curves", o->curves, "Measure rates and curves, too, or again");

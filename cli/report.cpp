@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/search_log_text.h"
 #include "cli/table.h"
@@ -233,8 +234,8 @@ void add_report(CLI::App& app) {
                   "  unity report new/results.json --against old/results.json --tolerance 0.1%");
   command->add_option("FILE", o->files, "Plans (search, sweep) and results of sweeps (results.json, or its folder)")
       ->required();
-  command->add_option("-o,--output", o->output,
-                      "Folder for drawings and report.md (default: beside each file), or FILE.html");
+  output_file(command->add_option("-o,--output", o->output,
+                                  "Folder for drawings and report.md (default: beside each file), or FILE.html"));
   command->add_flag("--html", o->html, "One HTML file with all of it, report.html, in place of drawings and report.md");
   command->add_option("--experiment", o->experiment,
                       "The experiment whose figures are drawn (default: experiment.yaml beside the results)");

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/graphviz.h"
 #include "cli/options.h"
@@ -130,8 +131,9 @@ void add_show_rule(CLI::App& rules) {
   CLI::App* command =
       add_command(rules, "show", "Show a rule and its proof", "  unity rules show fuse_matmul_relu --svg rule.svg");
   command->add_option("NAME", o->name, "The rule's name")->required();
-  command->add_option("--dot", o->dot, "Write source and target in Graphviz's language to a file");
-  command->add_option("--svg", o->svg, "Draw source and target side by side to a file (needs Graphviz's dot)");
+  output_file(command->add_option("--dot", o->dot, "Write source and target in Graphviz's language to a file"));
+  output_file(
+      command->add_option("--svg", o->svg, "Draw source and target side by side to a file (needs Graphviz's dot)"));
   add_json(*command, o->json);
   command->callback([o] {
     require_writable(o->dot);

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -184,8 +185,8 @@ void add_rules_generate(CLI::App& rules) {
                                   "  unity rules generate -o rules\n"
                                   "  unity rules generate --families parallelization --json\n"
                                   "  unity rules generate --exhaustive --resume work -o rules");
-  command->add_option("-o,--output", o->output,
-                      "Write a file of rules, and one of their proofs, for each subject to this folder");
+  output_file(command->add_option("-o,--output", o->output,
+                                  "Write a file of rules, and one of their proofs, for each subject to this folder"));
   command->add_option("--families", o->families,
                       "Only these families of operators, comma-separated; 'sharding': how operators may be split");
   command->add_option("--given", o->given,
@@ -195,7 +196,8 @@ void add_rules_generate(CLI::App& rules) {
   command->add_option("--steps", o->generate.steps, "Applications of rules by which a pair counts as derived")
       ->capture_default_str();
   from_zero(command->add_option("--seed", o->generate.seed, "Of random instances"))->capture_default_str();
-  command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
+  above_zero(command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover"))
+      ->capture_default_str();
   command->add_option("-j,--jobs", o->generate.jobs, "Threads; 0: one for each core");
   command->add_flag("--exhaustive", o->exhaustive,
                     "One operator more in each family, and all layouts of operands: takes hours");

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -132,9 +133,11 @@ void add_rules_import(CLI::App& rules) {
                                   "  unity rules import graph_subst_3_v2.json --json\n"
                                   "  unity rules import graph_subst.pb -o taso.rules");
   command->add_option("FILE", o->file, "Rules in protobuf's wire format or as JSON, gzipped or not")->required();
-  command->add_option("-o,--output", o->output, "Write the proved rules to NAME.rules, and their proofs beside it");
+  output_file(command->add_option("-o,--output", o->output,
+                                  "Write the proved rules to NAME.rules, and their proofs beside it"));
   command->add_option("--steps", o->import.steps, "Applications in a derivation, at most")->capture_default_str();
-  command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
+  above_zero(command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover"))
+      ->capture_default_str();
   command->add_option("--instances", o->verify.instances, "Small instances of each rule that are evaluated")
       ->capture_default_str();
   from_zero(command->add_option("--seed", o->verify.seed, "Of the instances"))->capture_default_str();

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -218,7 +219,8 @@ void add_rules_verify(CLI::App& rules) {
                                   "  unity rules verify --rule merge_matmuls --json");
   command->add_option("FILE", o->files, "Rule files; without any, the library");
   command->add_option("--rule", o->names, "Only rules of these names");
-  command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover")->capture_default_str();
+  above_zero(command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover"))
+      ->capture_default_str();
   command->add_option("--instances", o->verify.instances, "Small instances of each rule that are evaluated")
       ->capture_default_str();
   from_zero(command->add_option("--seed", o->verify.seed, "Of the instances"))->capture_default_str();

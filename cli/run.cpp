@@ -1,13 +1,16 @@
 // unity run: trains under a plan.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/fitting_plan.h"
 #include "cli/lowered.h"
@@ -43,7 +46,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.steps = o.steps;
   t.epochs = o.epochs > 0 ? o.epochs : 1;
   if (o.steps <= 0 && o.epochs <= 0 && o.data == "synthetic") t.steps = 10;
-  t.index_bounds = input_bounds(plan.pcg);
+  t.index_bounds = input_bounds(plan.model);
   t.in_order = o.in_order;
   t.weights_file = o.weights.empty() ? model_info(plan.model.name).weights_file : o.weights;
   t.gradients_file = o.gradients;
@@ -63,16 +66,36 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
 }
 
 // The same model on one device of the same machine, from the same seed.
-TrainResult train_on_one_device(const Plan& plan, const Options& o) {
-  Topology one = load_topology(plan.topology, {plan.nodes, 1});
-  Plan serial = plan;
-  serial.pcg = build_model(plan.model);
-  serial.mappings.assign(serial.pcg.size(), {});
-  serial.schedule = {};
-  Options alone = o;
-  alone.checkpoint.clear();
-  alone.gradients.clear();
-  return train_under(serial, one, alone, "one device", false, nullptr);
+class OneDevice {
+ public:
+  // An error where one device is too small, before anything is trained.
+  OneDevice(const Plan& plan, const Options& o)
+      : topology_(load_topology(plan.topology, {plan.nodes, 1})), plan_(plan), options_(o) {
+    plan_.pcg = build_model(plan.model);
+    plan_.mappings.assign(plan_.pcg.size(), {});
+    plan_.schedule = {};
+    options_.checkpoint.clear();
+    options_.gradients.clear();
+    try {
+      lower_plan(plan_, topology_, true, parse_precision(o.precision, "--precision"));
+    } catch (const DoesNotFit& error) {
+      throw_input_error("--compare-one-device: {}", error.what());
+    }
+  }
+  TrainResult train() const { return train_under(plan_, topology_, options_, "one device", false, nullptr); }
+
+ private:
+  Topology topology_;
+  Plan plan_;
+  Options options_;
+};
+
+// What was asked for and is not there has a reason.
+void warn_of_unwritten(const Options& o, const TrainResult& result) {
+  for (const auto& [file, is_there] :
+       {std::pair<const std::string&, bool>(o.trace, result.trace.has_value()), {o.gradients, !result.losses.empty()}})
+    if (!file.empty() && !is_there)
+      fmt::print(stderr, "unity: warning: {}: not written, as no steps were left to do\n", file);
 }
 
 // Infinite where only one of the two is a number.
@@ -181,7 +204,11 @@ void run(const Options& o, Processes& processes) {
   if (o.data.empty()) {
     std::vector<std::string> suits = model_info(plan.model.name).datasets;
     with_data.data = std::find(suits.begin(), suits.end(), "digits") != suits.end() ? "digits" : "synthetic";
+  } else {  // the same data in other words are not other data, which a resumed run would begin anew
+    with_data.data = std::filesystem::path(o.data).lexically_normal().string();
   }
+  std::optional<OneDevice> alone;
+  if (o.compare_one_device && processes.rank() == 0) alone.emplace(plan, with_data);
   TrainResult result;
   try {
     result =
@@ -195,9 +222,10 @@ void run(const Options& o, Processes& processes) {
   }
   if (processes.rank() != 0) return;
   if (!o.trace.empty() && result.trace) save_trace(*result.trace, o.trace);
+  warn_of_unwritten(o, result);
   double worst = 0;
   if (o.compare_one_device) {
-    TrainResult one = train_on_one_device(plan, with_data);
+    TrainResult one = alone->train();
     for (std::size_t i = 0; i < std::min(result.losses.size(), one.losses.size()); ++i)
       worst = std::max(worst, relative_difference(result.losses[i], one.losses[i]));
   }
@@ -245,7 +273,8 @@ void add_run(CLI::App& app) {
       ->needs(checkpoint);
   auto* resume = command->add_flag("--resume", o->resume, "Go on from the newest checkpoint")->needs(checkpoint);
   command->add_option("--weights", o->weights, "Initial values by name, a safetensors file")->excludes(resume);
-  command->add_option("--save-gradients", o->gradients, "Write the gradients of the first step to a safetensors file");
+  output_file(command->add_option("--save-gradients", o->gradients,
+                                  "Write the gradients of the first step to a safetensors file"));
   at_least_one(command->add_option("--evaluate-every", o->evaluate_every,
                                    "Evaluate on the test rows after every N epochs (default: at the end only)"));
   auto* stop = at_least_one(
@@ -259,7 +288,7 @@ void add_run(CLI::App& app) {
   at_least_one(command->add_option("--check-replicas-every", o->check_replicas,
                                    "Compare all copies of the weights after every N steps (default: at checkpoints and "
                                    "at the end)"));
-  command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file");
+  output_file(command->add_option("--trace", o->trace, "Write the measured trace of the last step to a file"));
   add_json(*command, o->json);
   command->callback([o] {
     o->began = SessionLog::Clock::now();

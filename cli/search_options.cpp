@@ -64,7 +64,8 @@ Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_
   return std::move(plans.front());
 }
 
-std::map<std::string, std::int64_t> input_bounds(const Pcg& pcg) {
+std::map<std::string, std::int64_t> input_bounds(const ModelSpec& model) {
+  const Pcg pcg = build_model(model);
   std::map<std::string, std::int64_t> bounds;
   for (std::size_t i = 0; i < pcg.size(); ++i) {
     const Node& n = pcg.nodes()[i];

@@ -29,7 +29,8 @@ Result<std::vector<Plan>> search_plans(const ModelOptions& model, const std::str
 Result<Plan> search_plan(const ModelOptions& model, const std::string& topology_name, const CostModel& cost,
                          const SearchOptions& options);
 
-// The bounds of those i32 inputs of a model that index something.
-std::map<std::string, std::int64_t> input_bounds(const Pcg& pcg);
+// The bounds of those inputs of a model that index something, or are labels. They are the model's, whatever a plan
+// makes of it: a rule may lengthen a table.
+std::map<std::string, std::int64_t> input_bounds(const ModelSpec& model);
 
 }  // namespace unity::cli

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/graphviz.h"
 #include "cli/options.h"
@@ -151,8 +152,8 @@ void add_show(CLI::App& app) {
   o->model.add_sizes(*command);
   at_least_one(command->add_option("--nodes", o->nodes, "Number of nodes of a topology"));
   at_least_one(command->add_option("--devices", o->devices, "First N devices of a topology"));
-  command->add_option("--dot", o->dot, "Write the graph in Graphviz's language to a file");
-  command->add_option("--svg", o->svg, "Draw the graph to a file (needs Graphviz's dot)");
+  output_file(command->add_option("--dot", o->dot, "Write the graph in Graphviz's language to a file"));
+  output_file(command->add_option("--svg", o->svg, "Draw the graph to a file (needs Graphviz's dot)"));
   command->add_flag("--graph", o->graph, "Print a model's graph as text, too");
   add_json(*command, o->json);
   command->callback([o] { show(*o); });

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/checks.h"
 #include "cli/collectives.h"
 #include "cli/commands.h"
 #include "cli/iterations.h"
@@ -189,11 +190,11 @@ void add_simulate(CLI::App& app) {
   o->machine.add(*command, false);
   add_schedule_options(*command, o->schedule);
   CLI::Option* trace =
-      command
-          ->add_option(
+      output_file(
+          command->add_option(
               "--trace", o->trace,
               "Write the simulated trace, with the use of links, to a file; one for the Perfetto UI if its name ends "
-              "in .perfetto.json")
+              "in .perfetto.json"))
           ->excludes(flows);
   command->add_option("--trace-format", o->trace_format, "unity or perfetto, whatever the file's name")
       ->needs(trace)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
@@ -307,7 +308,8 @@ void add_sweep(CLI::App& app) {
                   "  unity sweep experiments/figure-14/experiment.yaml -o out/figure-14 --shard 2/8 --resume\n"
                   "  unity sweep experiments/figure-14/experiment.yaml -o out/figure-14 --merge");
   command->add_option("EXPERIMENT", o->experiment, "A file of format unity-experiment")->required();
-  command->add_option("-o,--output", o->folder, "Folder for results.csv, results.json and plans")->required();
+  output_file(command->add_option("-o,--output", o->folder, "Folder for results.csv, results.json and plans"))
+      ->required();
   at_least_one(
       command->add_option("--jobs", o->jobs, "Threads of each process (default: one for each core, shared out)"));
   command->add_option("--only", o->only, "Only points with these values, as in nodes=1,2; may be repeated")

@@ -106,7 +106,7 @@ void measure_all(std::vector<std::unique_ptr<Validated>>& all, const Options& o,
       Validated& v = *all[i];
       bar.update(static_cast<std::int64_t>(static_cast<std::size_t>(round) * all.size() + i),
                  static_cast<std::int64_t>(static_cast<std::size_t>(o.rounds) * all.size()), v.name);
-      options.index_bounds = input_bounds(v.plan.pcg);
+      options.index_bounds = input_bounds(v.plan.model);
       v.measured.push_back(measure(v.program, options));
       v.rounds.push_back(v.measured.back().iteration);
     }
@@ -360,14 +360,15 @@ void add_validate(CLI::App& app) {
                                    "Measure the whole set so many times; of each plan's rounds the fastest counts"))
       ->capture_default_str();
   at_least_one(command->add_option("--steps", o->steps, "Measured iterations"))->capture_default_str();
-  zero_to_one(command->add_option(
-                  "--quantile", o->quantile,
-                  "Which of the iterations counts: 0.5 the median; 0 the fastest, for a machine that others use"))
+  between(0, 1,
+          command->add_option(
+              "--quantile", o->quantile,
+              "Which of the iterations counts: 0.5 the median; 0 the fastest, for a machine that others use"))
       ->capture_default_str();
   at_least_one(command->add_option(
       "--tasks", o->tasks, "List the N tasks whose predictions are off by most seconds; with --json, all tasks"));
-  command->add_option("--trace", o->trace, "Write the measured trace to a file");
-  command->add_option("--perfetto", o->perfetto, "Write both timelines for the Perfetto UI");
+  output_file(command->add_option("--trace", o->trace, "Write the measured trace to a file"));
+  output_file(command->add_option("--perfetto", o->perfetto, "Write both timelines for the Perfetto UI"));
   add_json(*command, o->json);
   command->callback([o] { with_processes(o->processes, [&](Processes& processes) { validate(*o, processes); }); });
 }

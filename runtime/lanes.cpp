@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -75,7 +76,9 @@ struct Lanes::Implementation {
     make_workers();
   }
 
-  ~Implementation() {
+  ~Implementation() { quit(); }
+
+  void quit() {
     for (ReadyQueue& queue : queues) queue.close();
     for (std::thread& t : threads) t.join();
   }
@@ -144,7 +147,13 @@ struct Lanes::Implementation {
     helpers = share ? cores : lanes.size();
     workers.reserve(helpers);
     for (std::size_t w = 0; w < helpers; ++w) workers.push_back({queues[share ? 0 : w], {}, {}});
-    for (Worker& w : workers) threads.emplace_back([this, &w] { serve(w); });
+    try {
+      for (Worker& w : workers) threads.emplace_back([this, &w] { serve(w); });
+    } catch (const std::system_error& error) {
+      const std::size_t begun = threads.size();
+      quit();
+      throw_input_error("the executor's threads: the system starts {} of {}: {}", begun, helpers, error.what());
+    }
   }
 
   Shared* shared_of(TaskId id) {

@@ -42,29 +42,41 @@ class Tester {
 
   Evaluation run(const Executor& trained) {
     for (const StateTensor& s : executor_.state()) executor_.set_state(s.name, trained.state(s.name));
-    std::int64_t whole = 0;
-    double loss = 0;
+    double loss = 0;  // of all rows
     Predictions total;
-    for (std::int64_t begin = 0; begin < test_.rows(); begin += binding_.batch) {
-      // The last batch is filled up with rows that do not count.
-      std::map<std::string, HostTensor> batch = read_batch(binding_, test_, batch_rows(binding_, order_, begin));
+    auto loss_of = [&](const std::map<std::string, HostTensor>& batch) {
       feed(executor_, batch);
+      return executor_.step().loss;
+    };
+    for (std::int64_t begin = 0; begin < test_.rows(); begin += binding_.batch) {
+      // The last batch is filled up with its last row, which counts once.
+      std::map<std::string, HostTensor> batch = read_batch(binding_, test_, rows_from(begin));
       if (!compared_) agreement_.add(batch);
-      double of_batch = executor_.step().loss;
-      std::int64_t count = std::min(binding_.batch, test_.rows() - begin);
-      if (count == binding_.batch || whole == 0) loss += of_batch, ++whole;
-      if (!logits_) continue;
-      Predictions p = count_predictions(binding_, batch, executor_.output(1), count);
-      total.right += p.right, total.all += p.all;
+      loss += loss_of(batch) * static_cast<double>(binding_.batch);
+      const std::int64_t count = std::min(binding_.batch, test_.rows() - begin);
+      if (logits_) {
+        Predictions p = count_predictions(binding_, batch, executor_.output(1), count);
+        total.right += p.right, total.all += p.all;
+      }
+      if (count == binding_.batch) continue;
+      // What a row adds to the mean it adds beside any others: a batch of nothing else says how much.
+      const std::vector<std::int64_t> same(static_cast<std::size_t>(binding_.batch), order_.back());
+      loss -= loss_of(read_batch(binding_, test_, same)) * static_cast<double>(binding_.batch - count);
     }
     if (!std::exchange(compared_, true)) agreement_.require_equal_batches("the test rows");
     Evaluation e;
-    e.loss = loss / static_cast<double>(whole);
+    e.loss = loss / static_cast<double>(test_.rows());
     if (total.all > 0) e.accuracy = static_cast<double>(total.right) / static_cast<double>(total.all);
     return e;
   }
 
  private:
+  std::vector<std::int64_t> rows_from(std::int64_t begin) const {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(binding_.batch), order_.back());
+    std::copy_n(order_.begin() + begin, std::min(binding_.batch, test_.rows() - begin), rows.begin());
+    return rows;
+  }
+
   Executor executor_;
   const DataSource& test_;
   const Binding& binding_;
@@ -101,13 +113,25 @@ DoesNotFit beside_training(const DoesNotFit& error, const Program& training, con
 
 // A batch of another size, or other data, than those of the checkpoint: go on at the first batch not begun, or anew.
 void adapt(TrainingPosition& position, const std::string& data, std::int64_t batch, std::int64_t per_epoch) {
-  if (position.data != data) position.epoch = position.batches = 0, position.epoch_loss_sum = 0;
+  if (position.data != data) position.epoch = position.batches = 0, position.epoch_loss_sum = 0, position.best = {};
   if (position.batches > 0 && position.batch != batch) {
     position.batches = (position.batches * position.batch + batch - 1) / batch;
     position.epoch_loss_sum = 0;  // the epoch's mean is then over what is left
   }
   if (position.batches >= per_epoch) ++position.epoch, position.batches = 0;
   position.data = data, position.batch = batch;
+}
+
+// That the model tells apart: where its second output has so many numbers for each label. 0: none.
+std::int64_t classes_of(const Program& training, const std::vector<ModelInput>& inputs) {
+  if (training.outputs.size() < 2 || training.outputs[1].dims.empty()) return 0;
+  const Dims& dims = training.outputs[1].dims;
+  const std::int64_t labels = element_count(dims) / dims.back();
+  const bool any = std::any_of(inputs.begin(), inputs.end(), [&](const ModelInput& input) {
+    return input.dtype == DType::i32 &&
+           std::accumulate(input.dims.begin(), input.dims.end(), std::int64_t{1}, std::multiplies<>()) == labels;
+  });
+  return any && dims.size() > 1 ? dims.back() : 0;
 }
 
 double seconds_since(SessionLog::Clock::time_point start) {
@@ -165,8 +189,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   std::int64_t per_epoch = 1, steps = options.steps > 0 ? options.steps : std::max<std::int64_t>(options.epochs, 1);
   if (options.data != "synthetic") {
     std::vector<ModelInput> inputs = model_inputs(executor.inputs(), options.index_bounds);
-    std::int64_t classes =
-        training.outputs.size() > 1 && !training.outputs[1].dims.empty() ? training.outputs[1].dims.back() : 0;
+    const std::int64_t classes = classes_of(training, inputs);
     data = open_data(options.data, inputs, options.in_order);
     binding = bind_inputs(inputs, *data->training, classes);
     if (data->test) bind_inputs(inputs, *data->test, classes);
@@ -211,6 +234,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     Evaluation e = tester->run(executor);
     e.epoch = at.epoch, e.step = at.step;
     bool loss = options.watch_loss || !e.accuracy;
+    at.best.watch(loss ? "loss" : "accuracy");
     at.best.see(loss ? e.loss : *e.accuracy, e.epoch, !loss);
     result.evaluations.push_back(e);
   };
@@ -247,7 +271,9 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     double rate = learning_rate(schedule, training.optimizer.learning_rate, at.step);
     executor.set_learning_rate_factor(rate / training.optimizer.learning_rate);
     auto start = SessionLog::Clock::now();
-    StepResult r = executor.step(options.trace && at.step + 1 == steps);
+    // Where training may stop early, each epoch may be the last one.
+    const bool last = at.step + 1 == steps || (options.patience > 0 && at.batches + 1 == per_epoch);
+    StepResult r = executor.step(options.trace && last);
     seconds.push_back(seconds_since(start));
     if (result.losses.empty() && !options.gradients_file.empty())
       save_gradients(executor, training, options.gradients_file);

@@ -31,7 +31,7 @@ struct TrainOptions {
   std::int64_t evaluate_every = 0;                   // epochs; 0: at the end only
   std::int64_t patience = 0;                         // stop after so many evaluations without a better one; 0: never
   bool watch_loss = false;                           // better: a smaller test loss instead of a larger accuracy
-  bool trace = false;                                // of the last step
+  bool trace = false;                                // of the last step; none where no step is left
   std::int64_t check_replicas_every = 0;             // steps; in any case at every checkpoint and at the end
   // Since when time counts in the folder's log of sessions: where the command started, say. None: the call of train().
   std::optional<SessionLog::Clock::time_point> began;
@@ -43,7 +43,7 @@ struct TrainOptions {
 struct Evaluation {
   std::int64_t epoch = 0, step = 0;
   std::optional<double> accuracy;  // none without logits
-  double loss = 0;                 // mean over whole batches
+  double loss = 0;                 // mean over the rows
 };
 
 struct TrainResult {

@@ -16,12 +16,13 @@ Shape evaluated_shape(const ParallelShape& shape, DType real) {
 
 bool has_value_of_its_own(const Node& node) { return !node.is_leaf() || node.op->random(); }
 
-// The smallest bound among the users, found through users that hand the indices on (partition, reshape).
+// The smallest bound among the users, found through users that hand the values on (partition, of indices also reshape).
 std::int64_t bound_among_users(const Pcg& pcg, const std::vector<std::vector<Pcg::Use>>& uses, NodeId id) {
   std::int64_t bound = kNoIndexBound;
   for (const Pcg::Use& use : uses[id.index()]) {
     const Node& user = pcg[use.user];
-    if (user.outputs[0].dtype == DType::i32) bound = std::min(bound, bound_among_users(pcg, uses, use.user));
+    if (user.is_parallelization() || user.outputs[0].dtype == DType::i32)
+      bound = std::min(bound, bound_among_users(pcg, uses, use.user));
     std::vector<Shape> shapes;
     for (ValueRef v : user.inputs) shapes.push_back(pcg.shape(v).shape());
     if (auto own = user.op->index_bound(user.attributes, shapes, static_cast<std::size_t>(use.operand)))

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/index.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -31,9 +32,12 @@ CheckpointIndex read(const json& root) {
   p.batch = data.at("batch");
   p.epoch = data.at("epoch");
   p.batches = data.at("batches");
-  p.epoch_loss_sum = data.at("epoch_loss_sum");
+  // JSON has no numbers that are not finite: null stands for them.
+  const json& sum = data.at("epoch_loss_sum");
+  p.epoch_loss_sum = sum.is_null() ? std::numeric_limits<double>::quiet_NaN() : sum.get<double>();
   const json& best = root.at("best");
   if (!best.at("value").is_null()) p.best.value = best.at("value").get<double>();
+  p.best.metric = best.value("metric", "");
   p.best.epoch = best.at("epoch");
   p.best.waited = best.at("waited");
   for (const json& f : root.at("files")) {
@@ -61,23 +65,25 @@ Hash hash_of(const CheckpointIndex& index) { return hash_text(index_to_json(inde
 
 std::string index_to_json(const CheckpointIndex& index) {
   const TrainingPosition& p = index.position;
-  json root = {
-      {"format", "unity-checkpoint"},
-      {"version", CheckpointIndex::kVersion},
-      {"model", p.model},
-      {"optimizer", p.optimizer},
-      {"weights", fmt::format("{:016x}", index.weights)},
-      {"seed", p.seed},
-      {"step", p.step},
-      {"data",
-       {{"name", p.data},
-        {"batch", p.batch},
-        {"epoch", p.epoch},
-        {"batches", p.batches},
-        {"epoch_loss_sum", p.epoch_loss_sum}}},
-      {"best",
-       {{"value", p.best.value ? json(*p.best.value) : json()}, {"epoch", p.best.epoch}, {"waited", p.best.waited}}},
-      {"files", json::array()}};
+  json root = {{"format", "unity-checkpoint"},
+               {"version", CheckpointIndex::kVersion},
+               {"model", p.model},
+               {"optimizer", p.optimizer},
+               {"weights", fmt::format("{:016x}", index.weights)},
+               {"seed", p.seed},
+               {"step", p.step},
+               {"data",
+                {{"name", p.data},
+                 {"batch", p.batch},
+                 {"epoch", p.epoch},
+                 {"batches", p.batches},
+                 {"epoch_loss_sum", p.epoch_loss_sum}}},
+               {"best",
+                {{"metric", p.best.metric},
+                 {"value", p.best.value ? json(*p.best.value) : json()},
+                 {"epoch", p.best.epoch},
+                 {"waited", p.best.waited}}},
+               {"files", json::array()}};
   for (const CheckpointFile& f : index.files) {
     json tensors = json::array();
     for (const TensorInfo& t : f.tensors)

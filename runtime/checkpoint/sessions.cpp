@@ -71,7 +71,7 @@ EffectiveTime effective_time(const std::vector<Session>& sessions) {
   for (auto s = sessions.rbegin(); s != sessions.rend(); ++s) {
     std::int64_t done = s->step - s->first_step;
     std::int64_t kept = std::clamp<std::int64_t>(from - s->first_step, 0, std::max<std::int64_t>(done, 0));
-    double share = done > 0 ? static_cast<double>(kept) / static_cast<double>(done) : 0;
+    double share = done > 0 ? static_cast<double>(kept) / static_cast<double>(done) : 1;  // it may have evaluated
     ++all.sessions;
     all.steps += kept, all.lost_steps += done - kept;
     all.seconds += s->seconds;

@@ -1,14 +1,26 @@
 #include "runtime/cpu/team.h"
 
+#include <system_error>
+
+#include "core/base/error.h"
 #include "runtime/comm/wait.h"
 
 namespace unity::cpu {
 
 Team::Team(int helpers) {
-  for (int i = 0; i < helpers; ++i) threads_.emplace_back([this] { serve(); });
+  try {
+    for (int i = 0; i < helpers; ++i) threads_.emplace_back([this] { serve(); });
+  } catch (const std::system_error& error) {
+    const std::size_t begun = threads_.size();
+    quit();
+    throw_input_error("threads of a device: the system starts {} of {}: {}; expected fewer", begun + 1, helpers + 1,
+                      error.what());
+  }
 }
 
-Team::~Team() {
+Team::~Team() { quit(); }
+
+void Team::quit() {
   {
     std::lock_guard lock(mutex_);
     quit_ = true;

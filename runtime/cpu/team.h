@@ -40,6 +40,7 @@ class Team {
     void work();
   };
   void serve();
+  void quit();  // and waits for all to end
 
   std::mutex mutex_;
   std::condition_variable wake_, idle_;

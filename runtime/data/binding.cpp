@@ -21,6 +21,7 @@ class Binder {
       : inputs_(inputs), source_(source), classes_(classes), field_of_(inputs.size(), nullptr) {}
 
   Binding bind() {
+    if (inputs_.empty()) refuse(": it has none");
     for (const ModelInput& input : inputs_)
       if (input.dims.empty() || input.dims[0] != inputs_[0].dims[0])
         refuse(fmt::format(": input {} has no batch as its first dimension", input.name));
@@ -88,7 +89,7 @@ class Binder {
 
   Binding result(const Field* label) const {
     Binding binding;
-    binding.batch = inputs_.empty() ? 0 : inputs_[0].dims[0];
+    binding.batch = inputs_[0].dims[0];
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (!field_of_[i]) refuse(fmt::format(": nothing for input {}", inputs_[i].name));
       BoundInput bound{inputs_[i], *field_of_[i]};

@@ -186,7 +186,8 @@ NpyArray parse_npy(std::string name, std::span<const std::uint8_t> bytes, std::s
   if (length > bytes.size() - start)
     throw_input_error("{}: npy header is {} bytes long, found {}", name, length, bytes.size() - start);
   Header header = HeaderParser(name, text.substr(start, length)).parse();
-  NpyArray array{std::move(name), parse_type(name, header.descr), *header.shape, bytes.subspan(start + length), owner};
+  const auto type = parse_type(name, header.descr);
+  NpyArray array{std::move(name), type, *header.shape, bytes.subspan(start + length), owner};
   if (array.dims.empty()) throw_input_error("{}: found a single number, expected rows", array.name);
   std::int64_t size = static_cast<std::int64_t>(size_of(array.type));
   for (std::int64_t n : array.dims)

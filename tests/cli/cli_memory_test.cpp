@@ -69,3 +69,13 @@ TEST_CASE("a run that does not fit says which plan would, and the command that i
   tight = machine_with_memory(f, "tight", found["peak_memory_bytes"].get<std::int64_t>());
   check_refused("run " + model + tight + " --steps 1 --precision f64", {"needs ", "and no plan was found that fits: "});
 }
+
+TEST_CASE("that one device is too small to compare with is said before anything is trained") {
+  Folder f;
+  const std::string tight = machine_with_memory(f, "tight", 800'000, 4);
+  check_refused(
+      "run mlp-tiny --batch-per-gpu 16 --devices 4 --strategy deepspeed-zero --zero-stage 3 --steps 2 "
+      "--data digits --compare-one-device --topology " +
+          tight,
+      {"--compare-one-device: plan for mlp-tiny: needs ", "800 kB"});
+}

@@ -1,5 +1,7 @@
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include <catch2/catch.hpp>
 #include <unistd.h>
@@ -36,7 +38,7 @@ HostTensor value(double x) {
 }
 
 TrainingPosition position(std::int64_t step) {
-  return {"linear", "adam 0.001", 0xffffffffffffffff, step, "digits", 32, 4, 7, 0.1 + 0.2, {0.875, 3, 1}};
+  return {"linear", "adam 0.001", 0xffffffffffffffff, step, "digits", 32, 4, 7, 0.1 + 0.2, {"accuracy", 0.875, 3, 1}};
 }
 
 std::string message(const std::function<void()>& act) {
@@ -190,4 +192,14 @@ TEST_CASE("a folder without a checkpoint cannot be resumed from") {
   CHECK(message([&] { Checkpoint::newest(folder.path); }).find("found no checkpoint to resume from") !=
         std::string::npos);
   CHECK(message([&] { Checkpoint::newest(folder.path / "none"); }).find("no checkpoint") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint of training that diverged can be read") {
+  CheckpointIndex index;
+  index.position = position(8);
+  index.position.epoch_loss_sum = std::numeric_limits<double>::quiet_NaN();
+  CheckpointIndex read = index_from_json(index_to_json(index), "index.json");
+  CHECK(std::isnan(read.position.epoch_loss_sum));
+  index.position.epoch_loss_sum = read.position.epoch_loss_sum = 0;
+  CHECK(read.position == index.position);
 }

@@ -50,6 +50,10 @@ TEST_CASE("a session that came to nothing is time lost, and one that went back u
   CHECK(back.lost_steps == 40);
   CHECK(back.step_seconds == Approx(6));
   CHECK(effective_time({}).ratio() == 1);
+  // Nothing but an evaluation: no step was done again.
+  EffectiveTime evaluated = effective_time({{0, 3, 0, 10, 3, 0}, {5, 2, 10, 10, 1, 0}});
+  CHECK(evaluated.lost_steps == 0);
+  CHECK(evaluated.lost_seconds == 0);
 }
 
 TEST_CASE("a session is on file from its start, and what is no whole line is left out and overwritten") {

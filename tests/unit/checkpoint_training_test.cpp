@@ -128,7 +128,7 @@ TEST_CASE("a factor on the learning rate scales the step of SGD") {
 TEST_CASE("training stops after so many evaluations without a better one, and says which was the best") {
   BestEpoch best;
   for (auto [metric, epoch] : {std::pair{0.5, 1}, {0.7, 2}, {0.7, 3}, {0.6, 4}}) best.see(metric, epoch, true);
-  CHECK(best == BestEpoch{0.7, 2, 2});
+  CHECK(best == BestEpoch{"", 0.7, 2, 2});
   CHECK(best.give_up(2));
   CHECK_FALSE(best.give_up(3));
   CHECK_FALSE(best.give_up(0));
@@ -142,4 +142,44 @@ TEST_CASE("training stops after so many evaluations without a better one, and sa
   CHECK(r.losses.size() == 15);
   options.data = "synthetic";
   CHECK_THROWS_WITH(Classifier("sgd 0.1").run(options), Catch::Contains("no test rows to watch"));
+}
+
+TEST_CASE("a resumed run that watches another metric, or other data, does not compare with the best of before") {
+  Classifier model("sgd 1e-12");  // does not get better
+  TrainOptions options = on_rows(2);
+  options.evaluate_every = 1;
+  options.checkpoint = {place("metric")};
+  const BestEpoch of_accuracy = model.run(options).best.value();
+  CHECK(of_accuracy.metric == "accuracy");
+  options.epochs = 4;
+  options.checkpoint.resume = true;
+  options.watch_loss = true;
+  TrainResult r = model.run(options);
+  CHECK(r.best->metric == "loss");
+  CHECK(r.best->epoch >= 3);
+  options.epochs = 5;
+  CHECK(model.run(options).best->epoch >= 3);  // the same metric: goes on
+  options.data = place("others.csv").string();
+  fs::copy_file(rows(), options.data);
+  options.epochs = 1;
+  CHECK(model.run(options).best->waited == 0);
+}
+
+TEST_CASE("where training stops early, the trace is of the last step there was") {
+  TrainOptions options = on_rows(50);
+  options.patience = 1, options.trace = true;
+  TrainResult r = Classifier("sgd 1e-12").run(options);
+  REQUIRE(r.stopped_early);
+  CHECK(r.trace.has_value());
+}
+
+TEST_CASE("the test loss is the mean over the rows, whatever the batch") {
+  std::vector<double> losses;
+  for (std::int64_t batch : {1, 2, 4, 5, 7}) {  // of 5 test rows
+    TrainOptions options = on_rows(1);
+    TrainResult r = Classifier("sgd 1e-300", batch).run(options);
+    REQUIRE(r.evaluations.size() == 1);
+    losses.push_back(r.evaluations[0].loss);
+  }
+  for (double loss : losses) CHECK(loss == Approx(losses[0]).epsilon(1e-12));
 }

@@ -118,7 +118,7 @@ TEST_CASE("damaged npy files are refused") {
   CHECK_THROWS_WITH(parse(good.substr(0, 40)), Catch::Contains("npy header is 118 bytes long, found 30"));
   CHECK_THROWS_WITH(parse(good.substr(0, good.size() - 1)), Catch::Contains("found 15 bytes of data, expected 16"));
   CHECK_THROWS_WITH(parse(npy("<f4", "(2, 2)", "", 9)), Catch::Contains("npy version is 9"));
-  CHECK_THROWS_WITH(parse(npy(">f4", "(2, 2)", "")), Catch::Contains("dtype is '>f4', expected <f4"));
+  CHECK_THROWS_WITH(parse(npy(">f4", "(2, 2)", "")), Catch::Contains("a.npy: dtype is '>f4', expected <f4"));
   CHECK_THROWS_WITH(parse(npy("<f4", "()", "1234")), Catch::Contains("single number"));
   CHECK_THROWS_WITH(parse(npy("<f4", "(0, 3)", "")), Catch::Contains("shape is (0, 3)"));
   CHECK_THROWS_WITH(parse(npy("<f4", "(-1, 3)", "")), Catch::Contains("npy header is"));

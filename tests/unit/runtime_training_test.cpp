@@ -7,6 +7,7 @@
 
 #include "core/graph/builder.h"
 #include "core/plan/lower.h"
+#include "runtime/cpu/team.h"
 #include "runtime/train.h"
 #include "runtime/validate.h"
 #include "tests/support/plan_builder.h"
@@ -153,3 +154,30 @@ TEST_CASE("an evaluation that cannot be run is refused before the first step") {
   CHECK_THROWS(train(training, &evaluation, options));
   CHECK(steps == 0);
 }
+
+TEST_CASE("a second output that has not a number for each class of each label is none of logits") {
+  Builder b("two outputs");
+  ValueRef x = b.input("x", {2, 2}), labels = b.input("labels", {2}, DType::i32);
+  ValueRef logits = b.apply("matmul", {}, {x, b.weight("w", {2, 3})}), summed = b.apply("reduce_sum", {Integers{1}}, {logits});
+  Pcg g = std::move(b).finish({b.apply("cross_entropy", {}, {logits, labels}), summed});
+  Program training = lower(g, natural_mappings(g), uniform_topology(1), {}).value(),
+          evaluation = lower(g, natural_mappings(g), uniform_topology(1), {false, {}}).value();
+  TrainOptions options;
+  options.data = write("two.csv", rows("1,2,2\n"));
+  options.index_bounds = {{"labels", 3}};
+  TrainResult r = train(training, &evaluation, options);
+  CHECK_FALSE(r.accuracy.has_value());
+  CHECK(r.evaluations.size() == 1);
+}
+
+TEST_CASE("data for a model without inputs are refused") {
+  Builder b("no inputs");
+  ValueRef w = b.weight("w", {2, 2});
+  Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {w, b.weight("v", {2, 2})})});
+  Program training = lower(g, natural_mappings(g), uniform_topology(1), {}).value();
+  TrainOptions options;
+  options.data = write("none.csv", rows("1,2,2\n"));
+  CHECK_THROWS_WITH(train(training, nullptr, options), Catch::Contains("it has none"));
+}
+
+TEST_CASE("more threads than the system starts are refused") { CHECK_THROWS_AS(cpu::Team(10'000'000), InputError); }
