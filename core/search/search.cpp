@@ -88,13 +88,17 @@ void leave_out(SearchOptions& options, const std::vector<std::string>& names) {
 
 Error does_not_fit(const std::string& strategy, const Score& score, const Evaluator& evaluator,
                    const std::string& plan) {
-  std::size_t fullest = 0;
-  for (std::size_t d = 0; d < score.peak_memory.size(); ++d)
-    if (score.peak_memory[d] > score.peak_memory[fullest]) fullest = d;
-  DeviceId device(static_cast<std::int64_t>(fullest));
-  return fail("strategy {}: {} needs {} on {}, which {} {}", strategy, plan, at_least(score.peak()),
-              evaluator.cost().topology().device(device).name, evaluator.is_limited(device) ? "is limited to" : "has",
-              to_string(evaluator.memory_of(device)));
+  // The one that lacks the most: the fullest may have more.
+  DeviceId device(0);
+  auto share = [&](DeviceId d) {
+    return static_cast<double>(score.peak_memory[d.index()].count) /
+           static_cast<double>(std::max<std::int64_t>(1, evaluator.memory_of(d).count));
+  };
+  for (DeviceId d(1); d.index() < score.peak_memory.size(); d = DeviceId(d.value + 1))
+    if (share(d) > share(device)) device = d;
+  return fail("strategy {}: {} needs {} on {}, which {} {}", strategy, plan,
+              at_least(score.peak_memory[device.index()]), evaluator.cost().topology().device(device).name,
+              evaluator.is_limited(device) ? "is limited to" : "has", to_string(evaluator.memory_of(device)));
 }
 
 namespace {

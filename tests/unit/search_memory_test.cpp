@@ -9,6 +9,7 @@
 #include "core/search/data_parallel.h"
 #include "core/search/memory_tradeoffs.h"
 #include "core/search/search.h"
+#include "core/search/strategy.h"
 #include "simulator/cost_model.h"
 #include "tests/support/rewrite_check.h"
 
@@ -281,6 +282,16 @@ TEST_CASE("nothing is offloaded where the options say so, though less memory wou
   CHECK(std::any_of(usual.begin(), usual.end(), offloads));
   CHECK(std::none_of(without.begin(), without.end(), offloads));
   CHECK(without.back().prediction.peak_memory > usual.back().prediction.peak_memory);
+}
+
+TEST_CASE("where a plan does not fit, the device that lacks the most memory is named, not the fullest") {
+  SimulatedCostModel cost(load_topology("mixed-gpus", {}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  Score score;
+  for (std::size_t d = 0; d < 16; ++d)
+    score.peak_memory.push_back(Bytes{(d < 8 ? 20 : d == 9 ? 18 : 17) * 1'000'000'000LL});
+  CHECK_THAT(does_not_fit("unity", score, evaluator, "the smallest plan").message,
+             Catch::Contains("needs 18 GB on node1.gpu1, which has 16 GB"));
 }
 
 }  // namespace
