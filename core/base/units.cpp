@@ -31,6 +31,8 @@ constexpr std::array kBandwidthUnits = {Unit{"B/s", 1},        Unit{"kB/s", 1e3}
 constexpr std::array kComputeUnits = {Unit{"MFLOPS", 1e6}, Unit{"GFLOPS", 1e9}, Unit{"TFLOPS", 1e12},
                                       Unit{"PFLOPS", 1e15}};
 
+constexpr double kMost = 1e200;  // sums of quantities, and multiples, stay finite
+
 template <std::size_t N>
 Result<double> parse_quantity(std::string_view text, const std::array<Unit, N>& units, std::string_view kind) {
   double number = 0;
@@ -40,8 +42,11 @@ Result<double> parse_quantity(std::string_view text, const std::array<Unit, N>& 
     return fail("{}: found '{}', expected a number with a unit", kind, text);
   while (rest != end && *rest == ' ') ++rest;
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  for (const Unit& u : units)
-    if (u.name == unit) return number * u.factor;
+  for (const Unit& u : units) {
+    if (u.name != unit) continue;
+    if (!(std::abs(number * u.factor) <= kMost)) return fail("{}: found '{}', which is out of range", kind, text);
+    return number * u.factor;
+  }
   std::string names;
   for (const Unit& u : units) names += (names.empty() ? "" : ", ") + std::string(u.name);
   return fail("{}: found '{}' with unit '{}', expected one of {}", kind, text, unit, names);

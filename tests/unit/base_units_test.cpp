@@ -32,6 +32,8 @@ TEST_CASE("a quantity without a unit is refused, naming the units") {
   CHECK_FALSE(parse_time("5 GB").ok());
   CHECK_FALSE(parse_bandwidth("fast").ok());
   CHECK(parse_bytes("1e300 B").error().message == "size: found '1e300 B', which is out of range");
+  CHECK(parse_bandwidth("1e300 TB/s").error().message == "bandwidth: found '1e300 TB/s', which is out of range");
+  CHECK(parse_compute_rate("-1e300 PFLOPS").error().message.ends_with("which is out of range"));
   CHECK_FALSE(parse_time("1e9 s").ok());  // 2^61 ps are 2.3e6 s
 }
 
