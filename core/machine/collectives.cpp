@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/longest_time.h"
 #include "core/base/path_inside.h"
 #include "core/machine/files.h"
 #include "core/machine/yaml_read.h"
@@ -47,20 +46,12 @@ double read_fraction(const YamlReader& yaml, const YAML::Node& node, const std::
   return value;
 }
 
-Picoseconds read_time(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
-  Picoseconds time = yaml.quantity(node, what, parse_time);
-  if (time.count < 0 || time > kLongestLatency)
-    yaml.fail_at(node,
-                 fmt::format("{}: found '{}', expected 0 to {}", what, node.Scalar(), to_string(kLongestLatency)));
-  return time;
-}
-
 ProtocolCosts read_costs(const YamlReader& yaml, const YAML::Node& node) {
   yaml.check_keys(node, {"base", "nvlink", "pci", "net", "efficiency"});
   ProtocolCosts costs;
-  costs.base = read_time(yaml, yaml.require(node, "base"), "base");
+  costs.base = yaml.short_time(yaml.require(node, "base"), "base");
   for (std::size_t c = 0; c < kHopClasses; ++c)
-    costs.hops[c] = read_time(yaml, yaml.require(node, kClasses[c]), kClasses[c]);
+    costs.hops[c] = yaml.short_time(yaml.require(node, kClasses[c]), kClasses[c]);
   if (YAML::Node efficiency = node["efficiency"])
     costs.efficiency = read_by_nodes(yaml, efficiency, "efficiency",
                                      [&](const YAML::Node& n) { return read_fraction(yaml, n, "efficiency"); });
@@ -75,7 +66,7 @@ CollectiveProtocol read_protocol(const YamlReader& yaml, std::string name, const
   yaml.check_keys(node, known);
   for (const auto& [key, value] : yaml.entries(node, protocol.name)) {
     if (key.Scalar() == "network_overhead")
-      protocol.network_overhead = read_time(yaml, value, "network_overhead");
+      protocol.network_overhead = yaml.short_time(value, "network_overhead");
     else
       protocol.costs[static_cast<std::size_t>(read_algorithm(yaml, key))] = read_costs(yaml, value);
   }

@@ -96,13 +96,8 @@ DeviceSpec load_device_file(const std::string& file) {
   auto memory = yaml.require(root, "memory");
   spec.memory = yaml.quantity(memory, "memory", parse_bytes);
   if (spec.memory.count <= 0) yaml.fail_at(memory, "memory: expected more than 0");
-  auto overhead = yaml.require(root, "launch_overhead");
-  spec.launch_overhead = yaml.quantity(overhead, "launch_overhead", parse_time);
-  if (spec.launch_overhead.count < 0) yaml.fail_at(overhead, "launch_overhead: expected at least 0");
-  if (auto handover = root["handover"]) {
-    spec.handover = yaml.quantity(handover, "handover", parse_time);
-    if (spec.handover.count < 0) yaml.fail_at(handover, "handover: expected at least 0");
-  }
+  spec.launch_overhead = yaml.short_time(yaml.require(root, "launch_overhead"), "launch_overhead");
+  if (auto handover = root["handover"]) spec.handover = yaml.short_time(handover, "handover");
   if (auto interference = root["interference"]) {
     spec.interference = yaml.positive_number(interference, "interference");
     if (spec.interference >= 1)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/checksum.h"
+#include "core/base/longest_time.h"
 #include "core/machine/yaml_read.h"
 
 namespace unity {
@@ -16,6 +17,17 @@ double number_from(const YamlReader& yaml, const YAML::Node& node, std::string_v
                  fmt::format("{}: found '{}', expected a number{}", what,
                              node.IsScalar() ? node.Scalar() : "a list or map", negative ? "" : " of at least 0"));
   return value;
+}
+
+// Seconds that each task or step takes more, as many as a link's latency may be; 0 where there are none.
+double overhead_from(const YamlReader& yaml, const YAML::Node& map, const std::string& key, bool negative = false) {
+  YAML::Node node = map[key];
+  if (!node) return 0;
+  double seconds = number_from(yaml, node, key, negative), most = kLongestLatency.seconds();
+  if (std::abs(seconds) > most)
+    yaml.fail_at(
+        node, fmt::format("{}: found '{}', expected {} to {} seconds", key, node.Scalar(), negative ? -most : 0, most));
+  return seconds;
 }
 
 double optional_number(const YamlReader& yaml, const YAML::Node& map, const std::string& key) {
@@ -101,10 +113,9 @@ ProfileSection read_section(const YamlReader& yaml, const YAML::Node& node) {
                          "memory_bandwidth", "efficiency", "curves", "tasks"});
   ProfileSection section;
   section.threads = yaml.positive_int(yaml.require(node, "threads"), "threads");
-  if (YAML::Node overhead = node["task_overhead"])
-    section.task_overhead = number_from(yaml, overhead, "task_overhead", true);
-  section.handover = optional_number(yaml, node, "handover");
-  section.step_overhead = optional_number(yaml, node, "step_overhead");
+  section.task_overhead = overhead_from(yaml, node, "task_overhead", true);
+  section.handover = overhead_from(yaml, node, "handover");
+  section.step_overhead = overhead_from(yaml, node, "step_overhead");
   section.peak = optional_number(yaml, node, "peak");
   section.elementwise_peak = optional_number(yaml, node, "elementwise_peak");
   section.memory_bandwidth = optional_number(yaml, node, "memory_bandwidth");

@@ -103,11 +103,7 @@ class TopologyBuilder {
       inside->bandwidth = yaml_.quantity(capacity, "capacity", parse_bandwidth);
       if (!(inside->bandwidth.rate > 0))
         yaml_.fail_at(capacity, fmt::format("capacity: found '{}', expected more than 0", capacity.Scalar()));
-      if (YAML::Node latency = item["latency"]) {
-        inside->latency = yaml_.quantity(latency, "latency", parse_time);
-        if (inside->latency.count < 0)
-          yaml_.fail_at(latency, fmt::format("latency: found '{}', expected at least 0", latency.Scalar()));
-      }
+      if (YAML::Node latency = item["latency"]) inside->latency = yaml_.short_time(latency, "latency");
     }
     std::string text = yaml_.text(named, "switches"), stem = text.substr(0, text.find('*'));
     if (stem.empty() || stem.find_first_of(".<> ") != std::string::npos)

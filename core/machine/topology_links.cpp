@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 
-#include "core/base/longest_time.h"
 #include "core/machine/name_pattern.h"
 #include "core/machine/topology_parts.h"
 
@@ -173,10 +172,7 @@ class LinkReader {
     const BytesPerSecond one = yaml_.quantity(bandwidth, "bandwidth", parse_bandwidth);
     if (!(one.rate > 0))
       yaml_.fail_at(bandwidth, fmt::format("bandwidth: found '{}', expected more than 0", bandwidth.Scalar()));
-    link.latency = yaml_.quantity(latency, "latency", parse_time);
-    if (link.latency.count < 0 || link.latency > kLongestLatency)
-      yaml_.fail_at(latency,
-                    fmt::format("latency: found '{}', expected 0 to {}", latency.Scalar(), to_string(kLongestLatency)));
+    link.latency = yaml_.short_time(latency, "latency");
     YAML::Node width = entry["width"];
     for (const YAML::Node& pair : pairs_of(entry))
       for_pairs(entry, pair, [&](VertexId a, VertexId b, const IndexScope& scope, const Values& values) {

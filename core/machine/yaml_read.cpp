@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/base/longest_time.h"
 #include "core/base/read_yaml.h"
 
 namespace unity {
@@ -58,6 +59,13 @@ double YamlReader::positive_number(const YAML::Node& node, std::string_view what
     fail_at(node, fmt::format("{}: found '{}', expected a number above 0", what,
                               node.IsScalar() ? node.Scalar() : "a list or map"));
   return value;
+}
+
+Picoseconds YamlReader::short_time(const YAML::Node& node, std::string_view what) const {
+  Picoseconds time = quantity(node, what, parse_time);
+  if (time.count < 0 || time > kLongestLatency)
+    fail_at(node, fmt::format("{}: found '{}', expected 0 to {}", what, node.Scalar(), to_string(kLongestLatency)));
+  return time;
 }
 
 std::vector<std::pair<YAML::Node, YAML::Node>> YamlReader::entries(const YAML::Node& node,

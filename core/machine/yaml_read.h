@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace unity {
 
@@ -31,6 +32,8 @@ class YamlReader {
   std::string text(const YAML::Node& node, std::string_view what) const;
   int positive_int(const YAML::Node& node, std::string_view what) const;
   double positive_number(const YAML::Node& node, std::string_view what) const;
+  // Of 0 to kLongestLatency: many of them add up.
+  Picoseconds short_time(const YAML::Node& node, std::string_view what) const;
   // The pairs of a map, in the order of the file.
   std::vector<std::pair<YAML::Node, YAML::Node>> entries(const YAML::Node& node, std::string_view what) const;
   std::vector<YAML::Node> items(const YAML::Node& node, std::string_view what) const;

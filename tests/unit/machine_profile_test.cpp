@@ -92,6 +92,11 @@ TEST_CASE("bad profiles are refused with place, found and expected") {
   check_refused(kHead + "sections:\n  - threads: 1\n    curves:\n      copy: {10: [1, 2, 3]}\n",
                 {":10:", "3 numbers", "[warm, cold]"});
   check_refused(kHead + "sections:\n  - threads: 1\n    efficiency:\n      matmul: {10: 1.5}\n", {":10:", "at most 1"});
+  for (const char* overhead : {"task_overhead: 1e300", "task_overhead: -1e8", "handover: 61", "step_overhead: 1e7"}) {
+    std::string key(overhead, std::string(overhead).find(':'));
+    check_refused(kHead + "sections:\n  - threads: 1\n    " + overhead + "\n",
+                  {":9:", key + ": found '", "to 60 seconds"});
+  }
   std::string precision = kHead;
   precision.replace(precision.find("f32"), 3, "f7");
   check_refused(precision + "sections: []\n", {":6:", "precision", "f7"});
@@ -106,6 +111,9 @@ TEST_CASE("a device file names its profile, relative to itself") {
   DeviceSpec spec = load_device(with.path.string());
   REQUIRE(spec.profile);
   CHECK(spec.profile->section(1)->peak == 5e11);
+  File slow(device + "handover: 2000000 s\n");
+  CHECK_THROWS_WITH(load_device(slow.path.string()),
+                    Catch::Contains(":9:11: handover: found '2000000 s', expected 0 to 60 s"));
   File absent(device + "profile: absent.yaml\n");
   CHECK_THROWS_WITH(load_device(absent.path.string()), Catch::Contains(":9:10:") && Catch::Contains("absent.yaml"));
 }
