@@ -132,6 +132,8 @@ class LinkReader {
     };
     const NamePattern start = good(first.bind(scope.values), pair[0], "link");
     bool same_ends = pair[0].Scalar() == pair[1].Scalar();
+    if (same_ends && !where && start.name())
+      yaml_.fail_at(pair, fmt::format("found '{}' at both ends, expected two different ones", pair[0].Scalar()));
     for (const MachinePart& part : parts_.parts[depth_of(entry)]) {
       std::vector<VertexId> from = some_matches(part, start, scope.values, pair[0]), to;
       if (!second.has_expressions()) {

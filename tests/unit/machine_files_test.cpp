@@ -49,6 +49,8 @@ TEST_CASE("rates have units and are more than nothing") {
              Contains("expected 0 to 60 s"));
   CHECK_THAT(topology_error(kPair + "kind: pcie, width: 1 - 1, bandwidth: 1 GB/s, latency: 1 us}\n"),
              Contains("width: '1 - 1' is 0, expected at least 1"));
+  CHECK_THAT(topology_error(kPair + "kind: pcie, bandwidth: 1e300 TB/s, latency: 1 us}\n"),
+             Contains(":6:52: bandwidth: found '1e300 TB/s', which is out of range"));
   const std::string head = "hierarchy: {gpu: 2}\ndevice: cpu\n";
   CHECK_THAT(topology_error(head + "switches: {machine: [{name: s, capacity: 0 GB/s}]}\n"),
              Contains(":5:42: capacity: found '0 GB/s', expected more than 0"));
@@ -117,6 +119,16 @@ TEST_CASE("patterns and indices mean something that is there") {
              Contains(":5:11: require: found gpu = 4, expected gpu % 3 == 0"));
   CHECK_THAT(topology_error("hierarchy: {gpu: 4}\ndevice: cpu\nparameters: {x: gpus}\n"),
              Contains(":5:17: x: 'gpus': unknown name 'gpus' (did you mean 'gpu'?)"));
+}
+
+TEST_CASE("a link has two ends, but a pattern may stand for one vertex at both") {
+  const std::string head = "hierarchy: {gpu: 2}\ndevice: cpu\nswitches: {machine: [s]}\nlinks:\n";
+  const std::string links = head + "  - {between: [gpu*, s], " + kRates;
+  CHECK_THAT(topology_error(links + "  - {between: [s, s], " + kRates),
+             Contains(":8:15: found 's' at both ends, expected two different ones"));
+  CHECK_THAT(topology_error(links + "  - {between: [gpu0, gpu0], " + kRates), Contains("found 'gpu0' at both ends"));
+  CHECK(topology_error(links + "  - {between: [gpu<gpu-1>, gpu<gpu-1>], where: gpu < 2, " + kRates).empty());
+  CHECK(topology_error("hierarchy: {gpu: 1}\ndevice: cpu\nlinks:\n  - {between: [gpu*, gpu*], " + kRates).empty());
 }
 
 TEST_CASE("custom routes are refused that have a loop, a missing link or another end") {
