@@ -194,6 +194,11 @@ std::shared_ptr<const CollectiveLibrary> load_collectives(const std::string& fil
     library->protocols.push_back(read_protocol(yaml, yaml.text(key, "protocols"), value));
   }
   if (library->protocols.empty()) yaml.fail_at(protocols, "protocols: expected at least one");
+  // What the algorithms named can not do takes a ring, a chain or a direct exchange, which take a ring's costs.
+  if (std::none_of(library->protocols.begin(), library->protocols.end(), [](const CollectiveProtocol& p) {
+        return p.costs[static_cast<std::size_t>(CollectiveAlgorithm::ring)].has_value();
+      }))
+    yaml.fail_at(protocols, "protocols: found costs of 'ring' in none, expected them in at least one");
   read_machine(yaml, device, *library);
   return library;
 }

@@ -71,6 +71,10 @@ TEST_CASE("a wrong file of collectives is refused with its place") {
       "5:48:", "unknown protocol 'B'");
   check_refused("algorithms: [ring]\n" + protocols + "machines: [{devices: [A100]}]\n",
                 "5:11:", "no entry for the device 'V100'");
+  check_refused("algorithms: [tree]\nprotocols: {A: {tree: " + kRing + "}}\n", "4:12:", "costs of 'ring' in none");
+  CHECK(
+      load("algorithms: [tree]\nprotocols: {A: {tree: " + kRing + "}, B: {ring: " + kRing + "}}\n").protocols.size() ==
+      2);
   check_refused("algorithms: [ring]\n" + protocols + "trees_inside_nodes: star\n", "5:21:", "expected tree or chain");
   CHECK(!find_collectives("ncll", "").ok());
 }
