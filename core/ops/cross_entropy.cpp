@@ -92,7 +92,8 @@ UNITY_DEFINE_OPERATOR(cross_entropy, CrossEntropy)
 
 Result<AxisTable> CrossEntropyGradient::axes(const Attributes&, std::span<const Shape> in) const {
   Operands r = UNITY_TRY(operands(name(), in, AxisRole::parallel));
-  if (!in[2].dims.empty()) return fail("cross_entropy_gradient: operand 2 is {}, expected a scalar", to_string(in[2]));
+  if (Shape scalar{{}, in[0].dtype}; in[2] != scalar)
+    return fail("cross_entropy_gradient: operand 2 is {}, expected {}", to_string(in[2]), to_string(scalar));
   OperandAxes dy;
   dy.dtype = in[0].dtype;
   dy.linear = true;

@@ -12,6 +12,7 @@ std::vector<AttributeSpec> Matmul::attributes() const {
 }
 
 Result<AxisTable> Matmul::axes(const Attributes& a, std::span<const Shape> in) const {
+  UNITY_TRY(expect_real(name(), in));
   const Dims& x = in[0].dims;
   const Dims& w = in[1].dims;
   bool linear = text_attribute(a, 0) == "none", transposed = int_attribute(a, 1) != 0;
@@ -36,6 +37,7 @@ Result<AxisTable> Matmul::axes(const Attributes& a, std::span<const Shape> in) c
   ya.dims.push_back({{n_axis}, std::nullopt, 0});
   OperandAxes wa = transposed ? walks(n_axis, k_axis) : walks(k_axis, n_axis);
   xa.linear = wa.linear = linear;
+  xa.dtype = wa.dtype = ya.dtype = in[0].dtype;
   t.linearity = linear ? Linearity::multilinear : Linearity::none;
   t.inputs = {xa, wa};
   t.outputs = {ya};
@@ -100,6 +102,7 @@ axiom transpose_of_matmul
 UNITY_DEFINE_OPERATOR(matmul, Matmul)
 
 Result<AxisTable> MatmulWeightGradient::axes(const Attributes&, std::span<const Shape> in) const {
+  UNITY_TRY(expect_real(name(), in));
   const Dims& x = in[0].dims;
   const Dims& dy = in[1].dims;
   if (x.empty() || x.size() != dy.size() || !std::equal(x.begin(), x.end() - 1, dy.begin()))
@@ -115,9 +118,11 @@ Result<AxisTable> MatmulWeightGradient::axes(const Attributes&, std::span<const 
   xa.dims.push_back({{0}, std::nullopt, 0});
   ya.dims.push_back({{1}, std::nullopt, 0});
   xa.linear = ya.linear = true;
+  OperandAxes dw = walks(0, 1);
+  xa.dtype = ya.dtype = dw.dtype = in[0].dtype;
   t.linearity = Linearity::multilinear;
   t.inputs = {xa, ya};
-  t.outputs = {walks(0, 1)};
+  t.outputs = {dw};
   t.flops_per_point = 2;
   return t;
 }

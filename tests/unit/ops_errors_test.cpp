@@ -27,6 +27,15 @@ TEST_CASE("operators that do not fit their operands say which, what was found an
   CHECK(message("add", {}, {f32({4}), i32({4})}) == "add: operand 1 is i32[4], expected real numbers");
   CHECK(message("relu", {}, {f32({4}), f32({4})}) == "relu: found 2 operands, expected 1");
   CHECK(message("matmul", {}, {f32({4, 6}), f32({5, 8})}) == "matmul: axis k is 6 in x but 5 in w");
+  // Indices are no numbers to multiply: their bits would be read as those of real ones.
+  CHECK(message("matmul", {}, {i32({4, 6}), f32({6, 8})}) == "matmul: operand 0 is i32[4, 6], expected real numbers");
+  CHECK(message("matmul", {}, {f32({4, 6}), i32({6, 8})}) == "matmul: operand 1 is i32[6, 8], expected real numbers");
+  CHECK(message("matmul_accumulate", {}, {f32({4, 6}), i32({6, 8}), f32({4, 8})}) ==
+        "matmul: operand 1 is i32[6, 8], expected real numbers");
+  CHECK(message("matmul_weight_gradient", {}, {i32({4, 6}), f32({4, 8})}) ==
+        "matmul_weight_gradient: operand 0 is i32[4, 6], expected real numbers");
+  CHECK(message("cross_entropy_gradient", {}, {f32({4, 6}), i32({4}), i32({})}) ==
+        "cross_entropy_gradient: operand 2 is i32[], expected f32[]");
   CHECK(message("batch_matmul", {}, {f32({2, 4, 6}), f32({3, 6, 8})}) ==
         "batch_matmul: found operands f32[2, 4, 6] and f32[3, 6, 8], expected the same leading dimensions");
   CHECK(message("batch_matmul", {}, {f32({2, 4, 6}), f32({2, 5, 8})}) ==
