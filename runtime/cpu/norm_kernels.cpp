@@ -38,7 +38,7 @@ void for_each_in_channel(const ChannelLoops& l, std::int64_t c, F&& f) {
 
 template <class T>
 T inverse_deviation(T variance, double epsilon) {
-  return 1 / std::sqrt(std::max(variance, T(0)) + static_cast<T>(epsilon));
+  return 1 / std::sqrt(variance + static_cast<T>(epsilon));
 }
 
 template <class T>
@@ -107,7 +107,8 @@ void combine_moments_kernel(const OpCall& call) {
     T keep = static_cast<T>(1 - momentum), take = static_cast<T>(momentum);
     T unbiased = static_cast<T>(momentum * count / std::max(count - 1, 1.0));
     for (std::int64_t i = 0; i < call.outputs[0].elements(); ++i) {
-      T mean = in(0)[i], variance = in(1)[i] - mean * mean;
+      T mean = in(0)[i], difference = in(1)[i] - mean * mean;
+      T variance = difference < 0 ? T(0) : difference;  // below zero is rounding; NaN stays
       out(0)[i] = mean, out(1)[i] = variance;
       out(2)[i] = keep * in(2)[i] + take * mean;
       out(3)[i] = keep * in(3)[i] + unbiased * variance;
@@ -159,7 +160,7 @@ void batch_norm_gradient_kernel(const OpCall& call) {
       else
         accumulate([=](std::int64_t i) { return dy[i]; });
       out(1)[c] = -slope * sum;
-      out(2)[c] = in(2)[c] > 0 ? T(-0.5) * slope * r * product : T(0);
+      out(2)[c] = T(-0.5) * slope * r * product;
       out(3)[c] = product;
       out(4)[c] = sum;
     });

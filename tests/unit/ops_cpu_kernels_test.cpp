@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <thread>
 
@@ -69,6 +70,31 @@ TEMPLATE_TEST_CASE("a product computed by four devices at once is bit for bit th
     });
   for (std::thread& d : devices) d.join();
   for (const auto& y : found) CHECK(y == alone);
+}
+
+TEST_CASE("rounding below zero is taken from a variance where it arises; batch norm is what its definition says") {
+  auto reference = [](const OpCall& call) { get_operator("combine_moments").reference(call); };
+  auto of_batch_norm = [](const OpCall& call) { get_operator("batch_norm").reference(call); };
+  using Call = std::function<void(const OpCall&)>;
+  auto vectors = [](std::vector<std::vector<double>>& v, Dims dims) {
+    std::vector<Operand> operands;
+    for (auto& values : v) operands.push_back({values.data(), DType::f64, dims, Dims(dims.size(), 0), dims});
+    return operands;
+  };
+  for (const Call& combine : {Call(reference), Call(cpu::find_kernel(get_operator("combine_moments")))}) {
+    // Means 2 and 2, mean squares 4 - 1/8 and 5: differences of -1/8 and 1. Half of each new moment is taken.
+    std::vector<std::vector<double>> in = {{2, 2}, {3.875, 5}, {0, 0}, {1, 1}}, out(4, {9, 9});
+    combine({{std::int64_t{1}, 0.5}, vectors(in, {2}), vectors(out, {2}), {}});
+    CHECK(out == std::vector<std::vector<double>>{{2, 2}, {0, 1}, {1, 1}, {0.5, 1}});
+  }
+  for (const Call& norm : {Call(of_batch_norm), Call(cpu::find_kernel(get_operator("batch_norm")))}) {
+    std::vector<std::vector<double>> x = {{3, 3}}, numbers = {{1, 1}, {-1, 0.75}, {2, 2}, {5, 5}}, y = {{9, 9}};
+    std::vector<Operand> in = vectors(x, {1, 2});
+    for (const Operand& o : vectors(numbers, {2})) in.push_back(o);
+    norm({{0.25, std::string("none")}, in, vectors(y, {1, 2}), {}});
+    CHECK(std::isnan(y[0][0]));  // the root of -3/4
+    CHECK(y[0][1] == 9);         // (3 - 1) / 1 * 2 + 5
+  }
 }
 
 TEST_CASE("embedding kernels refuse an index outside the table") {

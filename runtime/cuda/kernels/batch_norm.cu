@@ -10,10 +10,9 @@ double elements_per_channel(const Operand& x) {
   return static_cast<double>(element_count(x.global)) / static_cast<double>(x.global[1]);
 }
 
-// Rounding can leave a variance a little below zero; it counts as zero.
 template <class V>
 UNITY_DEVICE V inverse_deviation(V variance, V epsilon) {
-  return inverse_root((variance > 0 ? variance : 0) + epsilon);
+  return inverse_root(variance + epsilon);
 }
 
 // In what follows A is how x and blocks like it are read and written (vectors.h), S how those of a number for each
@@ -167,7 +166,7 @@ struct NormalizeGradient {
     Value inverse = inverse_deviation(variance.load(k), epsilon), slope = gamma.load(k) * inverse;
     Value product = sum.second * inverse;
     dmean.store(k, -slope * sum.first);
-    dvariance.store(k, variance.load(k) > 0 ? Value(-0.5) * slope * inverse * product : 0);
+    dvariance.store(k, Value(-0.5) * slope * inverse * product);
     dgamma.store(k, product);
     dbeta.store(k, sum.first);
   }
@@ -225,7 +224,8 @@ void combine_moments_of(const Call& c) {
   auto unbiased = static_cast<V>(momentum * count / std::max(count - 1, 1.0));
   for_each(
       c.stream, c.outputs[0].elements(), UNITY_LAMBDA(std::int64_t i) {
-        V m = mean.load(i), variance = square.load(i) - m * m;
+        V m = mean.load(i), difference = square.load(i) - m * m;
+        V variance = difference < 0 ? 0 : difference;  // below zero is rounding; NaN stays
         V kept_mean = keep * running_mean.load(i), kept_variance = keep * running_variance.load(i);
         mean_out.store(i, m);
         variance_out.store(i, variance);
