@@ -13,11 +13,12 @@
 namespace unity {
 namespace {
 
-// Equal modulo a prime, or, where that is not for want of a function's own identities, in 64-bit integers.
+// Equal modulo a prime, or, where that is not for want of a function's own identities, in 64-bit integers; and in real
+// numbers, where alone what an operator does with those below zero shows.
 bool holds(const RuleInstance& instance) {
   for (std::uint64_t seed : {1, 2})
     if (!equal_values(instance, DType::mod, seed) && !equal_values(instance, DType::i64, seed)) return false;
-  return true;
+  return equal_values(instance, DType::f64, 1);
 }
 
 std::set<int> nodes_under(const Rule& rule, const std::vector<PatternValue>& values) {

@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kMostTerms = 64;       // of a polynomial
 constexpr std::int64_t kLargestPower = 8;    // that is multiplied out
 constexpr std::int64_t kLargest = 1L << 30;  // numerator or denominator
+constexpr int kLargestExponent = 1 << 20;
 
 struct Fraction {
   std::int64_t numerator = 0, denominator = 1;
@@ -75,10 +76,15 @@ Form add(const Form& a, const Form& b, std::int64_t times) {
   return sum;
 }
 
-Powers product(const Powers& a, const Powers& b, int sign) {
+// None: an exponent is too large.
+std::optional<Powers> product(const Powers& a, const Powers& b, int sign) {
   Powers all = a;
-  for (const auto& [name, exponent] : b)
-    if ((all[name] += sign * exponent) == 0) all.erase(name);
+  for (const auto& [name, exponent] : b) {
+    int& total = all[name];
+    total += sign * exponent;
+    if (std::abs(total) > kLargestExponent) return std::nullopt;
+    if (total == 0) all.erase(name);
+  }
   return all;
 }
 
@@ -90,9 +96,10 @@ Form multiply(const Form& a, const Form& b) {
   for (const auto& [p, f] : a->terms)
     for (const auto& [q, g] : b->terms) {
       auto coefficient = fraction(f.numerator * g.numerator, f.denominator * g.denominator);
-      if (!coefficient) return std::nullopt;
+      auto powers = product(p, q, 1);
+      if (!coefficient || !powers) return std::nullopt;
       Polynomial term;
-      term.terms[product(p, q, 1)] = *coefficient;
+      term.terms[std::move(*powers)] = *coefficient;
       sum = add(sum, term, 1);
       if (!sum) return std::nullopt;
     }
@@ -116,8 +123,9 @@ Form divide(const Form& a, const Form& b) {
   inverse.domain = b->domain;
   for (const auto& [name, exponent] : powers) inverse.domain.insert(name + " != 0");
   auto coefficient = fraction(f.denominator, f.numerator);
-  if (!coefficient) return std::nullopt;
-  inverse.terms[product({}, powers, -1)] = *coefficient;
+  auto negative = product({}, powers, -1);
+  if (!coefficient || !negative) return std::nullopt;
+  inverse.terms[std::move(*negative)] = *coefficient;
   return multiply(a, inverse);
 }
 

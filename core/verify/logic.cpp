@@ -247,7 +247,7 @@ class EqualityProver::Impl {
     Question question(theory_, rule_, instance, signature);
     std::vector<z3::expr> goals = question.goals();
     if (goals.empty()) return {true, {}, {}};
-    unsigned few = limit_.steps() / 10, all = limit_.steps();
+    unsigned all = limit_.steps(), few = std::max(1U, all / 10);
     std::vector<Assertion> own = question.assertions(true, limit_.without), every;
     if (auto known = known_proof(goals, own)) return *known;
     auto from_last = [&](const std::vector<Assertion>& assertions) {

@@ -1,7 +1,9 @@
 // What both halves of a proof share: how long Z3 may take, and what it found.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,10 @@ struct ProofLimit {
   double seconds = 5;
   std::string without;  // a stated axiom that the proof must not use
   // Z3 counts steps, about a million a second, so that a verdict does not depend on the machine.
-  unsigned steps() const { return static_cast<unsigned>(seconds * 1e6); }
+  // At least one, since 0 is no limit to it.
+  unsigned steps() const {
+    return static_cast<unsigned>(std::clamp(seconds * 1e6, 1.0, double{std::numeric_limits<unsigned>::max()}));
+  }
 };
 
 struct ProofAttempt {

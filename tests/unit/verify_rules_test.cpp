@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/rewrite/rule_text.h"
+#include "core/verify/prover.h"
 #include "core/verify/verify.h"
 
 namespace unity {
@@ -29,6 +30,34 @@ TEST_CASE("a value is detached only where the result does not depend on it") {
   CHECK(v.verdict == Verdict::refuted);
   CHECK(v.why == "a value that is detached changes the result: gradients would differ");
   check_proved("partition(0, d, reduce_max([1], x, detached=1)) => reduce_max([1], partition(0, d, x), detached=1)");
+}
+
+TEST_CASE("a detached value does no harm where both sides are undefined") {
+  // The logarithm of what is below the maximum; random numbers in its place are no maximum.
+  check_proved("let m = reduce_max([0], x, detached=1) add(log(sub(x, m)), y) => add(y, log(sub(x, m)))");
+  check_proved("let m = reduce_max([0], x, detached=1) add(log(sub(x, m)), y) => add(log(sub(x, m)), y)");
+}
+
+TEST_CASE("what is a number on one side alone refutes a rule") {
+  CHECK(verdict("log(mul(x, y)) => add(log(x), log(y))").verdict == Verdict::refuted);
+}
+
+TEST_CASE("powers whose exponents are beyond all bounds have no normal form") {
+  std::string power = "x";
+  for (int i = 0; i < 11; ++i) power = "power(8.0, " + power + ")";  // 8^11 is 2^33
+  const std::string rule = power + " => shift(1.0, scale(0.0, x))";
+  CHECK(prove(parse_rules("rule r " + rule).front(), {0.2, 1, 4}).verdict != Verdict::proved);
+  CHECK(verdict(rule, {0.2, 1, 4}).verdict == Verdict::refuted);
+  // Most random numbers are no operands of this logarithm; larger ones are.
+  CHECK(verdict("add(" + power + ", log(shift(-50.0, z))) => add(shift(1.0, scale(0.0, x)), log(shift(-50.0, z)))",
+                {0.2, 1, 4})
+            .verdict == Verdict::refuted);
+}
+
+TEST_CASE("a limit of next to nothing is a limit") {
+  CHECK(ProofLimit{1e-9, {}}.steps() == 1);
+  CHECK(ProofLimit{5, {}}.steps() == 5'000'000);
+  CHECK(ProofLimit{1e5, {}}.steps() == std::numeric_limits<unsigned>::max());
 }
 
 TEST_CASE("element-wise arithmetic has a normal form") {
