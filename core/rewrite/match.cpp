@@ -5,6 +5,13 @@
 namespace unity {
 namespace {
 
+// Where a graph has a real number, a whole one stands for it.
+bool is_written(const AttributeValue& value, const AttributeValue& in_graph) {
+  const auto* integer = std::get_if<std::int64_t>(&value);
+  const auto* real = std::get_if<double>(&in_graph);
+  return integer && real ? static_cast<double>(*integer) == *real : value == in_graph;
+}
+
 class Matcher {
  public:
   Matcher(const MatchIndex& index, const SourcePattern& pattern, std::vector<Match>& found)
@@ -152,7 +159,7 @@ class Matcher {
         const auto& expression = rule_.nodes[n].attributes[i];
         if (!expression || expression->kind == Expression::Kind::variable) continue;
         auto value = evaluate(*expression, rule_, bindings);
-        if (!value.ok() || *value != pcg_[match.nodes[n]].attributes[i]) return false;
+        if (!value.ok() || !is_written(*value, pcg_[match.nodes[n]].attributes[i])) return false;
       }
     return true;
   }

@@ -146,6 +146,24 @@ Result<double> as_real(const AttributeValue& value, const Rule& rule) {
   return fail("rule {}: found {}, expected a number", rule.name, to_string(value));
 }
 
+template <class T>
+bool compare(Condition::Kind kind, T a, T b) {
+  switch (kind) {
+    case Condition::Kind::equal:
+      return a == b;
+    case Condition::Kind::not_equal:
+      return a != b;
+    case Condition::Kind::less:
+      return a < b;
+    case Condition::Kind::less_equal:
+      return a <= b;
+    case Condition::Kind::greater:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
 AttributeValue real_arithmetic(Kind kind, double a, double b) {
   if (kind == Kind::add) return a + b;
   if (kind == Kind::subtract) return a - b;
@@ -229,31 +247,21 @@ Result<std::int64_t> evaluate_integer(const Expression& e, const Rule& rule, con
 Result<void> check(const Condition& c, const Rule& rule, const Bindings& bindings) {
   AttributeValue left = UNITY_TRY(evaluate(c.left, rule, bindings));
   AttributeValue right = UNITY_TRY(evaluate(c.right, rule, bindings));
+  auto number = [](const AttributeValue& v) { return v.index() < 2; };
+  bool real = std::holds_alternative<double>(left) || std::holds_alternative<double>(right);
   bool holds = false;
-  if (c.kind == Condition::Kind::equal || c.kind == Condition::Kind::not_equal) {
-    holds = (left == right) == (c.kind == Condition::Kind::equal);
-  } else if (c.kind == Condition::Kind::near) {
+  if (c.kind == Condition::Kind::near) {
     double a = UNITY_TRY(as_real(left, rule)), b = UNITY_TRY(as_real(right, rule));
     holds = std::abs(a - b) <= kNear * std::max(std::abs(a), std::abs(b));
+  } else if (c.kind == Condition::Kind::divides) {
+    std::int64_t a = UNITY_TRY(as_integer(left, rule)), b = UNITY_TRY(as_integer(right, rule));
+    holds = a > 0 && b % a == 0;
+  } else if (real && (c.kind > Condition::Kind::not_equal || (number(left) && number(right)))) {
+    holds = compare(c.kind, UNITY_TRY(as_real(left, rule)), UNITY_TRY(as_real(right, rule)));
+  } else if (c.kind > Condition::Kind::not_equal) {
+    holds = compare(c.kind, UNITY_TRY(as_integer(left, rule)), UNITY_TRY(as_integer(right, rule)));
   } else {
-    std::int64_t a = UNITY_TRY(evaluate_integer(c.left, rule, bindings));
-    std::int64_t b = UNITY_TRY(evaluate_integer(c.right, rule, bindings));
-    switch (c.kind) {
-      case Condition::Kind::divides:
-        holds = a > 0 && b % a == 0;
-        break;
-      case Condition::Kind::less:
-        holds = a < b;
-        break;
-      case Condition::Kind::less_equal:
-        holds = a <= b;
-        break;
-      case Condition::Kind::greater:
-        holds = a > b;
-        break;
-      default:
-        holds = a >= b;
-    }
+    holds = (left == right) == (c.kind == Condition::Kind::equal);
   }
   if (holds) return {};
   return fail("rule {}: {} does not hold (found {} and {})", rule.name, print(c, rule), to_string(left),

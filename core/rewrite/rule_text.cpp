@@ -133,7 +133,7 @@ class RuleParser {
       if (tokens_.is(")")) tokens_.fail(at, fmt::format("{}: attribute '{}' is missing", at.text, specs[i].name));
       if (!first) tokens_.expect(",");
       first = false;
-      node.attributes[i] = sum(0);
+      node.attributes[i] = attribute(specs[i]);
     }
     while (!tokens_.is(")")) {
       if (!first) tokens_.expect(",");
@@ -166,7 +166,16 @@ class RuleParser {
                                     known.empty() ? " (it has none)" : suggestion(key.text, known)));
     if (node.attributes[i]) tokens_.fail(key, fmt::format("{}: attribute '{}' is given twice", op, key.text));
     tokens_.expect("=");
-    node.attributes[i] = sum(0);
+    node.attributes[i] = attribute(specs[i]);
+  }
+
+  // A whole number in the place of a real one is that number: graphs have no other.
+  Expression attribute(const AttributeSpec& spec) {
+    Expression e = sum(0);
+    const auto* integer = std::get_if<std::int64_t>(&e.constant);
+    if (spec.kind == AttributeKind::real && e.kind == Kind::constant && integer)
+      e.constant = static_cast<double>(*integer);
+    return e;
   }
 
   // ---- Attributes and conditions

@@ -37,6 +37,24 @@ TEST_CASE("arithmetic with a real is real, and between integers stays whole") {
   CHECK(rewritten("reshape(s, relu(x)) => reshape([7 / 2 + 1], relu(x))", "reshape([4], relu(x))") == "reshape [4]");
 }
 
+TEST_CASE("a whole number stands for a real one where an operator has real numbers") {
+  CHECK(rewritten("scale(2, scale(3, x)) => scale(6, x)", "scale(2.0, scale(3.0, x))") == "scale 6.0");
+  CHECK(rewritten("scale(2, scale(3, x)) => scale(6, x)", "scale(2.0, scale(3.5, x))") == "no match");
+  CHECK(rewritten("scale(1 + 1, x) => relu(x)", "scale(2.0, x)") == "relu");
+  CHECK(print(parse_rules("rule r scale(2, x) => scale(2, x)")[0]) ==
+        print(parse_rules("rule r scale(2.0, x) => scale(2.0, x)")[0]));
+}
+
+TEST_CASE("conditions compare whole and real numbers by value") {
+  CHECK(rewritten("scale(f, x) => relu(x) where f == 1", "scale(1.0, x)") == "relu");
+  CHECK(rewritten("scale(f, x) => relu(x) where f == 1", "scale(1.5, x)") == "no match");
+  CHECK(rewritten("scale(f, x) => relu(x) where f != 0", "scale(0.0, x)") == "no match");
+  CHECK(rewritten("scale(f, x) => relu(x) where f < 1.0", "scale(0.5, x)") == "relu");
+  CHECK(rewritten("scale(f, x) => relu(x) where f < 1", "scale(1.5, x)") == "no match");
+  CHECK(rewritten("scale(f, x) => relu(x) where f >= 1, f <= 2", "scale(1.5, x)") == "relu");
+  CHECK(rewritten("scale(f, x) => relu(x) where f > 2", "scale(2.5, x)") == "relu");
+}
+
 TEST_CASE("texts are no numbers") {
   Rule rule = parse_rules("rule r matmul(x, w, activation=a) => matmul(x, w) where near(a, 1)")[0];
   Pcg pcg = parse_pcg("pcg g { x = input([2, 2]) w = weight([2, 2]) return matmul(x, w, activation=\"relu\") }");
