@@ -4,11 +4,18 @@
 
 namespace unity {
 
-void Maximum::gradient(const Attributes&, GradientBuilder& g) const {
-  const GradientValue taken = g.apply("cast", {std::string("f32")}, {g.apply("greater", {}, {g.input(0), g.input(1)})});
-  GradientValue dx = g.apply("mul", {}, {taken, g.output_gradient()});
+void gradient_of_choice(GradientBuilder& g, GradientValue first, GradientValue second) {
+  auto number = [&](GradientValue mask) { return g.apply("cast", {std::string("f32")}, {mask}); };
+  GradientValue dy = g.output_gradient(), lead = g.apply("sub", {}, {number(first), number(second)});
+  GradientValue twice = g.apply("add", {}, {dy, g.apply("mul", {}, {lead, dy})});
+  GradientValue dx = g.apply("scale", {0.5}, {twice});
   if (g.wanted(0)) g.set_input_gradient(0, g.sum_to_input(dx, 0));
-  if (g.wanted(1)) g.set_input_gradient(1, g.sum_to_input(g.apply("sub", {}, {g.output_gradient(), dx}), 1));
+  if (g.wanted(1)) g.set_input_gradient(1, g.sum_to_input(g.apply("sub", {}, {dy, dx}), 1));
+}
+
+void Maximum::gradient(const Attributes&, GradientBuilder& g) const {
+  GradientValue x = g.input(0), y = g.input(1);
+  gradient_of_choice(g, g.apply("greater", {}, {x, y}), g.apply("greater", {}, {y, x}));
 }
 
 void Maximum::reference(const OpCall& call) const {

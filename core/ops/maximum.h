@@ -1,4 +1,5 @@
-// maximum(x, y): the larger one, with broadcasting. Where they are equal the gradient goes to y.
+// maximum(x, y): the larger one, with broadcasting. Where they are equal each gets half of the gradient, so that it
+// does not depend on their order.
 #pragma once
 
 #include "core/ops/elementwise.h"
@@ -13,5 +14,9 @@ class Maximum final : public BroadcastOperator {
   void gradient(const Attributes& attributes, GradientBuilder& builder) const override;
   void reference(const OpCall& call) const override;
 };
+
+// The gradient of an operator that takes one of two operands, of masks that say where the first and where the second is
+// taken; where neither is, each gets half.
+void gradient_of_choice(GradientBuilder& builder, GradientValue first, GradientValue second);
 
 }  // namespace unity

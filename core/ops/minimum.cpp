@@ -1,14 +1,13 @@
 #include "core/ops/minimum.h"
 
 #include "core/ops/define.h"
+#include "core/ops/maximum.h"
 
 namespace unity {
 
 void Minimum::gradient(const Attributes&, GradientBuilder& g) const {
-  const GradientValue taken = g.apply("cast", {std::string("f32")}, {g.apply("greater", {}, {g.input(1), g.input(0)})});
-  GradientValue dx = g.apply("mul", {}, {taken, g.output_gradient()});
-  if (g.wanted(0)) g.set_input_gradient(0, g.sum_to_input(dx, 0));
-  if (g.wanted(1)) g.set_input_gradient(1, g.sum_to_input(g.apply("sub", {}, {g.output_gradient(), dx}), 1));
+  GradientValue x = g.input(0), y = g.input(1);
+  gradient_of_choice(g, g.apply("greater", {}, {y, x}), g.apply("greater", {}, {x, y}));
 }
 
 void Minimum::reference(const OpCall& call) const {

@@ -1,4 +1,4 @@
-// minimum(x, y): the smaller one, with broadcasting. Where they are equal the gradient goes to y.
+// minimum(x, y): the smaller one, with broadcasting. Where they are equal each gets half of the gradient.
 #pragma once
 
 #include "core/ops/elementwise.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/graph/autodiff.h"
 #include "core/rewrite/signature.h"
 
 // UNITY_TRY needs a value; this is the same for Result<void>.
@@ -16,6 +17,46 @@ namespace unity {
 namespace {
 
 using BoundAttributes = std::vector<std::optional<AttributeValue>>;
+
+bool chooses(const Operator* op) {
+  return op->name() == "maximum" || op->name() == "minimum" || op->name() == "reduce_max";
+}
+
+// Whether a side takes the largest or smallest of what was taken so. Of three that are equal, the gradient of each
+// depends on the order in which they were compared (maximum.h).
+bool nests_choices(const Rule& rule) {
+  std::vector<bool> over(rule.nodes.size());  // by node: a choice lies at it or below
+  for (std::size_t n = 0; n < rule.nodes.size(); ++n) {
+    const PatternNode& node = rule.nodes[n];
+    for (PatternValue v : node.inputs) over[n] = over[n] || (v.node >= 0 && over[static_cast<std::size_t>(v.node)]);
+    if (!chooses(node.op)) continue;
+    if (over[n]) return true;
+    over[n] = true;
+  }
+  return false;
+}
+
+// What has to stay in training: the leaves that are held, and those of them that are written after each iteration. Only
+// of what the graph's outputs need.
+struct Held {
+  std::vector<bool> leaves, written;  // by node
+  explicit Held(const Pcg& pcg) : leaves(pcg.size()), written(pcg.size()) {
+    std::vector<bool> alive(pcg.size());
+    for (ValueRef v : pcg.outputs()) alive[v.node.index()] = true;
+    for (std::size_t i = pcg.size(); i-- > 0;) {
+      if (!alive[i]) continue;
+      const Node& node = pcg.nodes()[i];
+      for (ValueRef v : node.inputs) alive[v.node.index()] = true;
+      if (node.is_leaf()) leaves[i] = node.op->stored();
+      for (std::size_t o = 0; o < node.outputs.size(); ++o)
+        if (auto operand = node.op->new_state(static_cast<int>(o))) {
+          NodeId state = node.inputs[static_cast<std::size_t>(*operand)].node;
+          while (pcg[state].is_parallelization()) state = pcg[state].inputs[0].node;
+          written[state.index()] = true;
+        }
+    }
+  }
+};
 
 Result<BoundAttributes> bind_parameters(const Rule& rule, const Match& match, const Parameters& parameters) {
   BoundAttributes attributes = match.attributes;
@@ -67,6 +108,7 @@ class Applier {
     }
     UNITY_TRY_VOID(is_proved_here());
     result_.set_outputs(std::move(outputs));
+    UNITY_TRY_VOID(keeps_what_is_held());
     return result_.without_dead_nodes();
   }
 
@@ -90,6 +132,20 @@ class Applier {
     for (std::size_t v = 0; v < rule_.values.size(); ++v)
       shapes.push_back(fmt::format("{} {}", rule_.values[v], to_string(at.variables[v])));
     return fail("rule {}: there is no proof for {} (signature {:016x})", rule_.name, join(shapes), signature);
+  }
+
+  // A weight that no value depends on still decays and lies in checkpoints; a state would not be written any more.
+  Result<void> keeps_what_is_held() const {
+    Held before(pcg_), after(result_);
+    for (std::size_t i = 0; i < pcg_.size(); ++i) {
+      if (!before.leaves[i]) continue;
+      NodeId now = old_[i].id;
+      if (!now.valid() || !after.leaves[now.index()])
+        return fail("rule {}: {} '{}' would be left out", rule_.name, pcg_.nodes()[i].op->name(), pcg_.nodes()[i].name);
+      if (before.written[i] && !after.written[now.index()])
+        return fail("rule {}: state '{}' would not be written", rule_.name, pcg_.nodes()[i].name);
+    }
+    return {};
   }
 
   Error cyclic() const { return fail("rule {}: the graph would become cyclic", rule_.name); }
@@ -189,11 +245,22 @@ Result<void> check_conditions(const Pcg& pcg, const Rule& rule, const Match& mat
   return {};
 }
 
+Result<void> check_gradients(const Pcg& pcg, const Rule& rule, const Match& match) {
+  if (!nests_choices(rule)) return {};
+  std::vector<bool> needs = needs_gradient(pcg);
+  for (NodeId id : match.nodes)
+    if (needs[id.index()])
+      return fail("rule {}: a gradient flows through {} '{}', and would be another where values are equal", rule.name,
+                  pcg[id].op->name(), pcg[id].name);
+  return {};
+}
+
 }  // namespace
 
 Result<Pcg> apply(const Pcg& pcg, const Rule& rule, const Match& match, const Parameters& parameters) {
   BoundAttributes attributes = UNITY_TRY(bind_parameters(rule, match, parameters));
   UNITY_TRY_VOID(check_conditions(pcg, rule, match, attributes));
+  UNITY_TRY_VOID(check_gradients(pcg, rule, match));
   return Applier(pcg, rule, match, attributes).run();
 }
 
