@@ -176,10 +176,13 @@ void Simulation::end(std::uint32_t id) {
 }
 
 // A thread that waits for its own stream goes on at once; for another, it takes a while to notice. A communication
-// runs on the communication streams of all participants.
+// runs on the communication streams of all participants, and begins when the slowest of them has noticed.
 void Simulation::notice(const Task& ended, std::uint32_t follower) {
   const Task& task = program_.tasks[follower];
   Picoseconds handover = prepared_.handovers[task.device.index()];
+  if (task.kind == TaskKind::communicate)
+    for (const Participant& p : program_.communications[static_cast<std::size_t>(task.op)].participants)
+      handover = std::max(handover, prepared_.handovers[p.device.index()]);
   bool same = ended.stream == task.stream && (ended.device == task.device || ended.stream == Stream::communication);
   if (handover.count == 0 || same)
     ready_.push_back(follower);

@@ -6,6 +6,8 @@
 #include <span>
 #include <unordered_map>
 
+#include "core/plan/collective_key.h"
+
 namespace unity {
 namespace {
 
@@ -227,7 +229,7 @@ void choose_algorithms(Program& program, const Topology& topology) {
     std::vector<DeviceId> group;
     group.reserve(c.participants.size());
     for (const Participant& p : c.participants) group.push_back(p.device);
-    c.algorithm = algorithms.choose(c.kind, group, {elements_moved(c) * size_of(c.dtype)});
+    c.algorithm = algorithms.choose(c.kind, group, {elements_in_steps(c) * size_of(c.dtype)});
     if (!c.algorithm.name) continue;
     for (std::size_t part = 0; part < c.part_count(); ++part) {
       std::vector<Participant>& participants = part == 0 ? c.participants : c.joined[part - 1];

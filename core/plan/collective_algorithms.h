@@ -50,7 +50,7 @@ class CollectiveAlgorithms {
  public:
   explicit CollectiveAlgorithms(const Topology& topology) : topology_(topology) {}
 
-  // `group`: the root first, of a broadcast or reduction. `bytes`: as in elements_moved().
+  // `group`: the root first, of a broadcast or reduction. `bytes`: as in elements_in_steps().
   CommunicationAlgorithm choose(CollectiveKind kind, std::span<const DeviceId> group, Bytes bytes) const;
 
  private:

@@ -12,9 +12,14 @@
 
 namespace unity {
 
+// Elements that its time is of: of elements_moved(), but where the pieces of an all_gather or reduce_scatter differ as
+// many for each participant as the largest has. Both go in steps, in each of which some participant sends the largest
+// piece, and the others wait.
+std::int64_t elements_in_steps(const Communication& communication);
+
 struct CollectiveKey {
   std::string name;
-  double bytes = 0;  // as of task_curve (task_key.h)
+  double bytes = 0;  // of elements_in_steps()
 };
 CollectiveKey collective_key(const Communication& communication, const Topology& topology);
 // Of an all_to_all: between all pairs.

@@ -130,6 +130,12 @@ Picoseconds free_communication(const PreparedProgram& prepared, const Topology& 
   return std::max(iteration, busiest_device(prepared, topology));
 }
 
+// Measured ones take what was measured, all others no less than their links are busy.
+Picoseconds least_time(const CollectiveChoice& choice, const Topology& topology) {
+  Picoseconds predicted = choice.predicted();
+  return choice.shape ? std::min(predicted, choice.shape->least_time(topology, choice.bytes)) : predicted;
+}
+
 Picoseconds longest_chain(const PreparedProgram& prepared, const Topology& topology) {
   SharedCompute compute(topology, 0);
   const Program& program = *prepared.program;
@@ -142,7 +148,7 @@ Picoseconds longest_chain(const PreparedProgram& prepared, const Topology& topol
     if (task.kind != TaskKind::communicate)
       takes = least_time(prepared, compute, t).seconds;
     else if (const auto& choice = prepared.choices[static_cast<std::size_t>(task.op)])
-      takes = choice->predicted().seconds();
+      takes = least_time(*choice, topology).seconds();
     else
       takes = prepared.times[t].alone.seconds();
     ends[t] = begin + takes;

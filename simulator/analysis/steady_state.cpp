@@ -17,9 +17,11 @@ SteadyState steady_state(const Program& program, const Trace& trace) {
   std::size_t last = steady.ends.size() - (steady.ends.size() > 2 ? 2 : 1);
   steady.to = steady.ends[last];
   if (last > 0) steady.from = steady.ends[last - 1];
+  if (trace.iteration > steady.ends.back())
+    steady.beside.count = (trace.iteration - steady.ends.back()).count / program.iterations;
   Picoseconds busiest;
   for (const DeviceUse& use : device_use(cut(trace, steady.from, steady.to))) busiest = std::max(busiest, use.compute);
-  if (busiest.count > 0) steady.bubble = steady.iteration().seconds() / busiest.seconds() - 1;
+  if (busiest.count > 0) steady.bubble = (steady.to - steady.from).seconds() / busiest.seconds() - 1;
   return steady;
 }
 

@@ -19,7 +19,9 @@ struct SteadyState {
   // stages and m micro-batches with flush.
   double bubble = 0;
 
-  Picoseconds iteration() const { return to - from; }
+  Picoseconds beside;  // its share of what the Program takes beside its tasks: of its launch
+
+  Picoseconds iteration() const { return to - from + beside; }
 };
 
 SteadyState steady_state(const Program& program, const Trace& trace);

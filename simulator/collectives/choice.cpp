@@ -198,7 +198,7 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communicat
   std::vector<DeviceId> devices;
   devices.reserve(c.participants.size());
   for (const Participant& p : c.participants) devices.push_back(p.device);
-  return choose(Asked{c.kind, c.algorithm, {elements_moved(c) * size_of(c.dtype)}, options, devices});
+  return choose(Asked{c.kind, c.algorithm, {elements_in_steps(c) * size_of(c.dtype)}, options, devices});
 }
 
 }  // namespace unity

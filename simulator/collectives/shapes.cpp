@@ -62,6 +62,34 @@ std::vector<DeviceId> in_order(const Nodes& nodes) {
   return devices;
 }
 
+// A link that serves flows as they come is done, whatever their shares, when from the start of one of them on it has
+// carried that one and those that start later: the latest of these times is its end.
+std::vector<CollectiveStage::Busy> busy_links(const Topology& topology, const CollectiveShape& shape,
+                                              const CollectiveStage& stage) {
+  std::map<std::uint32_t, std::vector<std::uint32_t>> users;  // by link: phases
+  for (std::uint32_t p = stage.first; p < stage.end; ++p)
+    for (const LinkUse& use : shape.phases[p].pattern->uses) users[use.link].push_back(p);
+  std::vector<CollectiveStage::Busy> busy;
+  for (auto& [link, flows] : users) {
+    std::stable_sort(flows.begin(), flows.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return shape.phases[a].latency > shape.phases[b].latency;
+    });
+    double seconds = 0;
+    for (std::uint32_t p : flows) {
+      const CollectivePhase& phase = shape.phases[p];
+      for (const LinkUse& use : phase.pattern->uses)
+        if (use.link == link) seconds += phase.share * use.times / topology.links[link].bandwidth.rate;
+      busy.push_back({phase.latency, phase.wait + std::max(seconds, phase.drain)});
+    }
+  }
+  // Of those that begin together, the longest.
+  std::sort(busy.begin(), busy.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.from, b.seconds) < std::tie(b.from, a.seconds); });
+  busy.erase(std::unique(busy.begin(), busy.end(), [](const auto& a, const auto& b) { return a.from == b.from; }),
+             busy.end());
+  return busy;
+}
+
 }  // namespace
 
 std::size_t ShapeCache::KeyHash::operator()(const std::vector<std::int32_t>& key) const {
@@ -128,6 +156,17 @@ Picoseconds CollectiveShape::idle_time(double bytes, Bytes chunk) const {
     if (stage.busy.empty()) time += stage.latency + bounded_seconds(stage.seconds * bytes + fill);
     Picoseconds longest;
     for (const CollectiveStage::Busy& b : stage.busy)
+      longest = std::max(longest, b.from + bounded_seconds(b.seconds * bytes));
+    time += longest;
+  }
+  return time;
+}
+
+Picoseconds CollectiveShape::least_time(const Topology& topology, double bytes) const {
+  Picoseconds time;
+  for (const CollectiveStage& stage : stages) {
+    Picoseconds longest;
+    for (const CollectiveStage::Busy& b : stage.busy.empty() ? busy_links(topology, *this, stage) : stage.busy)
       longest = std::max(longest, b.from + bounded_seconds(b.seconds * bytes));
     time += longest;
   }
@@ -418,37 +457,10 @@ class ShapeMaker {
         for (const auto& [link, bytes] : load)
           stage.seconds = std::max(stage.seconds, bytes / topology_.links[link].bandwidth.rate);
       stage.seconds += wait;
-      if (shape_.chunks > 1) stage.busy = busy_links(stage);
+      if (shape_.chunks > 1) stage.busy = busy_links(topology_, shape_, stage);
       shape_.stages.push_back(std::move(stage));
     }
     return std::move(shape_);
-  }
-
-  // A link that serves flows as they come is done, whatever their shares, when from the start of one of them on it has
-  // carried that one and those that start later: the latest of these times is its end.
-  std::vector<CollectiveStage::Busy> busy_links(const CollectiveStage& stage) const {
-    std::map<std::uint32_t, std::vector<std::uint32_t>> users;  // by link: phases
-    for (std::uint32_t p = stage.first; p < stage.end; ++p)
-      for (const LinkUse& use : shape_.phases[p].pattern->uses) users[use.link].push_back(p);
-    std::vector<CollectiveStage::Busy> busy;
-    for (auto& [link, flows] : users) {
-      std::stable_sort(flows.begin(), flows.end(), [&](std::uint32_t a, std::uint32_t b) {
-        return shape_.phases[a].latency > shape_.phases[b].latency;
-      });
-      double seconds = 0;
-      for (std::uint32_t p : flows) {
-        const CollectivePhase& phase = shape_.phases[p];
-        for (const LinkUse& use : phase.pattern->uses)
-          if (use.link == link) seconds += phase.share * use.times / topology_.links[link].bandwidth.rate;
-        busy.push_back({phase.latency, phase.wait + std::max(seconds, phase.drain)});
-      }
-    }
-    // Of those that begin together, the longest.
-    std::sort(busy.begin(), busy.end(),
-              [](const auto& a, const auto& b) { return std::tie(a.from, b.seconds) < std::tie(b.from, a.seconds); });
-    busy.erase(std::unique(busy.begin(), busy.end(), [](const auto& a, const auto& b) { return a.from == b.from; }),
-               busy.end());
-    return busy;
   }
 
   // Where the stage that begins at phase `first` has the same flows as the last of shape_.stages: its end.

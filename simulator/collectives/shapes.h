@@ -81,8 +81,10 @@ struct CollectiveShape {
   std::vector<CollectiveStage> stages;
 
   // Alone on the idle machine, with chunks of `chunk` bytes on an edge (0: as small as one likes). Exact where a stage
-  // has one flow; where it has several, the load of each link bounds it.
+  // has one flow, or flows of one latency; where latencies differ, as if all had the largest.
   Picoseconds idle_time(double bytes, Bytes chunk) const;
+  // No more than it takes there, whatever the latencies; of a shape of many pairs slow to find out.
+  Picoseconds least_time(const Topology& topology, double bytes) const;
   // What one hop takes before its bytes flow.
   Picoseconds hop_latency(const Edge& edge) const;
   // What each stage takes before its first hop: under a protocol, its base.

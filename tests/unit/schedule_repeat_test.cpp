@@ -46,6 +46,14 @@ TEST_CASE("2BW takes passes of the next step where 1F1B drains, and updates befo
   CHECK(passes(program, 2, 4) == "F0 B0 F1 B1 F2 B2 F3 B3 F4 U B4 F5 B5 F6 B6 F7 B7 U");
 }
 
+TEST_CASE("steps share what their Program takes beside its tasks") {
+  Program program = repeated(2, 1, 4, PipelineOrder::one_f_one_b, WeightVersions::delayed, 4);
+  Trace trace = simulate(program, all_pairs(program.devices, 1e6)).trace;
+  const Picoseconds alone = steady_state(program, trace).iteration();
+  trace.iteration.count += 1000;
+  CHECK(steady_state(program, trace).iteration().count == alone.count + 250);
+}
+
 TEST_CASE("with the newest weights each step drains before the next fills") {
   Program program = repeated(3, 1, 4, PipelineOrder::one_f_one_b, WeightVersions::newest, 2);
   CHECK(passes(program, 0, 4) == "F0 F1 F2 B0 F3 B1 B2 B3 U F4 F5 F6 B4 F7 B5 B6 B7 U");

@@ -231,3 +231,17 @@ TEST_CASE("threads that share choices of collectives write the same traces, byte
   std::string alone = trace_to_json(simulate(program, topology, {.links = true}).trace);
   for (const std::string& text : texts) CHECK(text == alone);
 }
+
+TEST_CASE("no chain of dependencies takes longer than the iteration, where ways have slow links or slow starts") {
+  // From 0 to 1 few bytes a second, to 2 a long latency: neither flow has both.
+  MachineBuilder m(3);
+  m.link(m.device(0), m.device(1), 1e-3, 1);
+  m.link(m.device(0), m.device(2), 100, 20'000);
+  m.link(m.device(1), m.device(2), 100, 20'000);
+  ProgramBuilder b(3);
+  b.all_to_all({0, 1, 2}, 1'000);
+  Scenario scenario(b.program, m.finish());
+  LowerBounds bounds = lower_bounds(scenario.prepared(), scenario.topology());
+  CHECK(bounds.longest_chain <= scenario.simulate(false).iteration);
+  CHECK(bounds.longest_chain.seconds() >= 20e-3);
+}

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/plan/collective_key.h"
 #include "simulator/collectives/running.h"
 #include "simulator/collectives/steps.h"
 #include "simulator/cost_model.h"
@@ -401,4 +402,35 @@ TEST_CASE("data parallelism over pairs of GPUs on two nodes shares the network, 
   ProgramBuilder b(12);
   for (int g = 0; g < 6; ++g) b.communicate(CollectiveKind::all_reduce, {g, g + 6}, elements);
   CHECK(simulate(b.program, t).iteration.seconds() == Approx(2 * 4e-6 + size / (25e9 / 6)).epsilon(1e-9));
+}
+
+TEST_CASE("a ring of unequal pieces takes as long as one of pieces like the largest") {
+  // In each step some edge carries it, and the next step waits.
+  Topology t = ring_machine(4, 10, 5);
+  for (CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+    ProgramBuilder b(4);
+    b.communicate(kind, {0, 1, 2, 3}, 1'000'000);
+    std::vector<Participant>& of = b.program.communications[0].participants;
+    for (Participant& p : of) p.piece.extent[0] = 100'000;
+    of[2].piece.extent[0] = 700'000;
+    CHECK(elements_moved(b.program.communications[0]) == 1'000'000);
+    CHECK(elements_in_steps(b.program.communications[0]) == 2'800'000);
+    CHECK(simulate(b.program, t).iteration.seconds() == Approx(3 * (5e-6 + 2.8e6 / 10e9)));
+  }
+}
+
+TEST_CASE("a communication begins when the slowest of its devices has noticed what it waits for") {
+  Topology t = all_pairs(2, 10, 5);
+  t.specs.push_back(t.specs[t.devices[1].spec]);
+  t.devices[1].spec = t.specs.size() - 1;
+  t.specs.back().handover = {20'000'000};
+  std::vector<double> times;
+  for (const auto& devices : {std::vector<int>{0, 1}, std::vector<int>{1, 0}}) {
+    ProgramBuilder b(2);
+    TaskId before = b.compute(devices[0], 5);
+    b.communicate(CollectiveKind::all_reduce, devices, 1000, {before});
+    times.push_back(simulate(b.program, t).iteration.seconds());
+  }
+  CHECK(times[0] > 25e-6);
+  CHECK(times[0] == Approx(times[1]));
 }
