@@ -18,6 +18,7 @@
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/generate/generate.h"
+#include "core/rewrite/axioms.h"
 #include "core/rewrite/library.h"
 #include "core/rewrite/rule_text.h"
 #include "core/verify/verify.h"
@@ -84,7 +85,7 @@ std::int64_t sum_of(const std::vector<std::int64_t>& counts) {
   return sum;
 }
 
-void print_tables(const GenerateResult& result, std::int64_t proofs) {
+void print_tables(const GenerateResult& result, std::int64_t proofs, int steps) {
   Table table({"family", "applications", "ill-typed", "duplicates", "graphs", "classes", "in classes", "pairs",
                "derived", "open"});
   for (const FamilyReport& f : result.families) {
@@ -109,8 +110,8 @@ void print_tables(const GenerateResult& result, std::int64_t proofs) {
       grouped(static_cast<std::int64_t>(result.kept.size())), grouped(result.candidates), grouped(result.shardings),
       grouped(result.derived_later), grouped(result.same_rule), result.contradicted.size(), result.unproved.size(),
       grouped(proofs));
-  fmt::print("{:.2f}% of all pairs that could be rules are derived in at most 3 steps; {:.1f} s\n",
-             100 * result.completeness(), result.seconds);
+  fmt::print("{:.2f}% of all pairs that could be rules are derived in at most {} step{}; {:.1f} s\n",
+             100 * result.completeness(), steps, steps == 1 ? "" : "s", result.seconds);
 }
 
 // Rules that are there already: the hand-written ones of the library, unless files are named.
@@ -123,6 +124,13 @@ std::vector<Rule> given_rules(const std::vector<std::string>& paths) {
       if (file.name == "definitions" || file.name == "named")
         rules.insert(rules.end(), file.rules.begin(), file.rules.end());
   return rules;
+}
+
+// Of all that decides what is proved.
+Hash proofs_of(const VerifyOptions& options) {
+  Hash hash = combine(combine(hash_number(options.seconds), options.seed), static_cast<Hash>(options.instances));
+  for (const Rule& axiom : operator_axioms()) hash = combine(combine(hash, hash_rule(axiom)), axioms_hash(axiom, {}));
+  return hash;
 }
 
 void run_generate(Options& o) {
@@ -139,6 +147,7 @@ void run_generate(Options& o) {
     require_writable(o.output + "/any.rules");
   }
   o.generate.given = given_rules(o.given);
+  o.generate.proofs = proofs_of(o.verify);
   std::mutex mutex;
   std::map<Hash, ProofRecord> records;  // by the rule's text, whatever its name
   auto key_of = [](Rule rule) {
@@ -157,16 +166,24 @@ void run_generate(Options& o) {
   o.generate.progress = [&](const std::string& what) { progress.update(0, 0, what); };
   GenerateResult result = generate(o.generate);
   progress.clear();
-  if (!o.output.empty()) {
-    std::map<std::string, std::vector<ProofRecord>> by_subject;
-    for (const GeneratedRule& r : result.kept) {
-      auto found = records.find(key_of(r.rule));
-      if (found == records.end())  // proved by an earlier run, which this one resumes
-        found = records.emplace(key_of(r.rule), verify(r.rule, o.verify).record).first;
-      ProofRecord record = found->second;
-      record.rule = r.rule.name, record.rule_hash = hash_rule(r.rule);
-      by_subject[r.subject].push_back(std::move(record));
+  std::map<std::string, std::vector<ProofRecord>> by_subject;
+  std::erase_if(result.kept, [&](const GeneratedRule& r) {
+    if (o.output.empty()) return false;
+    auto found = records.find(key_of(r.rule));
+    if (found == records.end()) {  // proved by an earlier run, which this one resumes
+      Verification again = verify(r.rule, o.verify);
+      if (again.verdict != Verdict::proved) {
+        result.unproved.push_back({print(r.rule), r.family, again.why});
+        return true;
+      }
+      found = records.emplace(key_of(r.rule), again.record).first;
     }
+    ProofRecord record = found->second;
+    record.rule = r.rule.name, record.rule_hash = hash_rule(r.rule);
+    by_subject[r.subject].push_back(std::move(record));
+    return false;
+  });
+  if (!o.output.empty()) {
     // Proofs first: rules without them would be refused, were this cut off between the two.
     for (const auto& [subject, proved] : by_subject) write_proofs(o.output + "/" + subject + ".rules", proved);
     write_rules(result, o.output);
@@ -174,7 +191,7 @@ void run_generate(Options& o) {
   if (o.json)
     print_json(result, proofs, o.output);
   else
-    print_tables(result, proofs);
+    print_tables(result, proofs, o.generate.steps);
 }
 
 }  // namespace
@@ -193,12 +210,12 @@ void add_rules_generate(CLI::App& rules) {
                       "Files of rules that need not be generated (default: the library's hand-written ones)");
   command->add_option("--resume", o->generate.resume_directory,
                       "Keep what is finished in this folder, and go on from it");
-  command->add_option("--steps", o->generate.steps, "Applications of rules by which a pair counts as derived")
+  between(0, 10,
+          command->add_option("--steps", o->generate.steps, "Applications of rules by which a pair counts as derived"))
       ->capture_default_str();
   from_zero(command->add_option("--seed", o->generate.seed, "Of random instances"))->capture_default_str();
-  above_zero(command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover"))
-      ->capture_default_str();
-  command->add_option("-j,--jobs", o->generate.jobs, "Threads; 0: one for each core");
+  add_seconds(*command, o->verify.seconds);
+  add_jobs(*command, o->generate.jobs);
   command->add_flag("--exhaustive", o->exhaustive,
                     "One operator more in each family, and all layouts of operands: takes hours");
   add_json(*command, o->json);

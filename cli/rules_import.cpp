@@ -1,6 +1,8 @@
 // unity rules import: what the rule files of TASO and FlexFlow are worth.
 #include "cli/rules_import.h"
 
+#include <cctype>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -11,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/rules_verify.h"
 #include "cli/table.h"
 #include "core/base/text.h"
 #include "core/rewrite/derive.h"
@@ -79,6 +82,14 @@ void write_rules(const Options& o, const std::vector<ImportedRule>& rules) {
   write_file_atomically(o.output, text);
 }
 
+// Rules of several files do not get the same names.
+std::string name_of_rules(const std::string& file) {
+  std::string name = "imported_" + std::filesystem::path(file).stem().string();
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
 void run_import(Options& o) {
   if (!o.output.empty()) {
     if (!o.output.ends_with(".rules"))
@@ -86,6 +97,7 @@ void run_import(Options& o) {
     require_writable(o.output);
   }
   PeerFile file = read_peer_rules(o.file);
+  o.import.name = name_of_rules(o.file);
   Progress progress("import");
   o.import.progress = [&](std::size_t done, std::size_t all) {
     progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(all));
@@ -135,13 +147,12 @@ void add_rules_import(CLI::App& rules) {
   command->add_option("FILE", o->file, "Rules in protobuf's wire format or as JSON, gzipped or not")->required();
   output_file(command->add_option("-o,--output", o->output,
                                   "Write the proved rules to NAME.rules, and their proofs beside it"));
-  command->add_option("--steps", o->import.steps, "Applications in a derivation, at most")->capture_default_str();
-  above_zero(command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover"))
+  between(0, 10, command->add_option("--steps", o->import.steps, "Applications in a derivation, at most"))
       ->capture_default_str();
-  command->add_option("--instances", o->verify.instances, "Small instances of each rule that are evaluated")
-      ->capture_default_str();
+  add_seconds(*command, o->verify.seconds);
+  add_instances(*command, o->verify.instances);
   from_zero(command->add_option("--seed", o->verify.seed, "Of the instances"))->capture_default_str();
-  command->add_option("-j,--jobs", o->import.jobs, "Threads; 0: one for each core")->capture_default_str();
+  add_jobs(*command, o->import.jobs);
   add_json(*command, o->json);
   command->callback([o] { run_import(*o); });
 }

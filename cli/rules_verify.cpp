@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 
@@ -128,6 +129,27 @@ std::vector<Pcg> graphs_of(const std::vector<std::string>& models) {
   return graphs;
 }
 
+bool is_among(const RuleFile& file, const std::vector<Subject>& subjects) {
+  return std::any_of(subjects.begin(), subjects.end(), [&](const Subject& s) { return s.path == file.name; });
+}
+
+// What was proved now, and what is on record of the other rules, in the file's order. A proof stands until its rule is
+// changed or refuted, though it is not found again in less time.
+std::vector<ProofRecord> records_of(const RuleFile& file, const std::vector<Subject>& subjects) {
+  const std::string path = proofs_path(file.name);
+  std::vector<ProofRecord> before, records;
+  if (std::filesystem::exists(path)) before = parse_proofs(read_file(path), path);
+  for (const Rule& rule : file.rules) {
+    auto asked = std::find_if(subjects.begin(), subjects.end(), [&](const Subject& s) { return s.rule == &rule; });
+    Verdict verdict = asked == subjects.end() ? Verdict::unknown : asked->found.verdict;
+    if (verdict == Verdict::proved)
+      records.push_back(asked->found.record);
+    else if (auto on_record = check_proof(rule, before); verdict == Verdict::unknown && on_record.ok())
+      records.push_back(**on_record);
+  }
+  return records;
+}
+
 void run_verify(const Options& o) {
   if (o.axioms) return run_axioms(o);
   if (o.write && o.files.empty())
@@ -145,7 +167,8 @@ void run_verify(const Options& o) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw_input_error("rules verify: unknown rule '{}'{}", name, suggestion(name, known));
   if (o.write)
-    for (const RuleFile& file : files) require_writable(proofs_path(file.name));
+    for (const RuleFile& file : files)
+      if (is_among(file, subjects)) require_writable(proofs_path(file.name));
 
   VerifyOptions options = o.verify;
   std::vector<Pcg> graphs = graphs_of(o.models);
@@ -165,12 +188,8 @@ void run_verify(const Options& o) {
   std::map<Verdict, std::int64_t> counts;
   for (const Subject& s : subjects) ++counts[s.found.verdict];
   if (o.write)
-    for (const RuleFile& file : files) {
-      std::vector<ProofRecord> records;
-      for (const Subject& s : subjects)
-        if (s.path == file.name && s.found.verdict == Verdict::proved) records.push_back(s.found.record);
-      write_proofs(file.name, records);
-    }
+    for (const RuleFile& file : files)
+      if (is_among(file, subjects)) write_proofs(file.name, records_of(file, subjects));
   if (o.json) {
     ordered_json rules = ordered_json::array();
     for (const Subject& s : subjects) rules.push_back(verdict_json(s));
@@ -204,6 +223,22 @@ void run_verify(const Options& o) {
 
 }  // namespace
 
+void add_seconds(CLI::App& command, double& seconds) {
+  constexpr double kMostSeconds = 4000;  // the prover counts its steps in 32 bits, a million a second
+  above_zero(
+      between(0, kMostSeconds, command.add_option("--seconds", seconds, "Limit for each question to the prover")))
+      ->capture_default_str();
+}
+
+void add_instances(CLI::App& command, int& instances) {
+  between(1, 10'000, command.add_option("--instances", instances, "Small instances of each rule that are evaluated"))
+      ->capture_default_str();
+}
+
+void add_jobs(CLI::App& command, int& jobs) {
+  from_zero(command.add_option("-j,--jobs", jobs, "Threads; 0: one for each core"))->capture_default_str();
+}
+
 void write_proofs(const std::string& rules_path, const std::vector<ProofRecord>& records) {
   std::string text = fmt::format("# What {} was proved from; written by `unity rules`.\n",
                                  rules_path.substr(rules_path.rfind('/') + 1));
@@ -219,12 +254,10 @@ void add_rules_verify(CLI::App& rules) {
                                   "  unity rules verify --rule merge_matmuls --json");
   command->add_option("FILE", o->files, "Rule files; without any, the library");
   command->add_option("--rule", o->names, "Only rules of these names");
-  above_zero(command->add_option("--seconds", o->verify.seconds, "Limit for each question to the prover"))
-      ->capture_default_str();
-  command->add_option("--instances", o->verify.instances, "Small instances of each rule that are evaluated")
-      ->capture_default_str();
+  add_seconds(*command, o->verify.seconds);
+  add_instances(*command, o->verify.instances);
   from_zero(command->add_option("--seed", o->verify.seed, "Of the instances"))->capture_default_str();
-  command->add_option("-j,--jobs", o->jobs, "Threads; 0: one for each core")->capture_default_str();
+  add_jobs(*command, o->jobs);
   command->add_flag(
       "--axioms", o->axioms,
       "Check what proofs start from instead: each axiom exactly on small tensors, consistency, redundancy");

@@ -32,7 +32,7 @@ struct Candidate {
 class Generator {
  public:
   explicit Generator(const GenerateOptions& options)
-      : options_(options), journal_(options.resume_directory, options.seed) {}
+      : options_(options), journal_(options.resume_directory, combine(options.seed, options.proofs)) {}
 
   GenerateResult run() {
     auto start = std::chrono::steady_clock::now();

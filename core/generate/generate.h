@@ -35,6 +35,7 @@ struct GenerateOptions {
   int instances = 32;       // that a form of a rule must stand
   // Finished candidates are written there and not worked on again; empty: nowhere.
   std::string resume_directory;
+  Hash proofs = 0;  // of what proofs depend on: what was finished with others is worked on again
   // Called after each round, from the calling thread: a line about what is being done.
   std::function<void(const std::string&)> progress;
   // Whether the rule is sound, for all sizes and degrees. Absent: rules are tested on instances alone, and stay

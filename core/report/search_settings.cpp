@@ -1,11 +1,12 @@
 #include "core/report/search_settings.h"
 
 #include <charconv>
-#include <set>
+#include <map>
 
 #include "core/base/text.h"
 #include "core/machine/mapping_families.h"
 #include "core/rewrite/library.h"
+#include "core/rewrite/proof.h"
 
 namespace unity::report {
 
@@ -132,13 +133,16 @@ SearchOptions SearchSettings::options(const std::string& strategy, const std::st
   SearchOptions o = search;
   o.strategy = strategy;
   o.memory_limit = parse_memory("--memory-limit", memory_limit);
-  std::set<std::string> names;
-  for (const Rule& rule : rule_library()) names.insert(rule.name);
+  std::map<std::string, Hash> known;  // texts, by name
+  if (!rules.empty())
+    for (const Rule& rule : rule_library()) known.emplace(rule.name, hash_rule(rule));
   for (const std::string& path : rules)
     for (Rule& rule : load_proved_rules(path)) {
-      if (!names.insert(rule.name).second)
-        throw_input_error("--rules: {}: rule '{}' is there already, in the library or another file", path, rule.name);
-      o.rules.push_back(std::move(rule));
+      auto [there, added] = known.emplace(rule.name, hash_rule(rule));
+      if (!added && there->second != hash_rule(rule))
+        throw_input_error("--rules: {}: rule '{}' is there already with another text, in the library or another file",
+                          path, rule.name);
+      if (added) o.rules.push_back(std::move(rule));
     }
   if (!parallelism.empty()) o.parallelism = split_list("--parallelism", parallelism);
   const OptimizerSpec own = optimizer_of(model_info(model));

@@ -63,6 +63,57 @@ TEST_CASE("a proved file of rules may be searched with") {
   CHECK(stale.err.find("proof of rule mine is stale") != std::string::npos);
 }
 
+TEST_CASE("proofs on record stay where a rule was not asked for, or is not proved in less time") {
+  Folder folder;
+  auto proofs = [&](const std::string& name) {
+    std::string text = read(folder.file(name + ".proofs"));
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find("\nproof ", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  std::string two =
+      folder.write("two.rules",
+                   "rule r1\n  relu(relu(x)) => relu(x)\n"
+                   "rule r2\n  matmul(matmul(x, y), z) => matmul(x, matmul(y, z))\n  where rank(x) == 2\n");
+  std::string other = folder.write("other.rules", "rule r3\n  scale(f, scale(g, x)) => scale(f*g, x)\n");
+  REQUIRE(unity("rules verify " + two + " " + other + " --write").code == 0);
+  REQUIRE(proofs("two") == 2);
+  CHECK(unity("rules verify " + two + " " + other + " --rule r1 --write").code == 0);
+  CHECK(proofs("two") == 2);
+  CHECK(proofs("other") == 1);
+  CHECK(unity("rules verify " + two + " --seconds 1e-9 --write").code == 1);
+  CHECK(proofs("two") == 2);
+  // That of a rule whose text changed goes.
+  folder.write("two.rules", "rule r1\n  relu(relu(x)) => relu(x)\nrule r2\n  scale(f, scale(g, x)) => scale(g*f, x)\n");
+  CHECK(unity("rules verify " + two + " --rule r1 --write").code == 0);
+  CHECK(proofs("two") == 1);
+}
+
+TEST_CASE("a file may repeat rules of the library, but not take their names for others") {
+  Folder folder;
+  std::string same = folder.write("same.rules", "rule maximum\n  maximum(x, x) => x\n");
+  REQUIRE(unity("rules verify " + same + " --write").code == 0);
+  const std::string search = "search mlp-mnist --topology laptop --budget 1 --json --rules ";
+  CHECK(unity(search + same + " --rules " + same).code == 0);
+  std::string other = folder.write("other.rules", "rule maximum\n  relu(relu(x)) => relu(x)\n");
+  REQUIRE(unity("rules verify " + other + " --write").code == 0);
+  Outcome refused = unity(search + other);
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("rule 'maximum' is there already with another text") != std::string::npos);
+}
+
+TEST_CASE("a generation that is resumed with another limit proves anew") {
+  Folder folder;
+  const std::string generate = "rules generate --families bags --json --resume " + folder.file("work") + " -o ";
+  json first = json::parse(unity(generate + folder.file("one")).out);
+  REQUIRE(!first["kept"].empty());
+  json again = json::parse(unity(generate + folder.file("two")).out);
+  CHECK(again["kept"] == first["kept"]);
+  json hurried = json::parse(unity(generate + folder.file("three") + " --seconds 1e-9").out);
+  CHECK(hurried["kept"].size() < first["kept"].size());
+  CHECK(!hurried["unproved"].empty());
+}
+
 TEST_CASE("rules are listed by operator, and shown with their proofs") {
   json all = json::parse(unity("rules list --json").out),
        conv = json::parse(unity("rules list --operator conv2d --json").out);
@@ -87,6 +138,14 @@ TEST_CASE("what is asked of rules and can not be is refused") {
                 {"unknown rule 'merge_matmul' (did you mean 'merge_matmuls'", "?); unity rules list"});
   check_refused("rules verify --rule no_such_rule", {"unknown rule"});
   check_refused("rules verify --write", {"needs the rule files"});
+  for (const char* command : {"verify", "import any.pb"}) {
+    check_refused(std::string("rules ") + command + " --instances 0", {"expected a number from 1 to 10000"});
+    check_refused(std::string("rules ") + command + " --instances 2000000000", {"expected a number from 1 to 10000"});
+    check_refused(std::string("rules ") + command + " --seconds 5000", {"expected a number from 0 to 4000"});
+    check_refused(std::string("rules ") + command + " -j -3", {"found '-3', expected a whole number"});
+  }
+  check_refused("rules generate --steps -1", {"expected a number from 0 to 10"});
+  check_refused("rules generate --seconds 0", {"expected a number above 0"});
   check_refused("rules verify missing.rules", {"missing.rules"});
   auto refused_text = [&](const std::string& text, const std::string& said) {
     check_refused("rules verify " + folder.write("bad.rules", text), {said});

@@ -82,7 +82,7 @@ TEST_CASE("proved rules are written with their proofs, and can be loaded") {
                    "1 ill-typed, 1 unsupported, 0 unknown") != std::string::npos);
   std::vector<Rule> rules = load_proved_rules(folder.file("b.rules"));
   REQUIRE(rules.size() == 1);
-  CHECK(rules[0].name == "imported_0");
+  CHECK(rules[0].name == "imported_a_0");
 }
 
 TEST_CASE("files that are no rule files end the command with code 2 and one line") {

@@ -116,7 +116,16 @@ TEST_CASE("what has no meaning here is unsupported") {
         "source operator 0 (CONSTANT_IMM): there is no such operator here");
 }
 
+TEST_CASE("a join of joins of joins has an end") {
+  std::vector<PeerOperator> source = {concat(0, 2, {-1}, {-1})};
+  for (int i = 0; i < 25; ++i) source.push_back(concat(0, 2, {i}, {i}));
+  CHECK(unsupported(peer_rule(source, {relu({-1})}), PeerNumbering::taso) ==
+        "source operator 9 (CONCAT): found 1024 joined pieces, expected at most 1000");
+}
+
 TEST_CASE("rules whose sides do not fit are ill-typed") {
+  CHECK(ill_typed(peer_rule({{"TRANSPOSE", {{-1}}, {{"NUMDIM", 2}, {"PERM", -1}}}}, {relu({-1})})) ==
+        "source operator 0 (TRANSPOSE): PERM is -1, which is no permutation");
   CHECK(ill_typed(peer_rule({relu({-1})}, {add({-1}, {-2})})) == "the target uses v2, which the source does not bind");
   CHECK(ill_typed(peer_rule({matmul({-1}, {-2}), conv2d({0}, {-3})}, {relu({-1})})) ==
         "source operator 1 (CONV2D): found an input of rank 2, expected 4");

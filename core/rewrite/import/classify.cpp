@@ -102,7 +102,7 @@ std::vector<ImportedRule> classify(const PeerFile& file, const Prover& prover, s
   parallel_for(result.size(), options.jobs, [&](std::size_t i) {
     result[i].index = i;
     auto translated = [&](bool one_group) {
-      return translate(file.rules[i], file.numbering, fmt::format("imported_{}", i), one_group);
+      return translate(file.rules[i], file.numbering, fmt::format("{}_{}", options.name, i), one_group);
     };
     Translation translation = translated(false);
     if (translation.kind == Translation::Kind::rule) {

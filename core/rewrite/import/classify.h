@@ -27,6 +27,8 @@ struct Finding {
 using Prover = std::function<Finding(const Rule&)>;
 
 struct ImportOptions {
+  // Rule 7 is imported_7.
+  std::string name = "imported";
   int steps = 3;           // of derivations, at most
   int instances = 3;       // at which a rule is derived
   std::uint64_t seed = 1;  // of the instances

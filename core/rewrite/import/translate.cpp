@@ -18,10 +18,13 @@ struct IllTyped {
   std::string why;
 };
 
+constexpr std::int64_t kMostPieces = 1000;  // of a size: joins of joins multiply them
+
 // The size of a dimension in terms of the variables' sizes. One that a concat made knows its pieces.
 struct Size {
   std::string text;
   std::vector<Size> pieces;
+  std::int64_t count = 1;  // of pieces, and of theirs
 };
 
 // A value of one side: how it is written, and its dimensions.
@@ -392,6 +395,7 @@ class Translator {
     if (parameter("NUMDIM", n) != n)
       throw IllTyped{fmt::format("{}: NUMDIM is {}, expected {}", where_, parameter("NUMDIM"), n)};
     std::int64_t digits = parameter("PERM");
+    if (digits < 0) throw IllTyped{fmt::format("{}: PERM is {}, which is no permutation", where_, digits)};
     std::vector<std::string> perm(x.dims.size());
     Value result;
     result.dims = x.dims;
@@ -462,6 +466,10 @@ class Translator {
     }
     Size all;
     std::vector<std::string> sizes;
+    all.count = 0;
+    for (const Value& v : in) all.count += v.dims[static_cast<std::size_t>(axis)].count;
+    if (all.count > kMostPieces)
+      throw Unsupported{fmt::format("{}: found {} joined pieces, expected at most {}", where_, all.count, kMostPieces)};
     for (const Value& v : in) {
       all.pieces.push_back(v.dims[static_cast<std::size_t>(axis)]);
       sizes.push_back(all.pieces.back().text);
