@@ -65,7 +65,15 @@ Placed MappingFamilies::Family::parse(const YamlReader& yaml, const YAML::Node& 
 
 void MappingFamilies::Family::name_each(const YamlReader& yaml, const YAML::Node& node) {
   std::vector<std::pair<YAML::Node, YAML::Node>> entries = yaml.entries(node, "each");
-  for (const auto& [key, count] : entries) each.push_back(parse(yaml, count, "each"));
+  for (const auto& [key, count] : entries) {
+    each.push_back(parse(yaml, count, "each"));
+    // One that depends on the grid may well be none for some.
+    IndexScope nothing;
+    std::string text = yaml.text(count, "each");
+    Result<IndexExpression> plain = IndexExpression::parse(text, nothing);
+    if (Result<std::int64_t> found = plain.ok() ? plain->evaluate({}) : fail("names"); found.ok() && *found < 1)
+      yaml.fail_at(count, fmt::format("family '{}': each: found {}, expected at least 1", name, *found));
+  }
   each_names = scope.names().size();
   for (const auto& [key, count] : entries) {
     std::string fresh = yaml.text(key, "each");

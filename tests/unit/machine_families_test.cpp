@@ -90,6 +90,9 @@ TEST_CASE("what a file of families can not say is refused, with its place") {
   CHECK_THAT(error("  - {name: f, each: {node: 2}, device: task}\n", {}),
              Contains(":4:22: family 'f': each: found 'node'"));
   CHECK_THAT(error("  - {name: f, each: {s: 65}, device: task}\n", {}), Contains("found more than 64 mappings"));
+  CHECK_THAT(error("  - {name: f, each: {s: -1}, device: task}\n", {}),
+             Contains(":4:25: family 'f': each: found -1, expected at least 1"));
+  CHECK_THAT(error("  - {name: f, each: {s: 2 - 2}, device: task}\n", {}), Contains("found 0, expected at least 1"));
   CHECK_THAT(error("  - {name: f, device: task}\n  - {name: f, device: task}\n", {}),
              Contains("family 'f' is given twice"));
 }
