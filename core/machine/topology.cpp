@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "core/base/longest_time.h"
@@ -46,6 +47,25 @@ void check_custom_route(const Topology& t, DeviceId from, DeviceId to, const std
     at = link.to;
   }
   if (at != t.device(to).vertex) throw_input_error("{}: ends at {}", where(), name(at));
+}
+
+// Of levels that say where their parts begin, but for the innermost, of devices: in one part of the level outside at
+// most so many parts.
+void count_parts(std::vector<Level>& levels, int devices) {
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    std::vector<int> begins = levels[l].begins;
+    if (begins.empty()) {
+      begins.resize(static_cast<std::size_t>(devices));
+      std::iota(begins.begin(), begins.end(), 0);
+    }
+    int most = 0, count = 0;
+    for (int begin : begins) {
+      bool first = l > 0 && std::binary_search(levels[l - 1].begins.begin(), levels[l - 1].begins.end(), begin);
+      count = first ? 1 : count + 1;
+      most = std::max(most, count);
+    }
+    levels[l].count = most;
+  }
 }
 
 }  // namespace
@@ -143,7 +163,7 @@ std::vector<LinkId> Topology::route_between(VertexId from, VertexId to) const {
 
 Picoseconds Topology::latency(DeviceId from, DeviceId to) const {
   Picoseconds sum;
-  for_links(from, to, [&](LinkId l) { sum += links[l.index()].latency; });
+  for_links(from, to, [&](LinkId l) { sum = std::min(sum + links[l.index()].latency, kLongestTime); });
   return sum;
 }
 
@@ -200,9 +220,10 @@ Topology Topology::first_devices(int n) const {
     level.count = std::min(level.count, (n + unit - 1) / unit);
     unit *= level.count;
     std::erase_if(level.begins, [&](int begin) { return begin >= n; });
-    if (i == 0 && !level.begins.empty()) level.count = static_cast<int>(level.begins.size());
-    if (level.name == "node") cut.nodes = level.count;
   }
+  if (!cut.levels.empty() && !cut.levels.front().begins.empty()) count_parts(cut.levels, n);
+  for (const Level& level : cut.levels)
+    if (level.name == "node") cut.nodes = level.count;
   return cut;
 }
 

@@ -27,6 +27,11 @@ TEST_CASE("nodes may be of unequal size: a level's counts are a list, one for ea
   CHECK(distance(small, 1, 3) == 2);
   CHECK(small.first_devices(3).levels[0].begins == std::vector<int>{0, 1});
   CHECK(small.first_devices(1).nodes == 1);
+  // Sockets of 2, 2 and 4 GPUs: the first three are one and a half sockets of node0, the first five reach node1.
+  Topology mixed = topology_of("hierarchy: {node: 2, socket: [2, 1], gpu: [2, 2, 4]}\n" + links);
+  CHECK(in_words(mixed.first_devices(3).levels) == "1 node x up to 2 socket x up to 2 gpu");
+  CHECK(in_words(mixed.first_devices(5).levels) == "2 node x up to 2 socket x up to 2 gpu");
+  CHECK(in_words(mixed.first_devices(8).levels) == in_words(mixed.levels));
   CHECK(small.hash() != topology_of("hierarchy: {node: 2, socket: 1, gpu: [3, 1]}\n" + links).hash());
   CHECK_THAT(
       topology_error("hierarchy: {node: 3, socket: 1, gpu: [1, 3]}\n" + links),
