@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include <nlohmann/json.hpp>
@@ -157,6 +160,28 @@ PlaygroundFlow flow_from_json(const json& entry, const Place& place) {
   return flow;
 }
 
+// Collects keys as they are parsed, of which nlohmann::json keeps the last value only.
+class Keys {
+ public:
+  bool operator()(int, json::parse_event_t event, const json& parsed) {
+    using enum json::parse_event_t;
+    bool begins = event == object_start || event == array_start;
+    if (keys_.size() == 2 && (begins || event == value)) ++flows_;
+    if (begins) keys_.emplace_back();
+    if (event == object_end || event == array_end) keys_.pop_back();
+    if (event == key && !keys_.back().insert(parsed.get<std::string>()).second && !twice_)
+      twice_ = {keys_.size() > 2 ? flows_ : 0, parsed.get<std::string>()};
+    return true;
+  }
+  // A key that was given twice, with the number of its flow from 1 on, or 0.
+  const std::optional<std::pair<std::size_t, std::string>>& twice() const { return twice_; }
+
+ private:
+  std::vector<std::set<std::string>> keys_;  // of the lists and objects that are not at their end
+  std::size_t flows_ = 0;
+  std::optional<std::pair<std::size_t, std::string>> twice_;
+};
+
 }  // namespace
 
 TransferGraph transfers_of(const std::vector<PlaygroundFlow>& flows, const Topology& topology,
@@ -198,22 +223,29 @@ std::vector<Picoseconds> simulate_flows(const std::vector<PlaygroundFlow>& flows
 std::vector<PlaygroundFlow> flows_from_json(const std::string& text, const std::string& file) {
   refuse_deep_json(text, file);
   json root;
+  Keys keys;
   try {
-    root = json::parse(text);
+    root = json::parse(text, std::ref(keys));
   } catch (const json::parse_error& e) {
     throw_input_error("{}:{}: byte {}: malformed or truncated JSON", file, line_at(text, e.byte), e.byte);
   } catch (const json::out_of_range&) {
     throw_input_error("{}: found a number that is out of range", file);
   }
+  const auto& twice = keys.twice();
+  if (twice && twice->first == 0) throw_input_error("{}: key '{}' is given twice", file, twice->second);
+  if (root.is_object())
+    for (const auto& [key, value] : root.items())
+      if (key != "flows") throw_input_error("{}: unknown key '{}'{}", file, key, suggestion(key, {"flows"}));
   if (!root.is_object() || !root.contains("flows") || !root["flows"].is_array())
     throw_input_error("{}: found {}, expected an object with a list \"flows\"", file,
                       root.is_object() ? "an object without it" : root.type_name());
   std::vector<int> lines = lines_of_flows(text);
+  auto place = [&](std::size_t flow) { return Place{file, flow < lines.size() ? lines[flow] : 1, flow}; };
+  if (twice) throw_input_error("{}: key '{}' is given twice", place(twice->first - 1).text(), twice->second);
   const json& list = root["flows"];
   std::vector<PlaygroundFlow> flows;
   flows.reserve(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i)
-    flows.push_back(flow_from_json(list[i], {file, i < lines.size() ? lines[i] : 1, i}));
+  for (std::size_t i = 0; i < list.size(); ++i) flows.push_back(flow_from_json(list[i], place(i)));
   return flows;
 }
 

@@ -385,12 +385,17 @@ TEST_CASE("flows in JSON that are wrong are refused with file and line") {
   auto read = [](const std::string& text) {
     return simulate_flows(flows_from_json(text, "f.json"), chain_of_three(), "f.json");
   };
-  const std::string head =
-      "{\"about\": \"a \\\"list\\\" {[\",\n \"flows\": [\n{\"id\": \"a\", \"src\": 0, \"dst\": 1, \"bytes\": 1},\n";
+  const std::string head = "{\n \"flows\": [\n{\"id\": \"a\", \"src\": 0, \"dst\": 1, \"bytes\": 1},\n";
   auto second = [&](const std::string& flow) { return head + flow + "]}"; };
   CHECK_THROWS_WITH(read("[{"), Contains("f.json:1: byte 3: malformed or truncated JSON"));
   CHECK_THROWS_WITH(read("{}"), "f.json: found an object without it, expected an object with a list \"flows\"");
   CHECK_THROWS_WITH(read(second("3")), "f.json:4: flow 1: found number, expected an object");
+  CHECK_THROWS_WITH(read(second("{\"id\": \"a \\\"list\\\" {[\", \"src\": 0, \"dst\": 1, \"bytes\": 1},\n3")),
+                    "f.json:5: flow 2: found number, expected an object");
+  CHECK_THROWS_WITH(read("{\"flow\": []}"), "f.json: unknown key 'flow' (did you mean 'flows'?)");
+  CHECK_THROWS_WITH(read("{\"flows\": [], \"flows\": []}"), "f.json: key 'flows' is given twice");
+  CHECK_THROWS_WITH(read(second(R"({"src": 1, "dst": 2, "bytes": 1, "src": 0})")),
+                    "f.json:4: flow 1: key 'src' is given twice");
   CHECK_THROWS_WITH(read(second(R"({"srce": 1})")), "f.json:4: flow 1: unknown key 'srce' (did you mean 'src'?)");
   CHECK_THROWS_WITH(read(second(R"({"src": 1, "dst": 2})")), "f.json:4: flow 1: key 'bytes' is missing");
   CHECK_THROWS_WITH(read(second(R"({"src": [], "dst": 2, "bytes": 1})")),
