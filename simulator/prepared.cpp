@@ -1,5 +1,6 @@
 #include "simulator/prepared.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/longest_time.h"
@@ -87,8 +88,13 @@ PreparedProgram prepare(const Program& program, const CollectiveCache& cache, co
 }
 
 void check_times(const PreparedProgram& prepared) {
-  double seconds = 0;
-  for (const TaskTimes::Time& time : prepared.times) seconds += time.alone.seconds();
+  const Picoseconds handover = *std::max_element(prepared.handovers.begin(), prepared.handovers.end());
+  double seconds = prepared.step_overhead.seconds();
+  for (std::size_t t = 0; t < prepared.times.size(); ++t) {
+    seconds += prepared.times[t].alone.seconds() + handover.seconds();
+    if (prepared.program->tasks[t].kind == TaskKind::communicate && prepared.flows[t] != PreparedProgram::kNoFlow)
+      seconds += prepared.choices[prepared.flows[t]]->predicted().seconds();
+  }
   if (seconds >= kLongestTime.seconds())
     throw_input_error("{}: tasks take {:.3g} s one after the other, expected less than {:.3g} s",
                       prepared.program->name, seconds, kLongestTime.seconds());

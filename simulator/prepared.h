@@ -35,7 +35,7 @@ struct PreparedProgram {
 // Program and cache (with its topology) must outlive the result. InputError when the options do not fit the topology.
 PreparedProgram prepare(const Program& program, const CollectiveCache& cache, const SimulationOptions& options);
 
-// InputError when the times of the tasks add up to more than the simulated clock holds.
+// InputError when what the tasks take, each with its handover, adds up to more than the simulated clock holds.
 void check_times(const PreparedProgram& prepared);
 
 }  // namespace unity

@@ -127,7 +127,11 @@ std::span<const std::uint32_t> SharedCompute::settle(Picoseconds now) {
       user.remaining = std::max(0.0, user.remaining - user.rate * static_cast<double>((now - user.since).count));
       user.since = now;
       user.rate = rate;
-      user.end = now + Picoseconds{static_cast<std::int64_t>(std::ceil(user.remaining / rate - 1e-6))};
+      double left = std::ceil(user.remaining / rate - 1e-6);
+      if (!(left + static_cast<double>(now.count) <= 9.2e18))
+        throw_input_error("a task of {:.3g} s at a rate of {:.3g}: found an end after more than 106 days",
+                          user.remaining * 1e-12, rate);
+      user.end = now + Picoseconds{static_cast<std::int64_t>(left)};
       ++user.version;
       changed_.push_back(u);
     }

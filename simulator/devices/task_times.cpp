@@ -83,7 +83,7 @@ DeviceSpec with_rates(DeviceSpec spec, const ProfileSection& section, const std:
     auto curve = section.efficiency.find("memory");
     if (curve != section.efficiency.end()) spec.memory_efficiency = curve->second;
   }
-  if (section.task_overhead > 0) spec.launch_overhead = from_seconds(section.task_overhead);
+  if (section.task_overhead > 0) spec.launch_overhead = bounded_seconds(section.task_overhead);
   return spec;
 }
 
@@ -109,7 +109,7 @@ std::optional<Picoseconds> measured_collective(const Topology& topology, Collect
   if (!section || !on_one_physical(topology, group) || (collectives && collectives->comm == "mpi")) return std::nullopt;
   auto curve = section->curves.find(fmt::format("{} of {}", to_string(kind), group.size()));
   if (curve == section->curves.end() || curve->second.empty()) return std::nullopt;
-  return from_seconds(seconds_at(curve->second, static_cast<double>(bytes.count)).warm);
+  return bounded_seconds(seconds_at(curve->second, static_cast<double>(bytes.count)).warm);
 }
 
 TaskTimes::TaskTimes(const Program& program, const Topology& topology)
@@ -119,9 +119,9 @@ TaskTimes::TaskTimes(const Program& program, const Topology& topology)
     DeviceId device(static_cast<std::int64_t>(d));
     const DeviceSpec& spec = topology.spec(device);
     sections_.push_back(section_of(topology, device));
-    handovers_.push_back(sections_[d] && sections_[d]->handover > 0 ? from_seconds(sections_[d]->handover)
+    handovers_.push_back(sections_[d] && sections_[d]->handover > 0 ? bounded_seconds(sections_[d]->handover)
                                                                     : spec.handover);
-    if (sections_[d]) step_overhead_ = std::max(step_overhead_, from_seconds(sections_[d]->step_overhead));
+    if (sections_[d]) step_overhead_ = std::max(step_overhead_, bounded_seconds(sections_[d]->step_overhead));
     if (spec.profile) cache = std::max(cache, spec.profile->cache.count);
   }
   if (std::any_of(topology.specs.begin(), topology.specs.end(),
@@ -170,7 +170,7 @@ TaskTimes::Time TaskTimes::time(TaskId id) {
   const ProfileSection* section = sections_[task.device.index()];
   const std::optional<TaskSeconds> seconds = section ? measured(id, *section) : std::nullopt;
   if (!seconds && spec.host_bandwidth.rate > 0 && (program_.copies_to_host(task) || program_.copies_from_host(task)))
-    return {spec.launch_overhead + from_seconds(task.bytes / spec.host_bandwidth.rate), false};
+    return {spec.launch_overhead + bounded_seconds(task.bytes / spec.host_bandwidth.rate), false};
   if (!section) return {estimate(spec, task), false};
   if (seconds) {
     double share = cold_[id.index()];

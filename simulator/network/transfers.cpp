@@ -95,7 +95,7 @@ class TransferSimulation {
 
   std::vector<Picoseconds> run() {
     for (TransferIndex t = 0; t < graph_.size(); ++t)
-      if (waits_for_[t] == 0) known_.push_back({times_[t] + graph_.latency(t), t});
+      if (waits_for_[t] == 0) known_.push_back({entry(t), t});
     std::sort(known_.begin(), known_.end());
     while (true) {
       Picoseconds now = kNever;
@@ -121,7 +121,15 @@ class TransferSimulation {
  private:
   static constexpr Picoseconds kNever{INT64_MAX};
 
-  void depart(TransferIndex t) { entering_.push(times_[t] + graph_.latency(t), t); }
+  // When the latency is over.
+  Picoseconds entry(TransferIndex t) const {
+    if (times_[t].seconds() + graph_.latency(t).seconds() > 9.2e6)
+      throw_input_error("a transfer that may start after {:.3g} s: found an end after more than 106 days",
+                        times_[t].seconds());
+    return times_[t] + graph_.latency(t);
+  }
+
+  void depart(TransferIndex t) { entering_.push(entry(t), t); }
 
   void enter(TransferIndex t, Picoseconds now) {
     std::span<const LinkUse> links = limiting_ ? limiting_->of(graph_.route(t)) : graph_.links(t);

@@ -181,3 +181,29 @@ TEST_CASE("the profile's handover stands in place of the device's") {
   use_profile(t, profile_of(s));
   CHECK(microseconds(simulate(b.program, t).iteration) == Approx(10));
 }
+
+TEST_CASE("measured overheads beyond the simulated clock are refused, not wrapped around") {
+  ProgramBuilder b(2);
+  TaskId first = b.compute(0, 5);
+  b.compute(1, 3, {first});
+  auto check_refused = [&](const ProfileSection& section) {
+    Topology t = all_pairs(2, 1);
+    use_profile(t, profile_of(section));
+    CHECK_THROWS_WITH(simulate(b.program, t), Catch::Contains("one after the other, expected less than"));
+  };
+  ProfileSection overhead, handover, step;
+  overhead.task_overhead = 1e300;
+  handover.handover = 1e300;
+  step.step_overhead = 1e7;
+  for (const ProfileSection& section : {overhead, handover, step}) check_refused(section);
+}
+
+TEST_CASE("collectives that take longer than the simulated clock holds are refused") {
+  // Eight devices in a ring: 14 hops of a minute are 840 s, and 3,000 of them 2.5e6 s.
+  ProgramBuilder b(8);
+  std::vector<TaskId> before;
+  for (int i = 0; i < 3000; ++i)
+    before = {b.communicate(CollectiveKind::all_reduce, {0, 1, 2, 3, 4, 5, 6, 7}, 8, before)};
+  CHECK_THROWS_WITH(simulate(b.program, ring_machine(8, 1, 60e6)),
+                    Catch::Contains("one after the other, expected less than"));
+}

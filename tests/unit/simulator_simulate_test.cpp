@@ -91,6 +91,12 @@ TEST_CASE("three busy devices on two units of compute run at two thirds of their
   CHECK(microseconds(simulate(b.program, four_on(2)).iteration) == 9);
 }
 
+TEST_CASE("a task that shared compute would end beyond the simulated clock is refused") {
+  ProgramBuilder b(4);
+  b.compute(0, 6);
+  CHECK_THROWS_WITH(simulate(b.program, four_on(1e-300)), Catch::Contains("an end after more than 106 days"));
+}
+
 TEST_CASE("shared compute is dealt out anew when tasks start and end") {
   ProgramBuilder b(4);
   b.compute(0, 4);  // four at rate 1/2 until 4, when device 3 has done its 2 and starts no more

@@ -1,3 +1,4 @@
+#include <array>
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -114,6 +115,19 @@ TEST_CASE("transfers that wait for one another never start") {
   graph.add(route, 1, {&one, 1});
   graph.add(route, 1, {&two, 1});
   CHECK(never_starts(graph) == 1);
+}
+
+TEST_CASE("transfers whose latencies add up beyond the simulated clock are refused") {
+  Topology t = all_pairs(2, 1, 60e6);
+  TransferGraph graph;
+  DeviceRoutes routes(t, graph);
+  RouteIndex route = routes(DeviceId(0), DeviceId(1));
+  TransferIndex last = graph.add(route, 0, {}, parse_time("2.3e6 s").value());
+  // A minute each: 115,000 of them end before 9.2e6 s, and 2^63 ps are 9.22e6 s.
+  for (int i = 1; i < 115'000; ++i) last = graph.add(route, 0, std::array{last});
+  CHECK(simulate_transfers(graph, t).back().seconds() == Approx(9.2e6));
+  for (int i = 0; i < 500; ++i) last = graph.add(route, 0, std::array{last});
+  CHECK_THROWS_WITH(simulate_transfers(graph, t), Catch::Contains("an end after more than 106 days"));
 }
 
 TEST_CASE("links that limit no transfer can be left out without changing a bit of any time") {
