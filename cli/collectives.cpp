@@ -78,6 +78,8 @@ CollectiveOptions CollectiveSettings::options() const {
   }
   options.protocol = protocol;
   options.chunk = parse_size("--collective-chunk", chunk);
+  if (!chunk.empty() && options.chunk.count == 0)
+    throw_input_error("--collective-chunk: found '{}', expected more than 0", chunk);
   return options;
 }
 

@@ -47,4 +47,6 @@ TEST_CASE("what is asked of collectives and can not be is refused") {
   check_simulate_refused("--collective all_reduce --bytes 8 --topology summit --collective-algorithm rign", "'ring'");
   check_simulate_refused("--collective all_reduce --bytes 8 --topology dgx-h100 --collective-protocol LL12", "'LL128'");
   check_simulate_refused("plan.json --collective all_reduce --bytes 8", "without PLAN");
+  check_simulate_refused("--collective all_reduce --bytes 8 --topology summit --collective-chunk 0",
+                         "--collective-chunk: found '0', expected more than 0");
 }
