@@ -169,6 +169,14 @@ void simulate_plan(const Options& o) {
   if (!o.trace.empty()) fmt::print("\ntrace written to {}\n", o.trace);
 }
 
+// Options without which `what` would be the same are refused, not ignored.
+void refuse_others(const CLI::App& command, std::string_view what, std::vector<std::string> used) {
+  used.insert(used.end(), {"--topology", "--nodes", "--devices", "--json"});
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0 && std::find(used.begin(), used.end(), option->get_name()) == used.end())
+      throw_input_error("simulate: {} excludes {}", option->get_name(), what);
+}
+
 }  // namespace
 
 void add_simulate(CLI::App& app) {
@@ -213,13 +221,20 @@ void add_simulate(CLI::App& app) {
   o->settings.add(*command);
   o->alone.add(*command);
   add_json(*command, o->json);
-  command->callback([o] {
+  command->callback([o, command] {
     if (!o->scales.texts.empty() && o->plan.empty()) throw_input_error("simulate: --scale needs PLAN");
-    if (!o->alone.kind.empty() && o->plan.empty() && o->flows.empty())
+    if (!o->alone.kind.empty() && o->plan.empty() && o->flows.empty()) {
+      refuse_others(*command, "--collective",
+                    {"--collective", "--bytes", "--profile", "--collective-algorithm", "--collective-protocol",
+                     "--collective-chunk", "--steps"});
       return simulate_alone(o->alone, o->machine, o->settings, o->json);
+    }
     if (!o->alone.kind.empty() || !o->alone.bytes.empty())
       throw_input_error("simulate: --collective and --bytes belong together, without PLAN and --flows");
-    if (!o->flows.empty()) return simulate_flows_file(*o);
+    if (!o->flows.empty()) {
+      refuse_others(*command, "--flows", {"--flows", "--routes"});
+      return simulate_flows_file(*o);
+    }
     if (o->plan.empty())
       throw_input_error("simulate: found neither PLAN nor --flows nor --collective, expected one of them");
     simulate_plan(*o);

@@ -50,3 +50,23 @@ TEST_CASE("what is asked of collectives and can not be is refused") {
   check_simulate_refused("--collective all_reduce --bytes 8 --topology summit --collective-chunk 0",
                          "--collective-chunk: found '0', expected more than 0");
 }
+
+TEST_CASE("options that say nothing of a collective or of flows are refused") {
+  Folder f;
+  for (const char* option : {"--straggler 0=5", "--jitter 0.5", "--seed 3", "--iterations 5", "--critical-path",
+                             "--no-fold", "--collectives", "--schedule 1f1b", "--remat all"}) {
+    const std::string text = option, name = text.substr(0, text.find(' '));
+    check_simulate_refused("--collective all_reduce --bytes 8 --topology summit " + text,
+                           name + " excludes --collective");
+  }
+  std::string trace = f.file("trace.json");
+  check_simulate_refused("--collective all_reduce --bytes 8 --topology summit --trace " + trace,
+                         "--trace excludes --collective");
+  CHECK(!fs::exists(trace));
+  std::string flows = f.write("flows.json", R"({"flows": [{"src": 0, "dst": 1, "bytes": 1}]})");
+  CHECK(simulate("--flows " + flows + " --topology summit --nodes 1 --devices 4 --routes --json").code == 0);
+  for (const char* option : {"--steps", "--iterations 5", "--schedule nonsense", "--collective-algorithm nonsense"}) {
+    const std::string text = option, name = text.substr(0, text.find(' '));
+    check_simulate_refused("--flows " + flows + " --topology summit " + text, name + " excludes --flows");
+  }
+}
