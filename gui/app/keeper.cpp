@@ -1,6 +1,6 @@
 #include "gui/app/keeper.h"
 
-#include <thread>
+#include "core/base/error.h"
 
 namespace unity::gui {
 namespace {
@@ -15,28 +15,34 @@ std::vector<Snapshot> Keeper::documents() const {
   return documents;
 }
 
+Keeper::~Keeper() {
+  try {
+    finish();
+  } catch (const std::exception&) {  // the first error is the one that is told
+  }
+}
+
 void Keeper::note() {
   auto now = std::chrono::steady_clock::now();
-  if (path_.empty() || now - written_ < kBetween || (writing_ && !writing_->done())) return;
+  if (path_.empty() || now - written_ < kBetween || (job_ && !job_->done())) return;
   std::vector<Snapshot> open = documents();
   if (open == kept_) return;
   kept_ = open;
   written_ = now;
-  writing_ = app_.session().jobs.submit(
+  job_ = app_.session().jobs.submit(
       "keep the session",
-      [state = app_.window().save(), open, path = path_](JobState&) -> Jobs::Completion {
-        write_session(state, open, path);
+      [state = app_.window().save(), open, path = path_, writing = writing_](JobState&) -> Jobs::Completion {
+        std::lock_guard lock(writing->mutex);
+        if (!writing->over) write_session(state, open, path);
         return [] {};
       },
       [this](const std::string& error) { app_.session().complain(error); }, true);
 }
 
 void Keeper::finish() {
-  if (path_.empty()) return;
-  while (writing_ && !writing_->done()) {
-    app_.session().jobs.poll();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  if (path_.empty() || writing_->over) return;
+  std::lock_guard lock(writing_->mutex);
+  writing_->over = true;
   write_session(app_.window().save(), documents(), path_);
 }
 

@@ -30,6 +30,7 @@ Jobs::~Jobs() {
   }
   more_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  for (auto& [job, thread] : long_) thread.join();
 }
 
 Job Jobs::submit(std::string name, Work work, Failure failed, bool quiet) {
@@ -39,6 +40,15 @@ Job Jobs::submit(std::string name, Work work, Failure failed, bool quiet) {
     waiting_.push_back({state, std::move(work), std::move(failed)});
   }
   more_.notify_one();
+  return state;
+}
+
+Job Jobs::submit_long(std::string name, Work work, Failure failed) {
+  auto state = std::make_shared<JobState>(std::move(name), false);
+  std::lock_guard lock(mutex_);
+  active_.push_back(state);
+  long_.emplace_back(
+      state, std::thread([this, entry = Entry{state, std::move(work), std::move(failed)}] { carry_out(entry); }));
   return state;
 }
 
@@ -53,26 +63,30 @@ void Jobs::run() {
       waiting_.pop_front();
       active_.push_back(entry.state);
     }
-    Completion completion;
-    try {
-      if (!entry.state->cancelled()) completion = entry.work(*entry.state);
-    } catch (const std::exception& error) {
-      completion = [failed = entry.failed, text = std::string(error.what())] {
-        if (failed) failed(text);
-      };
-    }
-    std::function<void()> wake;
-    {
-      std::lock_guard lock(mutex_);
-      active_.erase(std::find(active_.begin(), active_.end(), entry.state));
-      ready_.push_back([state = entry.state, completion = std::move(completion)] {
-        if (completion && !state->cancelled()) completion();
-        state->done_ = true;
-      });
-      wake = wake_;
-    }
-    if (wake) wake();
+    carry_out(entry);
   }
+}
+
+void Jobs::carry_out(const Entry& entry) {
+  Completion completion;
+  try {
+    if (!entry.state->cancelled()) completion = entry.work(*entry.state);
+  } catch (const std::exception& error) {
+    completion = [failed = entry.failed, text = std::string(error.what())] {
+      if (failed) failed(text);
+    };
+  }
+  std::function<void()> wake;
+  {
+    std::lock_guard lock(mutex_);
+    active_.erase(std::find(active_.begin(), active_.end(), entry.state));
+    ready_.push_back([state = entry.state, completion = std::move(completion)] {
+      if (completion && !state->cancelled()) completion();
+      state->done_ = true;
+    });
+    wake = wake_;
+  }
+  if (wake) wake();
 }
 
 bool Jobs::poll() {
@@ -82,6 +96,11 @@ bool Jobs::poll() {
     ready.swap(ready_);
   }
   for (Completion& completion : ready) completion();
+  std::erase_if(long_, [](auto& entry) {
+    if (!entry.first->done()) return false;
+    entry.second.join();
+    return true;
+  });
   return !ready.empty();
 }
 

@@ -1,5 +1,5 @@
-// Work in the background. A job runs on a thread of the pool and returns what is to happen on the UI thread, where
-// poll() does it: so that only one thread ever changes the session.
+// Work in the background. A job runs on a thread of the pool, or on one of its own, and returns what is to happen on
+// the UI thread, where poll() does it: so that only one thread ever changes the session.
 #pragma once
 
 #include <atomic>
@@ -53,6 +53,8 @@ class Jobs {
 
   // The completion of a cancelled job is dropped. An exception's text goes to `failed`, on the UI thread.
   Job submit(std::string name, Work work, Failure failed, bool quiet = false);
+  // The same on a thread of its own: searches take minutes, and what others wait for must not stand behind them.
+  Job submit_long(std::string name, Work work, Failure failed);
 
   // On the UI thread: does what finished jobs ask for. Whether there was any.
   bool poll();
@@ -68,6 +70,7 @@ class Jobs {
     Failure failed;
   };
   void run();
+  void carry_out(const Entry& entry);
 
   mutable std::mutex mutex_;
   std::condition_variable more_;
@@ -77,6 +80,7 @@ class Jobs {
   std::function<void()> wake_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
+  std::vector<std::pair<Job, std::thread>> long_;
 };
 
 }  // namespace unity::gui
