@@ -147,6 +147,19 @@ std::vector<Facts> link_facts(const Document& document, LinkId id, const PlanPre
   return {what};
 }
 
+// That has the least left of its memory, as a fraction; invalid where nothing is known.
+DeviceId fullest_device(const Topology& topology, const std::vector<Bytes>& peak) {
+  DeviceId fullest;
+  double most = -1;
+  for (std::size_t d = 0; d < std::min(peak.size(), topology.device_count()); ++d) {
+    DeviceId device(static_cast<std::int64_t>(d));
+    double full = static_cast<double>(peak[d].count) /
+                  static_cast<double>(std::max<std::int64_t>(topology.spec(device).memory.count, 1));
+    if (full > most) most = full, fullest = device;
+  }
+  return fullest;
+}
+
 }  // namespace
 
 Facts document_facts(const Document& document, const PlanPrediction* prediction) {
@@ -181,12 +194,14 @@ Facts document_facts(const Document& document, const PlanPrediction* prediction)
     lines.emplace_back("iteration", prediction->iteration_text());
     lines.emplace_back("samples/s", fmt::format("{:.1f}", prediction->samples_per_second));
     if (prediction->whole) lines.emplace_back("communication", to_string(prediction->communicated));
-    Bytes most = document.topology->specs[document.topology->devices.front().spec].memory;
-    if (!prediction->peak_memory.empty())
-      lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak()), to_string(most)));
+    if (DeviceId full = fullest_device(*document.topology, prediction->peak_memory); full.valid())
+      lines.emplace_back("peak memory", fmt::format("{} of {}", to_string(prediction->peak_memory[full.index()]),
+                                                    to_string(document.topology->spec(full).memory)));
   }
   if (plan.search.log.interrupted) lines.emplace_back("search", "stopped early: best so far");
-  if (plan.search.lower_bound.count > 0) lines.emplace_back("no plan is below", to_string(plan.search.lower_bound));
+  // The certificate is of the machine as it is.
+  if (plan.search.lower_bound.count > 0 && document.scales.empty())
+    lines.emplace_back("no plan is below", to_string(plan.search.lower_bound));
   if (prediction && prediction->whole && prediction->program)
     lines.emplace_back("tasks", fmt::format("{}", prediction->program->tasks.size()));
   for (const Scale& scale : document.scales) lines.emplace_back("what if", scale.text());
@@ -206,10 +221,10 @@ std::vector<Facts> selection_facts(const Document& document, const Selection& se
       if (selection.value.node.index() >= pcg.size()) return {};
       return value_facts(document, selection.value);
     case Selection::Kind::device:
-      if (!document.topology) return {};
+      if (!document.topology || selection.device.index() >= document.topology->device_count()) return {};
       return device_facts(document, selection.device, prediction);
     case Selection::Kind::link:
-      if (!document.topology) return {};
+      if (!document.topology || selection.link.index() >= document.topology->links.size()) return {};
       return link_facts(document, selection.link, prediction);
     case Selection::Kind::none:
     case Selection::Kind::task:

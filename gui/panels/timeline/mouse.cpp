@@ -9,6 +9,14 @@ namespace {
 
 constexpr float kWheel = 1.25f;
 
+// Lanes of a plan that is compared may be of devices and links that the machine in front has not.
+Selection selection_of(const TimelineLane& lane, const Topology* topology) {
+  if (lane.link.valid() && (!topology || lane.link.index() < topology->links.size())) return Selection::of(lane.link);
+  if (lane.device.valid() && (!topology || lane.device.index() < topology->device_count()))
+    return Selection::of(lane.device);
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::size_t> TimelinePanel::row_at(Point at) const {
@@ -42,8 +50,7 @@ void TimelinePanel::click(Session& session, Point at) {
   const RowPlace& place = places_[*i];
   const TimelineLane& lane = shown_->lanes[place.lane];
   if (at.x < kGutter || lane.kind != TimelineLane::Kind::stream) {
-    session.select(lane.link.valid() ? Selection::of(lane.link) : Selection::of(lane.device));
-    return;
+    return session.select(selection_of(lane, session.document()->topology.get()));
   }
   SpanPlace span = span_at(at);
   const TimelineRow& row = lane.rows[place.row];
