@@ -14,6 +14,7 @@
 #include "gui/app/script_runner.h"
 #include "gui/layout/layout.h"
 #include "gui/session/state.h"
+#include "gui/session/state_lock.h"
 
 namespace unity::gui {
 namespace {
@@ -47,18 +48,31 @@ std::vector<OpenRequest> requests_of(const Options& o) {
   return requests;
 }
 
-// The files of the command line, else those of the last time, else the sample.
-void open_documents(App& app, const Options& o, const std::string& state_path) {
+// Of a state that cannot be read, as it may be that of a newer version: nothing is written over it.
+std::string set_aside(std::string& state_path, const std::string& why) {
+  try {
+    return fmt::format("{}; it was moved to {}", why, move_state_aside(state_path));
+  } catch (const InputError& error) {
+    state_path.clear();
+    return fmt::format("{}; nothing is kept, as {}", why, error.what());
+  }
+}
+
+// The files of the command line, else those of the last time, else the sample. An empty path: nothing can be kept.
+void open_documents(App& app, const Options& o, std::string& state_path) {
   std::vector<OpenRequest> requests = requests_of(o);
   bool restored = false, last = requests.empty();
   if (!state_path.empty() && std::filesystem::exists(state_path)) {
     try {
       SavedState state = state_from_json(read_file(state_path), state_path);
       app.window().load(state);
-      if (last) app.session().restore(state, state_path);
+      if (last)
+        app.session().restore(state, state_path);
+      else
+        app.session().keep(state, state_path, requests);
       restored = true;
     } catch (const InputError& error) {
-      app.session().complain(error.what());
+      app.session().complain(set_aside(state_path, error.what()));
     }
   }
   if (!o.theme.empty()) app.session().dark = o.theme == "dark";
@@ -83,6 +97,13 @@ int show(const Options& o) {
     run_bench(app, requests_of(o), start);
     return kDone;
   }
+  std::unique_ptr<StateLock> lock;
+  if (!state_path.empty()) {
+    std::string wanted = state_path;
+    lock = lock_state(state_path);
+    if (state_path != wanted)
+      app.session().say(fmt::format("another window keeps its files in {}, this one in {}", wanted, state_path));
+  }
   open_documents(app, o, state_path);
   Keeper keeper(app, state_path);
   int code = kDone;
@@ -95,7 +116,7 @@ int show(const Options& o) {
     for (const Message& message : app.session().messages())
       if (message.error) {
         fmt::print(stderr, "unity-gui: error: {}\n", message.text);
-        if (o.script.empty()) code = kWrongInput;
+        code = kWrongInput;
       }
   } else {
     if (!steps.empty()) run_script(app, steps);

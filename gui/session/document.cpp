@@ -79,6 +79,7 @@ void search_plan(Document& document, const OpenRequest& request, const Progress&
   wanted.nodes = request.nodes, wanted.devices = request.devices;
   wanted.strategy = request.strategy;
   document = *SearchRun(std::move(wanted)).run(progress, stop).front();
+  document.found = false;  // the request says all
 }
 
 void open_model(Document& document, const OpenRequest& request) {
@@ -93,7 +94,23 @@ void open_model(Document& document, const OpenRequest& request) {
   document.model = std::make_shared<const Pcg>(build_model(spec));
 }
 
+bool is_sweep(const std::string& source) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::path(source) / "results.json", error);
+}
+
 }  // namespace
+
+bool is_searched(const OpenRequest& request) {
+  return !request.topology.empty() && !request.source.ends_with(".json") && !is_sweep(request.source);
+}
+
+bool names_file(const OpenRequest& request) {
+  // One that is gone is a file, too: opening it says so.
+  for (const char* end : {".json", ".yaml", ".yml", ".onnx"})
+    if (request.source.ends_with(end)) return true;
+  return is_sweep(request.source);
+}
 
 std::string to_text(const Document& document) {
   std::string text = document.title + "\n";
@@ -106,9 +123,8 @@ Snapshot open_document(const OpenRequest& request, const Progress& progress, con
   if (progress) progress(0, "reading");
   auto document = std::make_shared<Document>();
   document->request = request;
-  std::error_code error;
-  if (std::filesystem::path folder(request.source); std::filesystem::exists(folder / "results.json", error)) {
-    std::string path = (folder / "results.json").string();
+  if (is_sweep(request.source)) {
+    std::string path = (std::filesystem::path(request.source) / "results.json").string();
     open_sweep(*document, read_file(path), path);
   } else if (request.source.ends_with(".json")) {
     std::string text = read_file(request.source);
@@ -118,7 +134,7 @@ Snapshot open_document(const OpenRequest& request, const Progress& progress, con
       open_trace(*document, text, request.source);
     else
       open_plan(*document, request, text);
-  } else if (!request.topology.empty()) {
+  } else if (is_searched(request)) {
     search_plan(*document, request, progress, stop);
   } else {
     open_model(*document, request);

@@ -24,6 +24,10 @@ struct OpenRequest {
   std::string strategy = "data-parallel";  // that finds the plan
   bool operator==(const OpenRequest&) const = default;
 };
+// Whether it is a model and a machine, so that opening it searches for a plan.
+bool is_searched(const OpenRequest& request);
+// Whether it is something that can be read again: a file, or the folder of a sweep.
+bool names_file(const OpenRequest& request);
 
 // What `unity sweep` has written.
 struct Sweep {
@@ -42,6 +46,7 @@ struct Document {
   std::shared_ptr<const Topology> topology;  // the plan's machine, as its file says
   std::vector<Scale> scales;                 // what the user asks: what if the machine were so much faster
   bool edited = false;                       // the plan is not the one that was opened or found
+  bool found = false;                        // by a search whose settings the request does not say
 
   const Pcg& graph() const { return plan ? plan->pcg : *model; }
 };

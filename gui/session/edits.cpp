@@ -63,6 +63,7 @@ Result<Document> edit_apply_rule(const Document& document, const Edit& edit) {
   Plan plan = UNITY_TRY(
       rewrite_plan(*document.plan, *document.topology, *rule, matches[static_cast<std::size_t>(number)], parameters));
   Document next = document;
+  plan.prediction = {};  // was that of another plan
   next.plan = std::make_shared<const Plan>(std::move(plan));
   return next;
 }
@@ -85,6 +86,7 @@ Result<Document> edit_set_mapping(const Document& document, const Edit& edit) {
     plan.mappings[id.index()] = mapping;
   }
   Document next = document;
+  plan.prediction = {};
   next.plan = std::make_shared<const Plan>(std::move(plan));
   return next;
 }

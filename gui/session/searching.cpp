@@ -138,6 +138,7 @@ std::vector<Snapshot> SearchRun::run(const std::function<void(double, const std:
       auto document = std::make_shared<Document>();
       document->request = {request_.model.model, request_.topology, request_.nodes, request_.devices,
                            request_.strategy};
+      document->found = true;
       document->title = title + (i > 0 ? fmt::format(" ({})", i + 1) : "");
       if (plan.search.log.interrupted) document->title += ", best so far";
       document->plan = std::make_shared<const Plan>(std::move(plan));

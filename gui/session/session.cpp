@@ -26,12 +26,9 @@ void run_next_document(Session& session, const Arguments&) {
 }
 void run_undo(Session& session, const Arguments&) { session.undo(); }
 void run_redo(Session& session, const Arguments&) { session.redo(); }
-void run_reload(Session& session, const Arguments&) {
-  OpenRequest request = session.document()->request;
-  session.close(session.active());
-  session.open(request);
-}
+void run_reload(Session& session, const Arguments&) { session.reload(); }
 void run_sample(Session& session, const Arguments&) { session.open(sample_request()); }
+void run_simulate(Session& session, const Arguments&) { session.simulate_again(); }
 void run_toggle_theme(Session& session, const Arguments&) { session.dark = !session.dark; }
 
 // "bert-large on summit" -> "bert-large-on-summit.edited.json"
@@ -43,20 +40,16 @@ std::string file_name(std::string title) {
 
 void run_save_plan(Session& session, const Arguments& arguments) {
   auto path = arguments.find("file");
-  if (path == arguments.end())
-    return session.ask_path("Save plan as", file_name(session.document()->title), [&session](const std::string& file) {
-      Result<void> done = session.commands.run("save_plan", {{"file", file}});
-      if (!done.ok()) session.complain(done.error().message);
-    });
-  const std::string& file = path->second;
-  Plan plan = *session.document()->plan;
-  if (PredictionPtr known = session.prediction(); known && !known->estimated && session.document()->scales.empty()) {
-    plan.prediction.iteration = known->iteration;
-    plan.prediction.peak_memory = known->peak();
-    if (known->whole) plan.prediction.communicated = known->communicated;
-  }
-  save_plan(plan, file);
-  session.say(fmt::format("plan written to {}", file));
+  if (path != arguments.end()) return session.save_plan(session.document(), path->second);
+  // Another document may be in front by the time the path is known.
+  session.ask_path("Save plan as", file_name(session.document()->title),
+                   [&session, snapshot = session.document()](const std::string& file) {
+                     try {
+                       session.save_plan(snapshot, file);
+                     } catch (const InputError& error) {
+                       session.complain(error.what());
+                     }
+                   });
 }
 
 }  // namespace
@@ -123,8 +116,8 @@ Result<void> Session::search(const SearchRequest& request) {
         run->run([&](double fraction, const std::string& text) { job.progress(fraction, text); });
     return [this, first = found.front()] { add(first); };
   };
-  search_job_ = jobs.submit(fmt::format("search {}", request.model.model), work,
-                            [this](const std::string& error) { complain(error); });
+  search_job_ = jobs.submit_long(fmt::format("search {}", request.model.model), work,
+                                 [this](const std::string& error) { complain(error); });
   return {};
 }
 
@@ -144,46 +137,107 @@ void Session::cancel() {
       job->cancel();
 }
 
-void Session::open(const OpenRequest& request) {
-  auto work = [this, request](JobState& job) -> Jobs::Completion {
+void Session::open_in_background(const OpenRequest& request, std::function<void(const Snapshot&)> then) {
+  auto work = [request, then = std::move(then)](JobState& job) -> Jobs::Completion {
     Snapshot document = open_document(
         request, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop());
-    return [this, document] { add(document); };
+    return [document, then] { then(document); };
   };
-  jobs.submit("open " + request.source, work, [this](const std::string& error) { complain(error); });
+  auto failed = [this](const std::string& error) { complain(error); };
+  if (is_searched(request))
+    jobs.submit_long("open " + request.source, work, failed);
+  else
+    jobs.submit("open " + request.source, work, failed);
+}
+
+void Session::open(const OpenRequest& request) {
+  open_in_background(request, [this](const Snapshot& document) { add(document); });
+}
+
+void Session::reload() {
+  Snapshot before = document();
+  const OpenFile* owner = file();
+  open_in_background(before->request, [this, owner, before](const Snapshot& next) {
+    auto at = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == owner; });
+    if (at == files_.end() || (*at)->history.now()->request != before->request) return;  // closed meanwhile
+    Snapshot now = (*at)->history.now();
+    if (now->edited) {
+      (*at)->history.push(next, {"reload", {}});
+    } else {
+      std::size_t place = (*at)->place;
+      *at = std::make_unique<OpenFile>(next);
+      (*at)->place = place;
+      forget_asked();
+    }
+    if (document() == next) keep_selection(*now);
+  });
+}
+
+void Session::save_plan(const Snapshot& snapshot, const std::string& path) {
+  Plan plan = *snapshot->plan;
+  PredictionPtr known = prediction_of(snapshot);
+  // A quick one may know no bytes of communication.
+  if (!known || !known->whole || !snapshot->scales.empty()) {
+    Document as_it_is = *snapshot;
+    as_it_is.scales.clear();
+    known = std::make_shared<const PlanPrediction>(predictor_->whole(as_it_is));
+  }
+  plan.prediction = {};
+  if (known->error.empty())
+    plan.prediction = {known->iteration, known->peak(), known->communicated};
+  else
+    complain(fmt::format("the plan is written without a time: {}", known->error));
+  unity::save_plan(plan, path);
+  say(fmt::format("plan written to {}", path));
 }
 
 void Session::restore(const SavedState& state, const std::string& state_path) {
   if (state.open.empty()) return;
   std::size_t first = std::min(state.active, state.open.size() - 1);
   for (std::size_t i = 0; i < state.open.size(); ++i) restoring_[i] = state.open[i];
-  restore_one(first, state_path, [this, state_path, first] {
-    for (const auto& [place, saved] : std::map(restoring_))
-      if (place != first) restore_one(place, state_path, [] {});
-  });
+  state_path_ = state_path;
+  restored_first_ = first;
+  restore_job_ = restore_one(first);
 }
 
-void Session::restore_one(std::size_t place, const std::string& state_path, const std::function<void()>& after) {
-  auto work = [this, saved = restoring_[place], place, state_path, after](JobState& job) -> Jobs::Completion {
+void Session::keep(const SavedState& state, const std::string& state_path, const std::vector<OpenRequest>& instead) {
+  for (std::size_t i = 0; i < state.open.size(); ++i) {
+    const SavedDocument& saved = state.open[i];
+    // What the same request leads to again is no loss.
+    bool again = !saved.edited && !saved.found &&
+                 std::any_of(instead.begin(), instead.end(),
+                             [&](const OpenRequest& request) { return with_whole_paths(request) == saved.request; });
+    if (!again && !copy_of(saved, state_path).empty()) restoring_[i] = saved;
+  }
+}
+
+Job Session::restore_one(std::size_t place) {
+  const SavedDocument& saved = restoring_[place];
+  std::string copy = copy_of(saved, state_path_);
+  auto work = [this, saved, place, state_path = state_path_](JobState& job) -> Jobs::Completion {
     std::string note;
     Snapshot document = restore_document(
         saved, state_path, [&](double fraction, const std::string& text) { job.progress(fraction, text); }, job.stop(),
         note);
-    return [this, document, place, note, after] {
+    return [this, document, place, note] {
       if (!note.empty()) complain(note);
       restoring_.erase(place);
       read_rules(*document);
       auto behind = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f->place > place; });
       if (!files_.empty() && behind - files_.begin() <= static_cast<std::ptrdiff_t>(active_)) ++active_;
       (*files_.insert(behind, std::make_unique<OpenFile>(document)))->place = place;
-      after();
     };
   };
-  jobs.submit("open " + restoring_[place].request.source, work, [this, place, after](const std::string& error) {
-    restoring_.erase(place);
-    complain(error);
-    after();
-  });
+  auto failed = [this, place, copy](const std::string& error) {
+    if (copy.empty()) {
+      restoring_.erase(place);
+      return complain(error);
+    }
+    complain(fmt::format("{} cannot be opened; its plan stays in {}: {}", restoring_[place].title, copy, error));
+  };
+  std::string name = "open " + saved.request.source;
+  return copy.empty() && is_searched(saved.request) ? jobs.submit_long(name, work, failed)
+                                                    : jobs.submit(name, work, failed);
 }
 
 std::vector<SavedDocument> Session::restoring() const {
@@ -212,6 +266,7 @@ void Session::close(std::size_t index) {
   files_.erase(files_.begin() + static_cast<std::ptrdiff_t>(index));
   if (active_ > index || active_ == files_.size()) active_ -= active_ > 0 ? 1 : 0;
   selection_ = {};
+  forget_asked();
 }
 
 void Session::activate(std::size_t index) {
@@ -240,6 +295,19 @@ std::vector<std::string> Session::titles() const {
     }
   }
   return titles;
+}
+
+PredictionPtr Session::prediction_of(const Snapshot& snapshot) const {
+  for (const auto& file : files_)
+    if (PredictionPtr known = file->prediction(snapshot)) return known;
+  return nullptr;
+}
+
+bool Session::simulation_stopped() const {
+  Snapshot now = document();
+  if (!now || !now->plan || !whole_job_ || predicting_whole_ != Asked{file(), now}) return false;
+  PredictionPtr known = prediction();
+  return (whole_job_->cancelled() || whole_job_->done()) && !(known && known->whole);
 }
 
 PredictionPtr Session::prediction_before() const {
@@ -291,6 +359,7 @@ void Session::predict() {
   if (!now || !now->plan) return;
   PredictionPtr known = file()->prediction(now);
   OpenFile* owner = file();
+  const Asked asked{owner, now};
   auto keep = [this, owner, now](PlanPrediction prediction) {
     auto still = std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == owner; });
     if (!still) return;
@@ -309,8 +378,8 @@ void Session::predict() {
   // First about how much the edit changes, then the time, then everything.
   const Snapshot* before = file()->history.before();
   PredictionPtr basis = before ? file()->prediction(*before) : nullptr;
-  if (!known && basis && estimating_ != now && now->topology->device_count() > kFewDevices) {
-    estimating_ = now;
+  if (!known && basis && estimating_ != asked && now->topology->device_count() > kFewDevices) {
+    estimating_ = asked;
     auto work = [from = *before, basis, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
       return [keep, prediction = predictor->estimate(*from, *basis, *now)] {
         if (prediction) keep(*prediction);
@@ -320,17 +389,17 @@ void Session::predict() {
   }
   bool estimates = estimate_job_ && !estimate_job_->done();
   bool exact = known && !known->estimated;
-  if (!exact && predicting_ != now && !estimates) {
+  if (!exact && predicting_ != asked && !estimates) {
     if (quick_job_) quick_job_->cancel();
-    predicting_ = now;
+    predicting_ = asked;
     auto work = [this, now, keep, predictor = predictor_](JobState&) -> Jobs::Completion {
       return [keep, prediction = predictor->quick(*now)] { keep(prediction); };
     };
     quick_job_ = jobs.submit("predict " + now->title, work, failed, true);
   }
-  if ((!exact || !known->whole) && predicting_whole_ != now && (exact || file()->history.position() == 0)) {
+  if ((!exact || !known->whole) && predicting_whole_ != asked && (exact || file()->history.position() == 0)) {
     if (whole_job_) whole_job_->cancel();
-    predicting_whole_ = now;
+    predicting_whole_ = asked;
     auto work = [this, now, keep, predictor = predictor_](JobState& job) -> Jobs::Completion {
       job.progress(0, "lowering and simulating every device");
       auto whole = std::make_shared<PlanPrediction>(predictor->whole(*now));
@@ -342,6 +411,11 @@ void Session::predict() {
 
 bool Session::poll() {
   bool changed = jobs.poll();
+  if (restore_job_ && restore_job_->done()) {
+    restore_job_ = nullptr;
+    for (const auto& [place, saved] : std::map(restoring_))
+      if (place != restored_first_) restore_one(place);
+  }
   predict();
   return changed;
 }
@@ -351,7 +425,7 @@ bool Session::settled() const {
   Snapshot now = document();
   if (!now || !now->plan) return true;
   PredictionPtr known = file()->prediction(now);
-  return (known && known->whole) || predicting_whole_ == now;
+  return (known && known->whole) || predicting_whole_ == Asked{file(), now};
 }
 
 }  // namespace unity::gui

@@ -54,9 +54,13 @@ class Session {
 
   // In the background; a failure is a message.
   void open(const OpenRequest& request);
+  // The active document's file again, in its place; an edited one stays a step back. On failure nothing changes.
+  void reload();
   // What was open at the last end, in its order: first the one in front, then the others behind it.
   void restore(const SavedState& state, const std::string& state_path);
-  // Those of them that are not there yet.
+  // Nothing of it, as `instead` was asked for: the plans that no file of the user's has are for the next start.
+  void keep(const SavedState& state, const std::string& state_path, const std::vector<OpenRequest>& instead);
+  // Those of them that are not there yet, or could not be opened.
   std::vector<SavedDocument> restoring() const;
   // One that is already there. A trace opens behind a plan, which it is laid under.
   void add(Snapshot document);
@@ -75,6 +79,8 @@ class Session {
   OpenFile* file() const { return files_.empty() ? nullptr : files_[active_].get(); }
   Snapshot document() const { return file() ? file()->history.now() : nullptr; }
   PredictionPtr prediction() const { return file() ? file()->prediction(document()) : nullptr; }
+  // That of a snapshot of any file.
+  PredictionPtr prediction_of(const Snapshot& snapshot) const;
   // Of the snapshot before the last edit, to compare with; null where there is none.
   PredictionPtr prediction_before() const;
 
@@ -90,6 +96,12 @@ class Session {
   void complain(std::string text) { messages_.push_back({std::move(text), true}); }
   std::deque<Message>& messages() { return messages_; }
 
+  // Simulating everything was cancelled, or failed, and is not under way again.
+  bool simulation_stopped() const;
+  void simulate_again() { predicting_whole_ = {}; }
+  // Writes the plan of a snapshot with what is predicted of it on its machine as it is. InputError.
+  void save_plan(const Snapshot& snapshot, const std::string& path);
+
   // Asks the user where something is to be written, and goes on with the path; without a window, with the proposal.
   void ask_path(const std::string& what, const std::string& proposal, std::function<void(const std::string&)> go_on);
   std::function<void(const std::string&, const std::string&, std::function<void(const std::string&)>)> asks_path;
@@ -104,19 +116,30 @@ class Session {
   double last_edit_exact_seconds() const { return last_edit_exact_seconds_; }
 
  private:
-  void restore_one(std::size_t place, const std::string& state_path, const std::function<void()>& after);
+  void open_in_background(const OpenRequest& request, std::function<void(const Snapshot&)> then);
+  Job restore_one(std::size_t place);
   void read_rules(const Document& document);
   void predict();
+  void forget_asked() { estimating_ = predicting_ = predicting_whole_ = {}; }
   // Another graph has other numbers of nodes: what is selected is found by its labels.
   void keep_selection(const Document& before);
 
   std::vector<std::unique_ptr<OpenFile>> files_;
   std::map<std::size_t, SavedDocument> restoring_;  // by place; the first is opened alone
+  std::string state_path_;                          // that they are from
+  std::size_t restored_first_ = 0;
+  Job restore_job_;  // of the first; the others follow, however it ends
   std::size_t active_ = 0;
   Selection selection_;
   std::deque<Message> messages_;
   std::shared_ptr<Predictor> predictor_ = std::make_shared<Predictor>();
-  Snapshot estimating_, predicting_, predicting_whole_;
+  // What was asked for last. The same snapshot may be open in two files, or again after it was closed.
+  struct Asked {
+    const OpenFile* file = nullptr;
+    Snapshot snapshot;
+    bool operator==(const Asked&) const = default;
+  };
+  Asked estimating_, predicting_, predicting_whole_;
   Job estimate_job_, quick_job_, whole_job_, search_job_;
   std::shared_ptr<SearchRun> search_;
   std::chrono::steady_clock::time_point edited_at_;

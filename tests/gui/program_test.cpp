@@ -29,13 +29,13 @@ std::string first_faults(const std::vector<Widget>& widgets) {
   return text;
 }
 
-// The widgets after a script.
-std::vector<Widget> after(const std::string& script, const std::string& options = {}) {
+// The widgets after a script, which ends with this code.
+std::vector<Widget> after(const std::string& script, const std::string& options = {}, int code = 0) {
   std::string file = temporary("script.yaml"), dump = temporary("widgets.json");
   write_file_atomically(file, script + "- wait: 600\n- dump-widgets: " + dump + "\n");
   GuiRun run = run_gui(fmt::format("--no-state --script {} {}", file, options));
   INFO(run.err);
-  REQUIRE(run.code == 0);
+  REQUIRE(run.code == code);
   auto widgets = widgets_of(read_file(dump));
   std::filesystem::remove(file);
   std::filesystem::remove(dump);
@@ -131,7 +131,7 @@ TEST_CASE("a script clicks, types and edits") {
                        [](const Widget& w) { return w.label.find(" before)") != std::string::npos; }));
   }
   SECTION("a broken file is a message in the window") {
-    auto widgets = after(open + "- open: /nowhere/plan.json\n");
+    auto widgets = after(open + "- open: /nowhere/plan.json\n", {}, 2);
     CHECK(std::any_of(widgets.begin(), widgets.end(),
                       [](const Widget& w) { return w.layer == 2 && w.label.starts_with("/nowhere/plan.json"); }));
     CHECK(find(widgets, "tab Machine"));
@@ -290,7 +290,7 @@ TEST_CASE("a trace alone has a timeline, and a broken one is a message") {
   CHECK(find(widgets, "lane device 0 compute"));
   CHECK(find(widgets, "span task 1"));
   CHECK(first_faults(widgets) == "");
-  widgets = after("- open: mlp-tiny\n- wait: 600\n- open: " + broken + "\n");
+  widgets = after("- open: mlp-tiny\n- wait: 600\n- open: " + broken + "\n", {}, 2);
   CHECK(std::any_of(widgets.begin(), widgets.end(),
                     [&](const Widget& w) { return w.layer == 2 && w.label.starts_with(broken.substr(0, 20)); }));
   for (const std::string& f : {trace, broken}) std::filesystem::remove(f);
@@ -412,7 +412,7 @@ TEST_CASE("broken, foreign, newer and cut off files that are dropped are message
   add("picture.json", std::string("\x89PNG\r\n\x1a\n\0\0", 10));
   add("notes.txt", "a file of something else");
   add("broken.onnx", "not a model");
-  auto widgets = after(script);
+  auto widgets = after(script, {}, 2);
   for (const std::string& file : files) {
     INFO(file);
     CHECK(std::any_of(widgets.begin(), widgets.end(), [&](const Widget& w) {

@@ -240,7 +240,7 @@ TEST_CASE("every command has a label, and shortcuts can be read") {
 
 TEST_CASE("the state file reads back what was written, and others are refused") {
   SavedState state;
-  state.open = {{{"bert-large", "summit", 2, 0, "expert"}, "best so far", "1f.json", {"device=2"}, true},
+  state.open = {{{"bert-large", "summit", 2, 0, "expert"}, "best so far", "1f.json", {"device=2"}, true, true},
                 {.request = {"plan.json", "", 0, 0, "data-parallel"}}};
   state.active = 1;
   state.dark = true;

@@ -1,15 +1,20 @@
 // Documents that the GUI's tests share, and a way to run unity-gui.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
 #include "gui/session/document.h"
+#include "gui/session/jobs.h"
 #include "tests/support/paths.h"
 
 namespace unity::gui {
@@ -17,6 +22,27 @@ namespace unity::gui {
 inline Snapshot small_plan() {
   return open_document({.source = "bert-tiny", .topology = "summit", .nodes = 1, .devices = 4, .strategy = "expert"});
 }
+
+// While it lives, what is submitted waits.
+class BusyPool {
+ public:
+  explicit BusyPool(Jobs& jobs) {
+    for (int i = 0; i < 3; ++i)
+      jobs.submit(
+          "busy",
+          [over = over_](JobState& state) -> Jobs::Completion {
+            while (!*over && !state.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            return [] {};
+          },
+          {}, true);
+  }
+  ~BusyPool() { *over_ = true; }
+  BusyPool(const BusyPool&) = delete;
+  BusyPool& operator=(const BusyPool&) = delete;
+
+ private:
+  std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
+};
 
 struct GuiRun {
   int code = 0;
