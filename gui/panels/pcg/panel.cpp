@@ -54,7 +54,8 @@ void PcgPanel::add_commands(Session& session) {
   add("pcg.toggle", "Graph: expand the selected block, or collapse the one around", "Enter", [this, &session] {
     const auto& shown = prepared_.data();
     const std::vector<NodeId>& nodes = session.selection().nodes;
-    if (!shown || nodes.empty()) return;
+    // Nodes have other numbers in the graph that is shown until the layout of this one is ready.
+    if (!shown || nodes.empty() || shown->document->graph().size() != session.document()->graph().size()) return;
     for (std::size_t b = 1; b < shown->tree->blocks.size(); ++b) {
       const Block& block = shown->tree->blocks[b];
       if (block.parent < 0 || block.kind == Block::Kind::op || block.nodes != nodes) continue;
@@ -147,6 +148,9 @@ void PcgPanel::update(Session& session) {
       // A state that was restored says itself what is open.
       if (graph_ != 0) options_.open.clear();
       fit_next_ = true;
+      fit_all_next_ = false;
+      show_next_ = {};
+      anchor_.clear();
       marked_.clear();
       marked_text_.clear();
       diff_ = {};
@@ -187,7 +191,8 @@ void PcgPanel::update(Session& session) {
     anchor_.clear();
   }
   if (prepared_.current() && show_next_.valid()) {
-    int item = shown->view.item_of_node[show_next_.index()];
+    std::size_t node = show_next_.index();
+    int item = node < shown->view.item_of_node.size() ? shown->view.item_of_node[node] : -1;
     if (item >= 0) canvas_.show(shown->view.items[static_cast<std::size_t>(item)].box);
     show_next_ = {};
   }
