@@ -38,21 +38,27 @@ void MachinePanel::load(const std::string& text) {
   in >> std::boolalpha >> mean_ >> time_ >> all_alike_;
 }
 
+// Links and devices of another machine have other numbers, and another plan uses them otherwise.
+const MachineLoad* MachinePanel::known_load() const {
+  const auto& known = load_.data();
+  return known && known->document == document_ ? &known->load : nullptr;
+}
+
 MachineLook MachinePanel::look(const Theme& theme, const Session&) const {
   MachineLook look{theme, tools_.metrics};
   look.topology = topology_.get();
-  look.load = load_.data().get();
+  look.load = known_load();
   look.time = mean_ ? -1 : time_;
   return look;
 }
 
 std::optional<Drawing> MachinePanel::drawing(const Theme& theme) const {
-  auto places = places_.data();
-  if (!places || !topology_) return std::nullopt;
+  auto placed = places_.data();
+  if (!placed || !topology_ || placed->topology != topology_) return std::nullopt;
+  std::shared_ptr<const MachinePlaces> places(placed, &placed->places);
   MachineLook look{theme, tools_.metrics};
   look.topology = topology_.get();
-  look.load = load_.data().get();
-  if (look.load && look.load->device_busy.size() != topology_->device_count()) look.load = nullptr;
+  look.load = known_load();
   look.time = mean_ ? -1 : time_;
   look.tasks = last_.tasks;
   look.device = last_.device;
@@ -86,6 +92,7 @@ void MachinePanel::draw(Ui& ui, Session& session) {
                ui.theme().dim);
     return;
   }
+  document_ = document;
   if (topology_ != document->topology) {
     topology_ = document->topology;
     canvas_.fit();
@@ -111,25 +118,26 @@ void MachinePanel::draw_machine(Ui& ui, Session& session, float height) {
   const Plan& plan = *document->plan;
   float width = ImGui::GetContentRegionAvail().x;
   double aspect = std::round(3 * static_cast<double>(width) / std::max(height, 1.0f)) / 3;
-  const MachinePlaces* places =
-      places_.get(session, "machine", {topology_, aspect},
-                  [](const PlacesKey& of, JobState&) { return place_machine(*of.topology, of.aspect); });
+  const Placed* placed = places_.get(session, "machine", {topology_, aspect}, [](const PlacesKey& of, JobState&) {
+    return Placed{of.topology, place_machine(*of.topology, of.aspect)};
+  });
   if (fitted_ != places_.version()) {
     fitted_ = places_.version();
     canvas_.fit();
   }
   PredictionPtr prediction = session.prediction();
   if (prediction && prediction->whole && prediction->error.empty())
-    load_.get(session, "load", {prediction}, [topology = topology_](const LoadKey& key, JobState&) {
+    load_.get(session, "load", {prediction, document}, [](const LoadKey& key, JobState&) {
       PredictionPtr of = key.of.lock();
-      return of ? machine_load(*topology, *of) : MachineLoad();
+      // Without it there will be another key.
+      return of ? Load{key.document, machine_load(*key.document->topology, *of)} : Load();
     });
-  if (!places || places->devices.size() != topology_->device_count()) {
+  if (!placed || placed->topology != topology_) {
     ImGui::Dummy({width, height});
     return;
   }
+  const MachinePlaces* places = &placed->places;
   MachineLook now = look(ui.theme(), session);
-  if (now.load && now.load->device_busy.size() != topology_->device_count()) now.load = nullptr;
   now.iteration = prediction ? prediction->iteration.count : 0;
   const Selection& selection = session.selection();
   if (NodeId node = selection.node(); node.valid() && has_tasks(plan.pcg, node, plan.mappings[node.index()]))

@@ -35,14 +35,28 @@ class MachinePanel : public Panel {
     double aspect = 1.6;  // of the pane, in steps
     bool operator==(const PlacesKey&) const = default;
   };
-  Prepared<PlacesKey, MachinePlaces> places_;
+  struct Placed {
+    std::shared_ptr<const Topology> topology;
+    MachinePlaces places;
+  };
+  Prepared<PlacesKey, Placed> places_;
   int fitted_ = -1;  // version of the places that the canvas was fitted to
   // Predictions are large: this keeps none alive.
   struct LoadKey {
     std::weak_ptr<const PlanPrediction> of;
-    bool operator==(const LoadKey& o) const { return !of.owner_before(o.of) && !o.of.owner_before(of); }
+    Snapshot document;
+    bool operator==(const LoadKey& o) const {
+      return document == o.document && !of.owner_before(o.of) && !o.of.owner_before(of);
+    }
   };
-  Prepared<LoadKey, MachineLoad> load_;
+  struct Load {
+    Snapshot document;
+    MachineLoad load;
+  };
+  Prepared<LoadKey, Load> load_;
+  // That of the document in front; null while it is not known.
+  const MachineLoad* known_load() const;
+  Snapshot document_;
   std::shared_ptr<const Topology> topology_;
   bool mean_ = true;
   double time_ = 0;  // fraction of the iteration
