@@ -1,10 +1,13 @@
 // The timeline: what it prepares of traces written by hand, with numbers counted from them.
 #include "gui/panels/timeline/timeline.h"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "core/trace/trace_json.h"
 #include "gui/session/session.h"
+#include "simulator/link_use.h"
 #include "tests/gui/support.h"
 
 using namespace unity;
@@ -63,6 +66,46 @@ TEST_CASE("a second trace stands in the same lanes, in rows of its own") {
   CHECK(place_rows(timeline, {}).size() == 10);
   CHECK(place_rows(timeline, {.links = false, .memory = false}).size() == 6);
   CHECK(place_rows(timeline, {.filter = "0 comm"}).size() == 2);
+}
+
+TEST_CASE("plans for different machines share the lanes of devices and links of the same names") {
+  // Of two nodes, the second's devices come behind; links of four nodes have other numbers than those of two.
+  Topology two = load_topology("summit", {2, 0}), four = load_topology("summit", {4, 0});
+  auto trace_on = [](const Topology& topology, DeviceId device) {
+    Trace trace;
+    trace.iteration = {100};
+    trace.spans = {{TaskId(0), device, static_cast<std::uint8_t>(Stream::compute), {0}, {40}}};
+    for (std::size_t l = 0; l < topology.links.size(); ++l) {
+      LinkId id(static_cast<std::int64_t>(l));
+      trace.links.push_back({id, link_name(topology, id), {1e9}, {30}});
+      trace.link_use.push_back({id, {0}, LinkSample::kFull / 2});
+    }
+    return trace;
+  };
+  Trace small = trace_on(two, DeviceId(7)), large = trace_on(four, DeviceId(20));
+  Timeline timeline =
+      make_timeline({{"small", &small, nullptr, &two}, {"large", &large, nullptr, &four}}, nullptr, &two);
+  std::size_t shared = 0, foreign = 0;
+  for (const TimelineLane& lane : timeline.lanes) {
+    if (lane.kind != TimelineLane::Kind::link) continue;
+    if (lane.link.index() >= two.links.size()) {
+      ++foreign;
+      CHECK(lane.rows.size() == 1);
+    } else {
+      ++shared;
+      CHECK(lane.rows.size() == 2);
+      CHECK(lane.title == link_name(two, lane.link));
+    }
+  }
+  CHECK(shared == two.links.size());
+  CHECK(shared + foreign == four.links.size());
+  REQUIRE(timeline.lanes.size() == four.links.size() + 2);
+  CHECK(timeline.lanes[0].title == two.devices[7].name + " compute");
+  auto other = std::find_if(timeline.lanes.begin(), timeline.lanes.end(),
+                            [&](const TimelineLane& lane) { return lane.title == four.devices[20].name + " compute"; });
+  REQUIRE(other != timeline.lanes.end());
+  CHECK(other->device.index() >= two.device_count());
+  CHECK(other->rows[0].device == DeviceId(20));
 }
 
 TEST_CASE("spans of five pixels and more stand for themselves, shorter ones share a bar") {

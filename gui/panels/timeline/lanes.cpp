@@ -2,15 +2,19 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "core/base/text.h"
 #include "gui/panels/timeline/timeline.h"
+#include "simulator/link_use.h"
 
 namespace unity::gui {
 namespace {
 
 using Kind = TimelineLane::Kind;
+
+constexpr std::int64_t kForeign = 1 << 30;  // the first number of what the machine in front has not
 
 SpanKind kind_of(const Program* program, const Span& span) {
   if (program && span.task.index() < program->tasks.size()) {
@@ -31,17 +35,29 @@ SpanKind kind_of(const Program* program, const Span& span) {
 // Lanes by what they show, which is the order in which they are drawn.
 class Lanes {
  public:
-  explicit Lanes(const Topology* topology) : topology_(topology) {}
+  explicit Lanes(const Topology* topology) : topology_(topology) {
+    if (!topology) return;
+    for (std::size_t l = 0; l < topology->links.size(); ++l)
+      links_[link_name(*topology, LinkId(static_cast<std::int64_t>(l)))].push_back(static_cast<std::int64_t>(l));
+  }
 
-  TimelineRow& row(Kind kind, std::int64_t id, int stream, std::size_t source) {
+  // What follows is of this trace.
+  void begin(const Trace& trace, const Topology* topology) {
+    number_devices(topology);
+    number_links(trace);
+  }
+  TimelineRow& row(Kind kind, std::int64_t own, int stream, std::size_t source) {
+    const auto& numbers = kind == Kind::link ? link_of_ : device_of_;
+    auto at = numbers.find(own);
+    std::int64_t id = at == numbers.end() ? own : at->second;
     auto& rows = lanes_[{kind == Kind::link, id, kind == Kind::memory, stream}];
     if (rows.empty() || rows.back().source != source) {
       rows.emplace_back();
       rows.back().source = source;
+      if (kind != Kind::link) rows.back().device = DeviceId(own);
     }
     return rows.back();
   }
-  std::string& link_name(std::int64_t id) { return link_names_[id]; }
 
   std::vector<TimelineLane> take() {
     std::vector<TimelineLane> lanes;
@@ -56,8 +72,11 @@ class Lanes {
       } else {
         lane.device = DeviceId(id);
         bool known = topology_ && lane.device.index() < topology_->device_count();
-        lane.title = (known ? topology_->device(lane.device).name : fmt::format("device {}", id)) + " " +
-                     (is_memory ? std::string("memory") : std::string(to_string(static_cast<Stream>(stream))));
+        auto foreign = foreign_names_.find(id);
+        lane.title = (known                             ? topology_->device(lane.device).name
+                      : foreign != foreign_names_.end() ? foreign->second
+                                                        : fmt::format("device {}", id)) +
+                     " " + (is_memory ? std::string("memory") : std::string(to_string(static_cast<Stream>(stream))));
       }
       lane.rows = std::move(rows);
       if (is_memory)
@@ -69,7 +88,56 @@ class Lanes {
   }
 
  private:
+  void number_devices(const Topology* own) {
+    device_of_.clear();
+    if (!own || !topology_ || own == topology_) return;
+    std::map<std::string, std::int64_t> ours;
+    for (std::size_t d = 0; d < topology_->device_count(); ++d)
+      ours[topology_->devices[d].name] = static_cast<std::int64_t>(d);
+    for (std::size_t d = 0; d < own->device_count(); ++d) {
+      const std::string& name = own->devices[d].name;
+      auto at = ours.find(name);
+      if (at == ours.end())
+        at = foreign_.try_emplace(name, kForeign + static_cast<std::int64_t>(foreign_.size())).first;
+      device_of_[static_cast<std::int64_t>(d)] = at->second;
+      if (at->second >= kForeign) foreign_names_[at->second] = name;
+    }
+  }
+
+  // By name; of several links of one name, by their order.
+  void number_links(const Trace& trace) {
+    link_of_.clear();
+    std::set<std::int64_t> taken;
+    auto take = [&](const LinkUsage& usage, std::int64_t id) {
+      taken.insert(id);
+      link_of_[usage.link.value] = id;
+      link_names_[id] = usage.name;
+    };
+    auto is = [&](const LinkUsage& usage, std::int64_t id) {
+      const auto& known = links_[usage.name];
+      return std::find(known.begin(), known.end(), id) != known.end();
+    };
+    for (const LinkUsage& usage : trace.links)
+      if (is(usage, usage.link.value)) take(usage, usage.link.value);
+    for (const LinkUsage& usage : trace.links) {
+      if (link_of_.contains(usage.link.value)) continue;
+      auto& known = links_[usage.name];
+      auto free = std::find_if(known.begin(), known.end(), [&](std::int64_t id) { return !taken.contains(id); });
+      if (free == known.end()) {
+        bool ours = topology_ || link_names_.contains(usage.link.value);
+        known.push_back(ours ? kForeign + foreign_links_++ : usage.link.value);
+        free = std::prev(known.end());
+      }
+      take(usage, *free);
+    }
+  }
+
   const Topology* topology_;
+  std::map<std::string, std::vector<std::int64_t>> links_;  // by name: numbers of lanes
+  std::map<std::string, std::int64_t> foreign_;             // devices by name
+  std::map<std::int64_t, std::string> foreign_names_;
+  std::int64_t foreign_links_ = 0;
+  std::map<std::int64_t, std::int64_t> device_of_, link_of_;  // of the source's own number; others are as they are
   std::map<std::tuple<bool, std::int64_t, bool, int>, std::vector<TimelineRow>> lanes_;
   std::map<std::int64_t, std::string> link_names_;
 };
@@ -87,7 +155,6 @@ void add_levels(Lanes& lanes, const Trace& trace, std::size_t s) {
     extend(lanes.row(Kind::memory, sample.device.value, 0, s), sample.time.count).parts[part] =
         static_cast<float>(sample.used.count);
   }
-  for (const LinkUsage& usage : trace.links) lanes.link_name(usage.link.value) = usage.name;
   for (const LinkSample& sample : trace.link_use)
     extend(lanes.row(Kind::link, sample.link.value, 0, s), sample.time.count).parts[0] =
         static_cast<float>(sample.fraction());
@@ -117,6 +184,7 @@ Timeline make_timeline(const std::vector<TimelineInput>& inputs, const Pcg* grap
   Lanes lanes(topology);
   for (std::size_t s = 0; s < inputs.size(); ++s) {
     const Trace& trace = *inputs[s].trace;
+    lanes.begin(trace, inputs[s].topology);
     TimelineSource source{inputs[s].title, inputs[s].program, {}, trace.iteration.count, {}, {}};
     if (source.program && graph) source.node_of_task = nodes_of_tasks(*graph, *source.program);
     for (const Span& span : trace.spans) {
@@ -173,7 +241,7 @@ void place_path(TimelinePath& path, const Timeline& timeline, std::size_t source
   for (std::size_t l = 0; l < timeline.lanes.size(); ++l)
     for (std::size_t r = 0; r < timeline.lanes[l].rows.size(); ++r)
       if (timeline.lanes[l].kind == Kind::stream && timeline.lanes[l].rows[r].source == source)
-        rows[timeline.lanes[l].device].emplace_back(static_cast<int>(l), r);
+        rows[timeline.lanes[l].rows[r].device].emplace_back(static_cast<int>(l), r);
   path.spans.clear();
   for (const CriticalStep& step : path.steps) {
     std::int64_t end = timeline.sources[source].last_end[step.task.index()];

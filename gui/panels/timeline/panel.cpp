@@ -71,14 +71,20 @@ void TimelinePanel::load(const std::string& text) {
 
 TimelinePanel::SourcesKey TimelinePanel::wanted_sources(Session& session) const {
   SourcesKey key{session.document(), {}};
+  PredictionPtr first;
+  // Whether it measures the plan in front: its very program.
+  auto is_own = [&](const Document& of) { return first && of.trace->program == first->result.trace.program; };
   auto add = [&](const OpenFile& file, const std::string& predicted) {
     const Snapshot& of = file.history.now();
     if (of->trace) {
-      key.sources.push_back({of->trace->source == "measured" ? "measured" : of->title, {}, of});
+      bool measured = of->trace->source == "measured" && (key.sources.empty() || is_own(*of));
+      key.sources.push_back({measured ? "measured" : of->title, {}, of});
       return;
     }
     PredictionPtr known = file.prediction(of);
-    if (known && known->whole && known->error.empty()) key.sources.push_back({predicted, known, of});
+    if (!known || !known->whole || !known->error.empty()) return;
+    if (key.sources.empty()) first = known;
+    key.sources.push_back({predicted, known, of});
   };
   add(*session.file(), "predicted");
   if (key.sources.empty() || key.document->trace) return key;
@@ -87,8 +93,12 @@ TimelinePanel::SourcesKey TimelinePanel::wanted_sources(Session& session) const 
     if (&other != session.file()) add(other, session.titles()[static_cast<std::size_t>(compare_with_ - 1)]);
     return key;
   }
+  // Its own measurement, else the trace that was opened last.
+  const OpenFile* trace = nullptr;
   for (const auto& file : session.files())
-    if (file->history.now()->trace && key.sources.size() == 1) add(*file, "");
+    if (const Snapshot& of = file->history.now(); of->trace && !(trace && is_own(*trace->history.now())))
+      trace = file.get();
+  if (trace) add(*trace, "");
   return key;
 }
 
@@ -109,7 +119,7 @@ void TimelinePanel::update(Session& session) {
       if (!prediction) return std::vector<TimelineInput>();
       alive.push_back(prediction);
       if (alive.size() == 1) first = prediction->result.trace.program;
-      list.push_back({source.title, &prediction->result.trace, prediction->program});
+      list.push_back({source.title, &prediction->result.trace, prediction->program, source.document->topology.get()});
     }
     return list;
   };
@@ -305,9 +315,8 @@ void TimelinePanel::draw_toolbar(Ui& ui, Session& session) {
   if (ui.button("timeline zoom", icon::kSearch, "Zoom to the range or the selection (Ctrl+Shift+G)"))
     zoom_to_selection(session);
   if (session.files().size() > 1) {
-    std::vector<std::string> names = {"its measurement"};
-    for (const std::string& title : session.titles())
-      names.push_back(elide(tools_.metrics, title, 14, Face::text, 146));
+    std::vector<std::string> names = {"a measurement"};
+    for (const std::string& title : session.titles()) names.push_back(title);
     compare_with_ = std::min(compare_with_, static_cast<int>(session.files().size()));
     ui.flow();
     ui.choose("timeline compare", names, compare_with_, 190, "What stands below each lane");
@@ -327,6 +336,12 @@ void TimelinePanel::draw(Ui& ui, Session& session) {
   if (!shown_ || wanted_sources(session).sources.empty()) {
     const Document& document = *session.document();
     PredictionPtr known = session.prediction();
+    if (session.simulation_stopped() && !(known && !known->error.empty())) {
+      ui.wrapped("Not everything was simulated.", ui.theme().dim);
+      if (ui.button("simulate again", "Simulate again", "Lower and simulate every device"))
+        session.commands.run("simulate").value();
+      return;
+    }
     ui.wrapped(known && !known->error.empty() ? known->error
                : document.plan || document.trace
                    ? "simulating .."

@@ -87,7 +87,7 @@ class TimelinePanel : public Panel {
   float height_ = 0, scroll_ = 0, area_w_ = 0, area_h_ = 0;
   TimeWindow now_;
   bool fit_ = true;
-  int compare_with_ = 0;  // 0: a measurement of the same program, if one is open; else a document's number + 1
+  int compare_with_ = 0;  // 0: a measurement, of the same program if one is open; else a document's number + 1
   std::int64_t range_from_ = -1, range_to_ = -1;
   enum class Drag : std::uint8_t { none, pan, range } drag_ = Drag::none;
   bool moved_ = false;

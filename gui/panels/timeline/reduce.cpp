@@ -124,7 +124,7 @@ RowView reduce_row(const Timeline& timeline, std::size_t l, std::size_t r, const
     return view;
   }
   const TimelinePath* path = row.source < paths.size() ? &paths[row.source] : nullptr;
-  view.bars = reduce_spans(row, window, nullptr, path, lane.device);
+  view.bars = reduce_spans(row, window, nullptr, path, row.device);
   if (row.source < wanted.size() && !wanted[row.source].empty())
     view.selected = reduce_spans(row, window, &wanted[row.source]);
   if (lane.stream != static_cast<int>(Stream::compute) || !timeline.sources[row.source].program) return view;

@@ -39,15 +39,17 @@ struct TimelineLevel {
 
 struct TimelineRow {
   std::size_t source = 0;
+  DeviceId device;                   // its number in the source's own machine
   std::vector<TimelineSpan> spans;   // of streams, by start
   std::vector<std::int64_t> busy;    // by span: picoseconds that all before it take
   std::vector<TimelineLevel> level;  // of links and memory, by time
 };
 
+// Of a device or link by its name: sources may be of different machines, whose numbers differ.
 struct TimelineLane {
   enum class Kind : std::uint8_t { stream, memory, link };
   Kind kind = Kind::stream;
-  DeviceId device;
+  DeviceId device;  // of the machine in front; a number that it has not: a device of another one. Links alike
   LinkId link;
   int stream = 0;
   std::string title;  // "node0.gpu3 compute"
@@ -77,6 +79,7 @@ struct TimelineInput {
   std::string title;
   const Trace* trace = nullptr;
   std::shared_ptr<const Program> program;  // null: unknown
+  const Topology* topology = nullptr;      // its machine; null: that in front
 };
 // `graph` and `topology` may be null: then operators are not known, and devices and links have numbers.
 Timeline make_timeline(const std::vector<TimelineInput>& inputs, const Pcg* graph, const Topology* topology);
