@@ -20,6 +20,16 @@ int place_of(const std::vector<std::string>& list, const std::string& value) {
   return at == list.end() ? -1 : static_cast<int>(at - list.begin());
 }
 
+// How many devices of its nodes a plan uses; 0: all.
+int part_of_nodes(const Plan& plan) {
+  try {
+    auto all = load_topology(plan.topology, {plan.nodes, 0}).device_count();
+    return static_cast<std::size_t>(plan.devices) == all ? 0 : plan.devices;
+  } catch (const InputError&) {  // it is gone: the search says so
+    return plan.devices;
+  }
+}
+
 }  // namespace
 
 SearchPanel::SearchPanel(const PanelTools& tools)
@@ -32,6 +42,26 @@ SearchPanel::SearchPanel(const PanelTools& tools)
 void SearchPanel::remember(const std::string& name, const std::string& value) {
   set_field(request_, name, value);
   set_[name] = value;
+}
+
+void SearchPanel::forget_sizes() {
+  for (const char* size : {"batch-per-gpu", "seq-len", "layers"}) remember(size, "0");
+  request_.model.options.clear();
+  set_.erase("option");
+}
+
+void SearchPanel::remember_sizes(const Plan& plan) {
+  forget_sizes();
+  std::vector<std::string> options;
+  for (const auto& [name, value] : plan.model.options) {
+    if (name == "batch" && value % plan.devices == 0)
+      remember("batch-per-gpu", std::to_string(value / plan.devices));
+    else if ((name == "seq-len" || name == "layers") && value > 0)
+      remember(name, std::to_string(value));
+    else
+      options.push_back(fmt::format("{}={}", name, value));
+  }
+  if (!options.empty()) remember("option", join(options, ","));
 }
 
 void SearchPanel::start(Session& session) {
@@ -60,11 +90,12 @@ void SearchPanel::add_commands(Session& session) {
   session.commands.add({"search.as_document", "Search: for the model and machine of this document", "",
                         [&session] { return session.document() && session.document()->plan; },
                         [this, &session](const Arguments&) {
-                          const Document& document = *session.document();
-                          remember("model", document.plan->model.name);
-                          remember("topology", document.plan->topology);
-                          remember("nodes", std::to_string(document.plan->nodes));
-                          remember("devices", "0");
+                          const Plan& plan = *session.document()->plan;
+                          remember("model", plan.model.name);
+                          remember("topology", plan.topology);
+                          remember("nodes", std::to_string(plan.nodes));
+                          remember("devices", std::to_string(part_of_nodes(plan)));
+                          remember_sizes(plan);
                         }});
   session.commands.add({"search.set", "Search: set ..", "", [] { return true; },
                         [this](const Arguments& a) {
@@ -125,7 +156,6 @@ void SearchPanel::draw_request(Ui& ui, Session& session) {
       at = static_cast<int>(choices.size());
       choices.push_back(value);
     }
-    for (std::string& c : choices) c = elide(tools_.metrics, c, 14, Face::text, width - 44);
     int before = at;
     if (ui.choose(name, choices, at, width, tip) && at != before && at < static_cast<int>(choices.size())) return at;
     return -1;
@@ -133,8 +163,10 @@ void SearchPanel::draw_request(Ui& ui, Session& session) {
   ImGui::AlignTextToFramePadding();
   ui.text("model", theme.dim);
   ImGui::SameLine(ui.unit(64));
-  if (int at = choice("search model", models_, request_.model.model, 168, "What is to be trained"); at >= 0)
+  if (int at = choice("search model", models_, request_.model.model, 168, "What is to be trained"); at >= 0) {
     remember("model", models_[static_cast<std::size_t>(at)]);
+    forget_sizes();  // they are another model's
+  }
   ui.flow(8, 136);
   ui.text("on", theme.dim);
   ui.same_line();

@@ -22,6 +22,8 @@ class SearchPanel : public Panel {
   void start(Session& session);
   void open_plan(Session& session, std::size_t index);
   void remember(const std::string& name, const std::string& value);
+  void forget_sizes();  // of the model: back to its defaults
+  void remember_sizes(const Plan& plan);
 
   PanelTools tools_;
   SearchRequest request_;
