@@ -180,26 +180,35 @@ bool Ui::choose(std::string_view name, const std::vector<std::string>& choices, 
   bool changed = false;
   std::string shown =
       value >= 0 && value < static_cast<int>(choices.size()) ? choices[static_cast<std::size_t>(value)] : std::string();
-  bool open = ImGui::BeginCombo(id(name).c_str(), shown.c_str());
   float arrow = ImGui::GetFrameHeight();
+  // The list is as wide as it needs; what is chosen has the room that there is.
+  float room = unit(width) - arrow - 2 * ImGui::GetStyle().FramePadding.x;
+  std::string whole = shown;
+  if (ImGui::CalcTextSize(shown.c_str()).x > room)
+    shown = elide(fonts_.metrics(), whole, 14, Face::text, room / fonts_.scale());
+  bool open = ImGui::BeginCombo(id(name).c_str(), shown.c_str());
   Rect item = rect_of(ImGui::GetItemRectMin(), ImGui::GetItemRectMax());
   if (!open) {
     float padding = ImGui::GetStyle().FramePadding.x, text = ImGui::CalcTextSize(shown.c_str()).x;
     Rect clip = clip_rect();
     note(name, shown, intersect(item, clip), intersect({item.x + padding, item.y, text, item.h}, clip),
          padding + text > item.w - arrow || item.right() > clip.right() + 1);
-    if (!tip.empty()) tooltip(tip);
+    std::string words = shown == whole ? std::string(tip) : fmt::format("{}\n{}", whole, tip);
+    if (!words.empty()) tooltip(words);
     return false;
   }
   note(name, shown, item, {}, false);
   int before = layer_;
   layer_ = 1;
-  for (int i = 0; i < static_cast<int>(choices.size()); ++i)
-    if (selectable(fmt::format("{}: {}", name, choices[static_cast<std::size_t>(i)]),
-                   choices[static_cast<std::size_t>(i)], i == value)) {
-      changed = i != value;
-      value = i;
-    }
+  int chosen = value;
+  for (int i = 0; i < static_cast<int>(choices.size()); ++i) {
+    const std::string& choice = choices[static_cast<std::size_t>(i)];
+    ImGui::PushID(i);  // several may read the same
+    if (selectable(fmt::format("{}: {}", name, choice), choice, i == value)) chosen = i;
+    ImGui::PopID();
+  }
+  changed = chosen != value;
+  value = chosen;
   layer_ = before;
   ImGui::EndCombo();
   return changed;

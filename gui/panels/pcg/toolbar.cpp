@@ -40,8 +40,7 @@ void PcgPanel::draw_toolbar(Ui& ui, Session& session) {
               "Show partition, combine, replicate and reduce, which say how data lie on devices");
   if (session.files().size() > 1) {
     std::vector<std::string> names = {"compare with .."};
-    for (const std::string& title : session.titles())
-      names.push_back(elide(tools_.metrics, title, 14, Face::text, kCompare - 44));
+    for (const std::string& title : session.titles()) names.push_back(title);
     if (compare_with_ >= static_cast<int>(names.size())) compare_with_ = 0;
     ui.flow();
     if (ui.choose("compare", names, compare_with_, kCompare,
