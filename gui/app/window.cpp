@@ -57,10 +57,10 @@ void Window::add_commands() {
                          }});
   auto export_as = [this](const char* end) {
     return [this, end](const Arguments& a) {
-      if (a.contains("file")) return export_front(a.at("file"));
-      session_.ask_path("Export this view as", focused_ + end, [this](const std::string& path) {
+      if (a.contains("file")) return export_front(a.at("file"), end);
+      session_.ask_path("Export this view as", focused_ + end, [this, end](const std::string& path) {
         try {
-          export_front(path);
+          export_front(path, end);
         } catch (const InputError& error) {
           session_.complain(error.what());
         }
@@ -118,10 +118,11 @@ PanelInfo* Window::front(Area area) {
   return first;
 }
 
-void Window::export_front(const std::string& path) {
+void Window::export_front(const std::string& path, std::string_view kind) {
   auto info = std::find_if(panels_.begin(), panels_.end(), [&](const PanelInfo& p) { return p.name == focused_; });
   if (info == panels_.end()) throw_input_error("there is no panel to be exported");
-  if (path.ends_with(".svg")) {
+  if (path.ends_with(".svg") || path.ends_with(".png")) kind = std::string_view(path).substr(path.size() - 4);
+  if (kind == ".svg") {
     std::optional<Drawing> drawing = info->panel->drawing(ui_.theme());
     if (!drawing) throw_input_error("{}: this panel is no drawing, it exports as PNG", info->title);
     SvgPainter painter(drawing->bounds, ui_.theme().canvas);

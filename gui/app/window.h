@@ -43,7 +43,8 @@ class Window {
   void draw_open(const Rect& whole);
   void draw_path(const Rect& whole);
   void draw_messages(const Rect& whole);
-  void export_front(const std::string& path);
+  // `kind`, ".svg" or ".png", where the path does not say which.
+  void export_front(const std::string& path, std::string_view kind);
   PanelInfo* front(Area area);
   bool any(Area area) const;
 

@@ -7,9 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "gui/app/app.h"
+#include "tests/gui/headless.h"
 #include "tests/gui/support.h"
-#include "tests/support/paths.h"
 #include "tests/support/seed.h"
 
 using namespace unity;
@@ -18,15 +17,6 @@ using namespace unity::gui;
 namespace {
 
 constexpr int kActions = 250;
-
-std::unique_ptr<App> headless_app() {
-  try {
-    return std::make_unique<App>(AppOptions{true, 1200, 800, 1, std::string(UNITY_BINARY_DIR) + "/bin/unity-gui"});
-  } catch (const InputError& error) {
-    std::printf("skipped: %s\n", error.what());
-    return nullptr;
-  }
-}
 
 }  // namespace
 

@@ -25,6 +25,11 @@ std::string in_words(std::string column) {
   return column;
 }
 
+void write_csv(Session& session, const std::string& text, const std::string& file) {
+  write_file_atomically(file, text);
+  session.say(fmt::format("table written to {}", file));
+}
+
 }  // namespace
 
 void ExperimentsPanel::add_commands(Session& session) {
@@ -35,10 +40,14 @@ void ExperimentsPanel::add_commands(Session& session) {
       {"experiments.plot", "Experiments: plot", "Ctrl+Shift+2", have, [this](const Arguments&) { show(Shows::plot); }});
   session.commands.add({"experiments.figures", "Experiments: next figure, with those of others beside ours",
                         "Ctrl+Shift+3", have, [this](const Arguments& a) {
-                          if (a.contains("figure"))
-                            figure_ = std::atoi(a.at("figure").c_str());
-                          else if (shows_ == Shows::figure)
+                          if (a.contains("figure")) {
+                            int figure = std::atoi(a.at("figure").c_str());
+                            if (figure < 0)
+                              throw_input_error("experiments.figures: found {}, expected a number from 0 on", figure);
+                            figure_ = figure;
+                          } else if (shows_ == Shows::figure) {
                             ++figure_;
+                          }
                           show(Shows::figure);
                         }});
   session.commands.add(
@@ -53,11 +62,13 @@ void ExperimentsPanel::add_commands(Session& session) {
                         [this](const Arguments&) { choosing_ = !choosing_; }});
   session.commands.add({"experiments.export_csv", "Experiments: export the table as CSV", "Ctrl+Shift+X", have,
                         [this, &session](const Arguments& a) {
-                          if (a.contains("file")) return export_csv(session, a.at("file"));
+                          // Another table may be in front by the time the path is known.
+                          std::string text = csv(*session.document());
+                          if (a.contains("file")) return write_csv(session, text, a.at("file"));
                           session.ask_path("Export the table as", session.document()->title + ".csv",
-                                           [this, &session](const std::string& path) {
+                                           [&session, text](const std::string& path) {
                                              try {
-                                               export_csv(session, path);
+                                               write_csv(session, text, path);
                                              } catch (const InputError& error) {
                                                session.complain(error.what());
                                              }
@@ -127,12 +138,11 @@ void ExperimentsPanel::sort_by(const std::string& column) {
   }
 }
 
-void ExperimentsPanel::export_csv(Session& session, const std::string& file) const {
+std::string ExperimentsPanel::csv(const Document& document) const {
   std::vector<report::ResultRow> rows;
-  const report::Results& results = session.document()->sweep->results;
+  const report::Results& results = document.sweep->results;
   for (std::size_t r : table_rows(results, table_)) rows.push_back(results.rows[r]);
-  write_file_atomically(file, report::to_csv(sweep_ == session.document()->sweep ? columns_ : all_columns_, rows));
-  session.say(fmt::format("{} rows written to {}", rows.size(), file));
+  return report::to_csv(sweep_ == document.sweep ? columns_ : all_columns_, rows);
 }
 
 std::vector<float> ExperimentsPanel::widths(const std::vector<std::string>& columns) const {

@@ -40,7 +40,7 @@ class ExperimentsPanel : public Panel {
   void draw_axes(Ui& ui);
   void draw_page(Ui& ui);
   void sort_by(const std::string& column);
-  void export_csv(Session& session, const std::string& file) const;
+  std::string csv(const Document& document) const;  // the rows and columns that are shown
   std::vector<std::string> shown_columns() const;
   std::vector<float> widths(const std::vector<std::string>& columns) const;
 
