@@ -68,7 +68,7 @@ DeviceProfile existing_or_new(const Options& o) {
     for (auto [what, found, asked] :
          {std::tuple<const char*, std::string_view, std::string_view>("backend", profile.backend, o.backend),
           {"precision", to_string(profile.precision), o.precision},
-          {"device", profile.device, device.name}})
+          {"device", profile.device, profile.sections.empty() ? profile.device : device.name}})
       if (found != asked)
         throw_input_error("{}: holds a profile of {} {}; expected {}, or another file with -o", o.output, what, found,
                           asked);

@@ -589,20 +589,3 @@ TEST_CASE("profile --comm measures collectives by size and group, or those that 
                 {"mpi.yaml:", "comm mpi in 4 processes", "expected threads in 1"});
   check_refused("simulate " + plan + " --profile " + other + " --scale link=2", {"--scale link=2", "measured"});
 }
-
-TEST_CASE("labels and indices are drawn as the model takes them, however a plan splits them") {
-  json run =
-      json::parse(unity("run dlrm --topology laptop --devices 3 --option rows=17 --option hidden=16 --global-batch "
-                        "6 --steps 3 --precision f64 --strategy data-parallel --compare-one-device --json")
-                      .out);
-  CHECK(run["final_metrics"]["largest_relative_loss_difference"] < 1e-12);
-}
-
-TEST_CASE("an empty value of an option is refused, and no file is named '-'") {
-  check_refused("run mlp-tiny --steps 1 --checkpoint '' --resume", {"--checkpoint: found '', expected a value"});
-  check_refused("search mlp-tiny --topology ''", {"--topology", "found ''"});
-  for (const char* option : {"--trace -", "--save-gradients -"})
-    check_refused(std::string("run mlp-tiny --steps 1 ") + option, {"found '-'", "/dev/stdout"});
-  check_refused("run mlp-tiny --steps 1 --comm-timeout 1e9", {"--comm-timeout", "from 0.001 to 10000000"});
-  check_refused("rules generate --seconds -1", {"--seconds", "above 0"});
-}

@@ -1,0 +1,36 @@
+// What unity run is fed, and what it refuses.
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+using namespace command;
+using nlohmann::json;
+
+TEST_CASE("labels and indices are drawn as the model takes them, however a plan splits them") {
+  json run =
+      json::parse(unity("run dlrm --topology laptop --devices 3 --option rows=17 --option hidden=16 --global-batch "
+                        "6 --steps 3 --precision f64 --strategy data-parallel --compare-one-device --json")
+                      .out);
+  CHECK(run["final_metrics"]["largest_relative_loss_difference"] < 1e-12);
+}
+
+TEST_CASE("an empty value of an option is refused, and no file is named '-'") {
+  check_refused("run mlp-tiny --steps 1 --checkpoint '' --resume", {"--checkpoint: found '', expected a value"});
+  check_refused("search mlp-tiny --topology ''", {"--topology", "found ''"});
+  for (const char* option : {"--trace -", "--save-gradients -"})
+    check_refused(std::string("run mlp-tiny --steps 1 ") + option, {"found '-'", "/dev/stdout"});
+  check_refused("run mlp-tiny --steps 1 --comm-timeout 1e9", {"--comm-timeout", "from 0.001 to 10000000"});
+  check_refused("rules generate --seconds -1", {"--seconds", "found '-1'"});
+}
+
+TEST_CASE("a profile of another device is not added to") {
+  Folder f;
+  std::string profile = f.write("other.yaml",
+                                "format: unity-profile\nversion: 2\ndevice: Another CPU\ndate: 2026-01-31\nbackend: "
+                                "cpu\nprecision: f32\nsections:\n  - {threads: 1, task_overhead: 1e-6}\n");
+  check_refused("profile mlp-tiny --topology laptop --devices 1 -o " + profile,
+                {"other.yaml: holds a profile of device Another CPU; expected "});
+}
