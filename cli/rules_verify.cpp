@@ -129,22 +129,22 @@ std::vector<Pcg> graphs_of(const std::vector<std::string>& models) {
   return graphs;
 }
 
+// Whether proofs of the file are to be written; of one without rules there are none, which search wants to see.
 bool is_among(const RuleFile& file, const std::vector<Subject>& subjects) {
-  return std::any_of(subjects.begin(), subjects.end(), [&](const Subject& s) { return s.path == file.name; });
+  return file.rules.empty() ||
+         std::any_of(subjects.begin(), subjects.end(), [&](const Subject& s) { return s.path == file.name; });
 }
 
 // What was proved now, and what is on record of the other rules, in the file's order. A proof stands until its rule is
 // changed or refuted, though it is not found again in less time.
 std::vector<ProofRecord> records_of(const RuleFile& file, const std::vector<Subject>& subjects) {
-  const std::string path = proofs_path(file.name);
-  std::vector<ProofRecord> before, records;
-  if (std::filesystem::exists(path)) before = parse_proofs(read_file(path), path);
+  std::vector<ProofRecord> records;
   for (const Rule& rule : file.rules) {
     auto asked = std::find_if(subjects.begin(), subjects.end(), [&](const Subject& s) { return s.rule == &rule; });
     Verdict verdict = asked == subjects.end() ? Verdict::unknown : asked->found.verdict;
     if (verdict == Verdict::proved)
       records.push_back(asked->found.record);
-    else if (auto on_record = check_proof(rule, before); verdict == Verdict::unknown && on_record.ok())
+    else if (auto on_record = check_proof(rule, file.proofs); verdict == Verdict::unknown && on_record.ok())
       records.push_back(**on_record);
   }
   return records;
@@ -167,8 +167,12 @@ void run_verify(const Options& o) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw_input_error("rules verify: unknown rule '{}'{}", name, suggestion(name, known));
   if (o.write)
-    for (const RuleFile& file : files)
-      if (is_among(file, subjects)) require_writable(proofs_path(file.name));
+    for (RuleFile& file : files) {
+      const std::string path = proofs_path(file.name);
+      if (!is_among(file, subjects)) continue;
+      require_writable(path);
+      if (std::filesystem::exists(path)) file.proofs = parse_proofs(read_file(path), path);
+    }
 
   VerifyOptions options = o.verify;
   std::vector<Pcg> graphs = graphs_of(o.models);

@@ -87,6 +87,8 @@ TEST_CASE("proofs on record stay where a rule was not asked for, or is not prove
   folder.write("two.rules", "rule r1\n  relu(relu(x)) => relu(x)\nrule r2\n  scale(f, scale(g, x)) => scale(g*f, x)\n");
   CHECK(unity("rules verify " + two + " --rule r1 --write").code == 0);
   CHECK(proofs("two") == 1);
+  folder.write("two.proofs", "proof r1 of nothing");
+  check_refused("rules verify " + two + " --write", {"two.proofs:1:10"});
 }
 
 TEST_CASE("a file may repeat rules of the library, but not take their names for others") {
