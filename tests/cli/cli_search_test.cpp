@@ -99,7 +99,7 @@ TEST_CASE("a model file's optimizer is refused with its place") {
 TEST_CASE("an output file has a name") {
   for (const std::string command : {"search mlp-tiny --topology laptop", "compare mlp-tiny --topology laptop"}) {
     check_refused(command + " -o -", {"--output: found '-', expected a file to write", "/dev/stdout"});
-    check_refused(command + " -o ''", {"--output: found '', expected a file to write"});
+    check_refused(command + " -o ''", {"--output: found '', expected a value"});
   }
 }
 
