@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/longest_time.h"
 #include "simulator/engine/event_queue.h"
 
 namespace unity {
@@ -28,7 +29,7 @@ bool RunningCollectives::begin_stage(std::uint32_t collective, Picoseconds now) 
     for (std::uint32_t p = stage.first; p < stage.end; ++p) {
       const CollectivePhase& phase = shape->phases[p];
       double wait = phase.wait * bytes + fill_seconds(phase, bytes, options_.chunk);
-      entries_.push_back({now + phase.latency + from_seconds(wait), collective, p});
+      entries_.push_back({now + phase.latency + bounded_seconds(wait), collective, p});
     }
     return false;
   }
@@ -41,7 +42,7 @@ bool RunningCollectives::begin_stage(std::uint32_t collective, Picoseconds now) 
     if (graph.waits[s] == 0) {
       const CollectivePhase& phase = shape->phases[graph.steps[s].phase];
       entries_.push_back(
-          {now + shape->base() + from_seconds(phase.wait * bytes) + graph.steps[s].latency, collective, s});
+          {now + shape->base() + bounded_seconds(phase.wait * bytes) + graph.steps[s].latency, collective, s});
     }
   return false;
 }
