@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include <yaml-cpp/depthguard.h>
@@ -112,17 +113,44 @@ void refuse_keys_twice(const YAML::Node& node, const std::string& file) {
   }
 }
 
-// Nothing but comments is a document, too.
-YAML::Node only_document(const std::vector<YAML::Node>& documents, const std::string& file) {
-  YAML::Node only;
-  for (const YAML::Node& document : documents) {
-    if (document.IsNull()) continue;
-    if (!only.IsNull())
-      throw_input_error("{}:{}:{}: found a second document, expected the end of the file", file,
-                        document.Mark().line + 1, document.Mark().column + 1);
-    only.reset(document);
+// Where a document begins, and whether there is anything in it.
+class Document : public YAML::EventHandler {
+ public:
+  YAML::Mark start, first;
+  bool full = false;
+
+  void OnDocumentStart(const YAML::Mark& mark) override { start = mark, full = false; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override { meet(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { meet(mark); }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    meet(mark);
   }
-  return only;
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    meet(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void meet(const YAML::Mark& mark) {
+    if (!std::exchange(full, true)) first = mark;
+  }
+};
+
+// Of several documents yaml-cpp reads the first. What is in none it leaves where it is, however often it is asked.
+void refuse_more_documents(const std::string& text, const std::string& file) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  Document document;
+  for (int last = -1; parser.HandleNextDocument(document); last = document.start.pos) {
+    if (last < 0) continue;
+    if (!document.full && document.start.pos > last) continue;
+    const YAML::Mark& mark = document.full ? document.first : document.start;
+    throw_input_error("{}:{}:{}: found {}, expected the end of the file", file, mark.line + 1, mark.column + 1,
+                      document.full ? "a second document" : "what belongs to nothing");
+  }
 }
 
 }  // namespace
@@ -133,9 +161,10 @@ YAML::Node read_yaml(const std::string& text, const std::string& file) {
       std::istringstream in(text);
       YAML::Parser parser(in);
       Counter counter(file);
-      while (parser.HandleNextDocument(counter)) continue;
+      parser.HandleNextDocument(counter);
     }
-    YAML::Node document = only_document(YAML::LoadAll(text), file);
+    refuse_more_documents(text, file);
+    YAML::Node document = YAML::Load(text);
     refuse_keys_twice(document, file);
     return document;
   } catch (const YAML::DeepRecursion& e) {  // its own bound, of some hundred levels

@@ -141,7 +141,10 @@ TEST_CASE("no name is suggested for a very long one") {
 
 TEST_CASE("a second document in a YAML file is refused, as it would not be read") {
   CHECK(yaml_error("a: 1\n---\nb: 2\n") == "f.yaml:3:1: found a second document, expected the end of the file");
-  CHECK(read_yaml("---\n# nothing\n---\na: 1\n---\n", "f")["a"].as<int>() == 1);
+  CHECK(yaml_error("---\n# nothing\n---\na: 1\n") ==
+        "f.yaml:4:1: found a second document, expected the end of the file");
+  CHECK_THAT(yaml_error(", a\n"), Contains("f.yaml:1:1: found what belongs to nothing, expected the end of the file"));
+  CHECK(read_yaml("---\na: 1\n...\n---\n# nothing\n", "f")["a"].as<int>() == 1);
 }
 
 }  // namespace unity
