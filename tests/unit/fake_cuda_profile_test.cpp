@@ -51,7 +51,7 @@ TEST_CASE("unity profile measures a GPU as a device of one thread, what steps an
   REQUIRE(found["sections"].size() == 1);
   CHECK(found["sections"][0]["threads"] == 1);
   CHECK(found["sections"][0]["task_overhead_seconds"].is_number());
-  CHECK(found["sections"][0]["step_overhead_seconds"].is_number());
+  CHECK(found["sections"][0].contains("step_overhead_seconds"));  // null where beside others none is to be seen
   command::check_refused("profile --backend cuda --threads 2 -o " + profile, {"--threads: found 2", "expected none"});
 }
 
