@@ -158,7 +158,8 @@ TEST_CASE("an evaluation that cannot be run is refused before the first step") {
 TEST_CASE("a second output that has not a number for each class of each label is none of logits") {
   Builder b("two outputs");
   ValueRef x = b.input("x", {2, 2}), labels = b.input("labels", {2}, DType::i32);
-  ValueRef logits = b.apply("matmul", {}, {x, b.weight("w", {2, 3})}), summed = b.apply("reduce_sum", {Integers{1}}, {logits});
+  ValueRef logits = b.apply("matmul", {}, {x, b.weight("w", {2, 3})}),
+           summed = b.apply("reduce_sum", {Integers{1}}, {logits});
   Pcg g = std::move(b).finish({b.apply("cross_entropy", {}, {logits, labels}), summed});
   Program training = lower(g, natural_mappings(g), uniform_topology(1), {}).value(),
           evaluation = lower(g, natural_mappings(g), uniform_topology(1), {false, {}}).value();
