@@ -7,7 +7,6 @@
 
 #include "core/graph/builder.h"
 #include "core/plan/lower.h"
-#include "runtime/cpu/team.h"
 #include "runtime/train.h"
 #include "runtime/validate.h"
 #include "tests/support/plan_builder.h"
@@ -180,5 +179,3 @@ TEST_CASE("data for a model without inputs are refused") {
   options.data = write("none.csv", rows("1,2,2\n"));
   CHECK_THROWS_WITH(train(training, nullptr, options), Catch::Contains("it has none"));
 }
-
-TEST_CASE("more threads than the system starts are refused") { CHECK_THROWS_AS(cpu::Team(10'000'000), InputError); }
