@@ -325,3 +325,26 @@ TEST_CASE("what docs/code.md says where it is, is there") {
     CHECK(holds_word(read_source(kRoot / m[2].str()).text, without_quotes(row.at(2))));
   }
 }
+
+TEST_CASE("every file of tests belongs to a program of tests") {
+  std::vector<std::regex> patterns;
+  auto add_patterns = [&](const fs::path& path) {
+    // ${fuzz}/replay_test.cpp, say, is in fuzz.
+    const std::string text = std::regex_replace(read_source(path).text, std::regex("\\$\\{([a-z]+)\\}"), "$1");
+    static const std::regex name("[a-z0-9_]+/[a-z0-9_*]+\\.cpp");
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), name); it != std::sregex_iterator(); ++it)
+      patterns.emplace_back(std::regex_replace(it->str(), std::regex("\\*"), "[a-z0-9_]*"));
+  };
+  add_patterns(kRoot / "tests/CMakeLists.txt");
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests"))
+    if (entry.path().extension() == ".cmake") add_patterns(entry.path());
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    const std::string path = fs::relative(entry.path(), kRoot / "tests").string();
+    if (!std::regex_search(path, std::regex("_test\\.cpp$"))) continue;
+    INFO("tests/" << path);
+    CHECK(std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return std::regex_match(path, p); }));
+    ++files;
+  }
+  CHECK(files > 200);
+}
