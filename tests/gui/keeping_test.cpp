@@ -9,21 +9,13 @@
 #include "gui/session/session.h"
 #include "gui/session/state_lock.h"
 #include "tests/gui/support.h"
+#include "tests/gui/wait.h"
 
 using namespace unity;
 using namespace unity::gui;
 namespace fs = std::filesystem;
 
 namespace {
-
-void wait_for(Session& session) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  do {
-    session.poll();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    REQUIRE(std::chrono::steady_clock::now() < end);
-  } while (!session.settled());
-}
 
 // A folder of the test's own, which goes with it.
 struct Folder {

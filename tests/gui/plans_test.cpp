@@ -9,20 +9,12 @@
 #include "gui/panels/info/facts.h"
 #include "gui/session/session.h"
 #include "tests/gui/support.h"
+#include "tests/gui/wait.h"
 
 using namespace unity;
 using namespace unity::gui;
 
 namespace {
-
-void wait_for(Session& session) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  do {
-    session.poll();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    REQUIRE(std::chrono::steady_clock::now() < end);
-  } while (!session.settled());
-}
 
 std::string temporary(const std::string& name) {
   return (std::filesystem::temp_directory_path() / fmt::format("unity-gui-{}-{}", getpid(), name)).string();

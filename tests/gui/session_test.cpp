@@ -11,6 +11,7 @@
 #include "gui/session/script.h"
 #include "gui/session/state.h"
 #include "tests/gui/support.h"
+#include "tests/gui/wait.h"
 #include "tests/support/paths.h"
 #include "tests/support/seed.h"
 
@@ -18,15 +19,6 @@ using namespace unity;
 using namespace unity::gui;
 
 namespace {
-
-void wait_for(Session& session) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  do {
-    session.poll();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    REQUIRE(std::chrono::steady_clock::now() < end);
-  } while (!session.settled());
-}
 
 // An edit that fits the document, or (one in eight) does not.
 Edit random_edit(const Document& document, std::mt19937_64& random) {
