@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 UNITY = """#!/bin/sh
 case "$1" in
-  search) echo '{}' ;;
+  search) if [ -n "$FAKE_SEARCH" ]; then echo "unity: error: $FAKE_SEARCH" >&2; exit 2; fi; echo '{}' ;;
   run)
     if [ -n "$FAKE_CUDA" ]; then printf 'unity: error: rank %s\\n' "$FAKE_CUDA" >&2; exit 2; fi
     echo '{"losses": [1]}' ;;
@@ -100,11 +100,34 @@ class Played(unittest.TestCase):
         for error in ("0: backend cuda: found no driver, expected one for CUDA 13.0 or newer", "0: backend cuda: no CUDA device",
                       "1: backend cuda: no CUDA device (no CUDA-capable device is detected)",
                       "0: rank 1 gave up: backend cuda: no CUDA device",
-                      "0: cuda: not in this build (/x/libunity_cuda.so is missing); build unity_cuda"):
+                      "0: cuda: not in this build (/x/libunity_cuda.so is missing); build unity_cuda",
+                      "0: backend cuda: found no driver\nunity: error: rank 1: terminated",
+                      "0: backend cuda: found no driver\nunity: error: rank 1: terminated while waiting for rank 0's part"):
             done, report, _ = self.run_check("--local", "2", "--topology", "h200-shared", FAKE_CUDA=error)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn(f"without a GPU, on CPUs (cuda: unity: error: rank {error})", done.stderr)
+            self.assertIn(f"without a GPU, on CPUs (cuda: unity: error: rank {error.splitlines()[0]})", done.stderr)
             self.assertEqual(report["backend"], "cpu")
+
+    def test_wrong_arguments_are_refused_before_anything_is_launched(self):
+        (self.path / "file").write_text("")
+        local = ["--local", "2", "--backend", "cpu"]
+        for words, said in ((["--hosts", str(self.path / "none"), "--ranks", "2"], "none cannot be read: No such file"),
+                            (["--hosts", str(self.path), "--ranks", "2"], "cannot be read: Is a directory"),
+                            (["--local", "0"], "--local: found '0', expected a whole number of at least 1"),
+                            (["--srun", "--ranks", "-2"], "--ranks: found '-2', expected a whole number of at least 1"),
+                            ([*local, "--topology", "dgx-h100", "--nodes", "0"], "--nodes: found '0', expected"),
+                            ([*local, "--tolerance", "0"], "--tolerance: found '0', expected a factor of at least 1"),
+                            ([*local, "--tolerance", "nan"], "--tolerance: found 'nan', expected"),
+                            ([*local, "-o", str(self.path / "file" / "out")], "cannot be written: Not a directory")):
+            done, report, told = self.run_check(*words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertIsNone(report)
+            self.assertEqual(told, "")
+        done, report, told = self.run_check(*local, "--topology", "nosuch", FAKE_SEARCH="topology 'nosuch' is not known")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("topology 'nosuch' is not known", done.stderr)
+        self.assertEqual(told, "")
 
     @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi"), "there is a GPU here")
     def test_cuda_that_fails_on_the_nodes_is_no_reason_to_check_their_cpus(self):
