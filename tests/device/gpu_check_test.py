@@ -104,6 +104,17 @@ class Played(unittest.TestCase):
         self.assertTrue(results["clean"])
         self.assertIn("sanitizer: clean", text)
 
+    def test_wrong_arguments_are_refused_before_anything_is_run(self):
+        (self.path / "file").write_text("")
+        for words, said in ((["--minutes", "0"], "--minutes: found '0', expected a number above 0"),
+                            (["--minutes", "nan"], "--minutes: found 'nan', expected a number above 0"),
+                            (["--out", str(self.path / "file" / "out")], "cannot be written: Not a directory")):
+            done = subprocess.run([sys.executable, str(ROOT / "scripts/gpu_check"), "--build", str(self.path), *words],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
     def test_a_missing_sanitizer_is_not_clean(self):
         code, results, text = self.run_check(["sanitizer"], sanitizer=False)
         self.assertEqual(code, check.NOT_CHECKED)
