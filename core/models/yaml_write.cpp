@@ -13,7 +13,8 @@ namespace {
 // A scalar of YAML that reads back as this text.
 std::string yaml_text(const std::string& text) {
   auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-'; };
-  if (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
+  const bool null = text == "null" || text == "Null" || text == "NULL";
+  if (!null && !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
       std::all_of(text.begin(), text.end(), plain))
     return text;
   std::string quoted = "\"";
@@ -40,7 +41,8 @@ class Writer {
     out_ += fmt::format("options: {{batch: {}}}\n", text_.batch);
     if (!text_.weights_file.empty()) out_ += fmt::format("weights_file: {}\n", yaml_text(text_.weights_file));
     for (const char* kind : {"input", "weight", "state"}) leaves(kind);
-    out_ += "layers:\n";
+    bool empty = std::all_of(pcg_.nodes().begin(), pcg_.nodes().end(), in_section);
+    out_ += empty ? "layers: []\n" : "layers:\n";
     for (std::size_t i = 0; i < pcg_.size(); ++i) layer(i);
     std::vector<std::string> outputs;
     for (ValueRef v : pcg_.outputs()) outputs.push_back(value(v));

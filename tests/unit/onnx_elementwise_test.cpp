@@ -75,6 +75,18 @@ TEST_CASE("constants of one element become attributes") {
         1e-5);  // as it was written, not as a float holds it
 }
 
+TEST_CASE("bounds far away change nothing between them") {
+  check_close(unary("Clip", {-3, 0.5, 2}, {{"min", -1e30}, {"max", 1e30}}, 9), {-3, 0.5, 2});
+  check_close(unary("Clip", {-3, 0.5, 2}, {{"min", -1.0}, {"max", 1.0}}, 9), {-1, 0.5, 1});
+  check_close(unary("Clip", {-3, 0.5, 2}, {{"min", 3.0}, {"max", 1.0}}, 9), {1, 1, 1});  // max wins
+}
+
+TEST_CASE("an exponent of more dimensions than the base gives them to the result") {
+  OnnxFile file = OnnxFile().input("x", Dims{2}).integers("c", {1, 1}, {2});
+  Pcg pcg = import_file(file.node("Pow", {"x", "c"}, {"y"}).output("y")).model.pcg;
+  CHECK(pcg.shape(pcg.outputs()[0]).shape().dims == Dims{1, 2});
+}
+
 TEST_CASE("what is trained and what is not: initializers are weights, other constants states") {
   auto values = std::make_shared<const OnnxTensor>(OnnxTensor{{2}, false, {5, 7}, {}});
   OnnxFile file = OnnxFile()
@@ -127,6 +139,13 @@ TEST_CASE("a true number cast to boolean and back is 1") {
                       .node("Cast", {"b"}, {"y"}, {{"to", std::int64_t{1}}})
                       .output("y");
   CHECK(result_of(file, {{"c", {0, 5}}}) == V{0, 1});
+  OnnxFile by_integer = OnnxFile()
+                            .input("c", Dims{2}, true)
+                            .node("Cast", {"c"}, {"b"}, {{"to", std::int64_t{9}}})
+                            .node("Cast", {"b"}, {"i"}, {{"to", std::int64_t{7}}})
+                            .node("Cast", {"i"}, {"y"}, {{"to", std::int64_t{1}}})
+                            .output("y");
+  CHECK(result_of(by_integer, {{"c", {0, 5}}}) == V{0, 1});
 }
 
 TEST_CASE("reductions, by attribute and by operand, with and without their dimensions") {
@@ -156,6 +175,11 @@ TEST_CASE("softmax over any dimension; before opset 13 over all that follow") {
   check_close(softmax("Softmax", 13, 1), {0.5, 0.75, 0.5, 0.25});
   check_close(softmax("Softmax", 12, 1), {1.0 / 6, 0.5, 1.0 / 6, 1.0 / 6});
   check_close(softmax("LogSoftmax", 13, 2), {std::log(0.25), std::log(0.75), std::log(0.5), std::log(0.5)});
+  check_close(softmax("LogSoftmax", 13, 1), {std::log(0.5), std::log(0.75), std::log(0.5), std::log(0.25)});
+}
+
+TEST_CASE("the logarithm of a softmax is a number where the softmax is too small for one") {
+  check_close(unary("LogSoftmax", {0, 900}, {{"axis", std::int64_t{0}}}), {-900, 0});
 }
 
 TEST_CASE("layer normalization over one or more dimensions, with and without a bias") {
@@ -201,12 +225,27 @@ TEST_CASE("batch normalization in training takes the batch's statistics") {
           .node("BatchNormalization", {"x", "g", "b", "mean", "variance"}, {"y", "new_mean", "new_variance"},
                 {{"epsilon", 0.0}, {"training_mode", std::int64_t{1}}, {"momentum", 0.75}})
           .output("y")
-          .output("new_mean");
+          .output("new_mean")
+          .output("new_variance");
   OnnxImport import = import_file(file);
   auto outputs = evaluate_import(import.model, {{"x", {1, 5}}});
   check_close(outputs.at(0), {-1, 1});  // mean 3, deviation 2
   check_close(outputs.at(1), {0.75});   // a quarter of 3
-  CHECK(import.fixed.empty());          // the count of elements follows the batch
+  check_close(outputs.at(2), {1.75});   // three quarters of 1, a quarter of 4
+  CHECK(import.fixed.empty());
+}
+
+TEST_CASE("batch normalization whose statistics are left out by name is inference in old opsets, too") {
+  OnnxFile file =
+      OnnxFile(9)
+          .input("x", Dims{2, 1})
+          .weight("g", {1}, {1})
+          .weight("b", {1}, {0})
+          .weight("mean", {1}, {1})
+          .weight("variance", {1}, {4})
+          .node("BatchNormalization", {"x", "g", "b", "mean", "variance"}, {"y", "", "", "", ""}, {{"epsilon", 0.0}})
+          .output("y");
+  check_close(result_of(file, {{"x", {3, 5}}}), {1, 2});
 }
 
 TEST_CASE("group and instance normalization") {

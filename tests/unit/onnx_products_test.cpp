@@ -122,3 +122,9 @@ TEST_CASE("what pooling and convolution cannot do is refused") {
                             {1, 1, 4, 4})) ==
         "found 1 operator that Unity lacks: AveragePool: ceil_mode with padding that counts (1)");
 }
+
+TEST_CASE("a padding that ONNX has no name for is refused") {
+  CHECK_THAT(
+      import_error(window("MaxPool", {{"kernel_shape", Dims{2, 2}}, {"auto_pad", std::string("SAME")}}, {1, 1, 3, 3})),
+      Catch::EndsWith("found auto_pad 'SAME', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"));
+}

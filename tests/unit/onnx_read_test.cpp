@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include <catch2/catch.hpp>
+#include <sys/stat.h>
 
 #include "core/base/text.h"
 #include "core/models/onnx/read.h"
@@ -84,6 +85,9 @@ TEST_CASE("external data must lie in the model's folder, be there and be as long
         "tensor 'w': found data of 5 elements, expected 6 for shape [3, 2]; is the file truncated?");
   CHECK(folder.error(with("inside/v.bin", 0, 24)) ==
         "tensor 'w': external data: 'inside/v.bin' cannot be read; expected beside the model");
+  REQUIRE(mkfifo((folder.path + "/pipe").c_str(), 0600) == 0);  // nobody writes to it
+  CHECK(folder.error(with("pipe", 0, 24)) ==
+        "tensor 'w': external data: 'pipe' cannot be read; expected beside the model");
   for (const char* outside : {"../w.bin", "inside/../../w.bin", "/etc/passwd", ""})
     CHECK(
         folder.error(with(outside, 0, 24)) ==

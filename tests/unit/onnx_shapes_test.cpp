@@ -57,6 +57,10 @@ TEST_CASE("constants are evaluated as numpy evaluates them") {
   CHECK(whole("Div", {integer_tensor({2}, {7, -7}), two}) == Dims{3, -3});
   CHECK(folded("Div", {reals({}, {7}), reals({}, {2})})->reals == std::vector<float>{3.5f});
   CHECK(whole("Mod", {integer_tensor({1}, {-7}), two}) == Dims{1});
+  CHECK(whole("Mod", {integer_tensor({1}, {-7}), two}, {{"fmod", std::int64_t{1}}}) == Dims{-1});
+  CHECK(whole("Max", {row}) == Dims{5, 6, 7});
+  CHECK(whole("Min", {row, two, two}) == Dims{2, 2, 2});
+  CHECK_THROWS_WITH(folded("Add", {row}), "operand 1 is missing");
   CHECK(whole("Equal", {row, integer_tensor({}, {6})}) == Dims{0, 1, 0});
   CHECK(whole("Where", {integer_tensor({3}, {1, 0, 1}), row, two}) == Dims{5, 2, 7});
   CHECK(whole("Transpose", {integer_tensor({2, 3}, {1, 2, 3, 4, 5, 6})}) == Dims{1, 4, 2, 5, 3, 6});
@@ -174,4 +178,9 @@ TEST_CASE("along other dimensions computed indices are a gather") {
                       .node("Gather", {"x", "i"}, {"y"}, {{"axis", std::int64_t{1}}})
                       .output("y");
   CHECK(result_of(file, {{"x", kSix}, {"i", {2, 0}}}) == V{3, 1, 6, 4});
+}
+
+TEST_CASE("a permutation of other dimensions than the operand has is refused") {
+  OnnxFile file = OnnxFile().input("x", Dims{3, 2}).node("Transpose", {"x"}, {"y"}, {{"perm", Dims{0}}}).output("y");
+  CHECK_THAT(import_error(file), Catch::Contains("perm is [0], expected a permutation of the 2 dimensions"));
 }

@@ -179,7 +179,7 @@ ValueRef OnnxContext::scale(double factor, ValueRef x) {
 }
 
 ValueRef OnnxContext::transpose(ValueRef x, Dims permutation) {
-  Dims same(permutation.size());
+  Dims same(dims_of(x).size());
   std::iota(same.begin(), same.end(), 0);
   return permutation == same ? x : emit("transpose", {{"perm", std::move(permutation)}}, {x});
 }

@@ -39,11 +39,9 @@ void many(OnnxContext& c, const std::string& op) {
   c.result(0, r);
 }
 
-// max(x, low) = low + relu(x - low)
 ValueRef at_least(OnnxContext& c, ValueRef x, double low) {
-  return c.shift(low, c.emit("relu", {}, {c.shift(-low, x)}));
+  return low == 0 ? c.emit("relu", {}, {x}) : c.emit("maximum", {}, {x, c.scalar_state(low)});
 }
-ValueRef at_most(OnnxContext& c, ValueRef x, double high) { return c.scale(-1, at_least(c, c.scale(-1, x), -high)); }
 
 }  // namespace
 
@@ -84,7 +82,8 @@ void onnx_Pow(OnnxContext& c) {
   auto exponent = c.scalar(1);
   if (!exponent) c.unsupported("an exponent that is not a constant number");
   if (c.integral(0)) c.unsupported("arithmetic on integers that are computed from data");
-  c.result(0, *exponent == 1 ? c.tensor(0) : c.emit("power", {{"exponent", *exponent}}, {c.tensor(0)}));
+  ValueRef y = *exponent == 1 ? c.tensor(0) : c.emit("power", {{"exponent", *exponent}}, {c.tensor(0)});
+  c.result(0, c.reshape(y, broadcast_dims(c.dims(0), c.dims(1))));
 }
 
 void onnx_Min(OnnxContext& c) { many(c, "minimum"); }
@@ -123,7 +122,7 @@ void onnx_Clip(OnnxContext& c) {
   constexpr double kWidest = 3e38;  // what exporters write for 'none'
   ValueRef x = c.tensor(0);
   if (low && *low > -kWidest) x = at_least(c, x, *low);
-  if (high && *high < kWidest) x = at_most(c, x, *high);
+  if (high && *high < kWidest) x = c.emit("minimum", {}, {x, c.scalar_state(*high)});
   c.result(0, x);
 }
 
@@ -148,8 +147,8 @@ void onnx_Cast(OnnxContext& c) {
   if (!to_real && (to == 8 || to > 13)) c.unsupported("a cast to element type number {}", to);
   if (v.parameter && to_real) return c.result(0, v);
   ValueRef x = c.tensor(0);
+  if (v.boolean && to != 9) x = c.emit("where", {}, {x, c.scalar_state(1), c.scalar_state(0)});
   bool was_integer = c.integral_of(x);
-  if (to_real && v.boolean) return c.result(0, c.emit("where", {}, {x, c.scalar_state(1), c.scalar_state(0)}));
   if (to == 9 && !was_integer) c.unsupported("a cast of reals to booleans");
   if (to_real == was_integer) x = c.emit("cast", {{"dtype", std::string(to_real ? "f32" : "i32")}}, {x});
   OnnxValue r{x, nullptr};

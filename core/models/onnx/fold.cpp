@@ -17,10 +17,11 @@ using Rule = std::function<Array(const Call&)>;
 
 enum class Kind : std::uint8_t { as_operands, truth };
 
-Rule binary(Kind kind, double (*f)(double, double, bool)) {
-  return [kind, f](const Call& c) {
+// Of two operands, or of any number from `least` on.
+Rule binary(Kind kind, double (*f)(double, double, bool), std::size_t least = 2) {
+  return [kind, f, least](const Call& c) {
     Array r = c.in(0);
-    for (std::size_t k = 1; k < std::max<std::size_t>(2, c.tensors.size()); ++k) {
+    for (std::size_t k = 1; k < std::max(least, c.tensors.size()); ++k) {
       Array y = c.in(k);
       Dims dims = broadcast_dims(r.dims, y.dims);
       Array a = broadcast(r, dims), b = broadcast(y, dims);
@@ -103,9 +104,18 @@ double divided(double a, double b, bool integral) {
   if (integral && b == 0) throw_input_error("found a division by 0");
   return integral ? std::trunc(a / b) : a / b;
 }
-double remainder(double a, double b, bool) {
-  if (b == 0) throw_input_error("found a division by 0");
-  return a - b * std::floor(a / b);
+// With the sign of b, or with fmod=1 of a.
+double floored(double a, double b, bool integral) {
+  if (integral && b == 0) throw_input_error("found a division by 0");
+  double r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+double truncated(double a, double b, bool integral) {
+  if (integral && b == 0) throw_input_error("found a division by 0");
+  return std::fmod(a, b);
+}
+Array remainder(const Call& c) {
+  return binary(Kind::as_operands, c.attribute<std::int64_t>("fmod", 0) ? truncated : floored)(c);
 }
 
 const std::map<std::string, Rule>& rules() {
@@ -130,9 +140,11 @@ const std::map<std::string, Rule>& rules() {
       {"Less", binary(Kind::truth, [](double a, double b, bool) { return double(a < b); })},
       {"LessOrEqual", binary(Kind::truth, [](double a, double b, bool) { return double(a <= b); })},
       {"Log", unary([](double x) { return std::log(x); })},
-      {"Max", binary(Kind::as_operands, [](double a, double b, bool) { return std::max(a, b); })},
-      {"Min", binary(Kind::as_operands, [](double a, double b, bool) { return std::min(a, b); })},
-      {"Mod", binary(Kind::as_operands, remainder)},
+      {"Max", binary(
+                  Kind::as_operands, [](double a, double b, bool) { return std::max(a, b); }, 1)},
+      {"Min", binary(
+                  Kind::as_operands, [](double a, double b, bool) { return std::min(a, b); }, 1)},
+      {"Mod", remainder},
       {"Mul", binary(Kind::as_operands, [](double a, double b, bool) { return a * b; })},
       {"Neg", unary([](double x) { return -x; })},
       {"Not", unary([](double x) { return double(x == 0); })},

@@ -12,9 +12,25 @@ ValueRef below(const Pcg& pcg, ValueRef v, std::string_view op) {
   return node.op->name() == op ? node.inputs[0] : v;
 }
 
+// x where v is x - m - log(sum(exp(x - m))), as a LogSoftmax is imported; else v.
+ValueRef below_log_softmax(const Pcg& pcg, ValueRef v) {
+  auto operand = [&](ValueRef of, std::string_view op, std::size_t i) {
+    return of.node.valid() && pcg[of.node].op->name() == op ? pcg[of.node].inputs[i] : ValueRef{};
+  };
+  ValueRef centred = operand(v, "sub", 0), sum = operand(operand(operand(v, "sub", 1), "reshape", 0), "log", 0);
+  ValueRef x = operand(centred, "sub", 0), most = operand(operand(centred, "sub", 1), "reshape", 0);
+  bool same = x.node.valid() && operand(operand(sum, "reduce_sum", 0), "exp", 0) == centred &&
+              operand(most, "reduce_max", 0) == x &&
+              ints_attribute(pcg[sum.node].attributes, 0) == ints_attribute(pcg[most.node].attributes, 0) &&
+              ints_attribute(pcg[sum.node].attributes, 0) ==
+                  Dims{static_cast<std::int64_t>(pcg.shape(x).shape().dims.size()) - 1};
+  return same ? x : v;
+}
+
 ValueRef logits_of(const Pcg& pcg, ValueRef output, const std::string& loss) {
   if (loss == "binary_cross_entropy") return below(pcg, output, "sigmoid");
   if (loss != "cross_entropy") return output;
+  if (ValueRef x = below_log_softmax(pcg, output); x != output) return x;
   ValueRef probabilities = below(pcg, output, "log"), logits = below(pcg, probabilities, "softmax");
   return logits == probabilities ? output : logits;
 }

@@ -53,16 +53,18 @@ void onnx_BatchNormalization(OnnxContext& c) {
   if (x.size() < 2) c.wrong("found input [{}], expected at least 2 dimensions", fmt::join(x, ", "));
   const Dims channels = {x[1]};
   const double epsilon = c.real("epsilon", kEpsilon);
-  bool training = c.integer("training_mode", 0) != 0 || (c.opset() < 14 && c.node().outputs.size() > 1);
+  const std::vector<std::string>& names = c.node().outputs;
+  bool statistics = std::any_of(names.begin() + 1, names.end(), [](const std::string& name) { return !name.empty(); });
+  bool training = c.integer("training_mode", 0) != 0 || (c.opset() < 14 && statistics);
   ValueRef input = c.tensor(0), gamma = c.leaf(1, "weight", channels), beta = c.leaf(2, "weight", channels);
   ValueRef mean = c.leaf(3, "state", channels), variance = c.leaf(4, "state", channels);
   std::vector<ValueRef> results;
   if (training) {
     std::vector<ValueRef> moments = c.emit_all("moments", {}, {input});
-    // ONNX keeps a share of the old statistics; Unity's momentum is the share of the new.
-    results =
-        c.emit_all("combine_moments", {{"momentum", 1 - c.real("momentum", 0.9)}, {"count", element_count(x) / x[1]}},
-                   {moments[0], moments[1], mean, variance});
+    // ONNX keeps a share of the old statistics; Unity's momentum is the share of the new. The stored variance is that
+    // of the batch itself, not an estimate for all data: with a count of 1 it is not enlarged.
+    results = c.emit_all("combine_moments", {{"momentum", 1 - c.real("momentum", 0.9)}, {"count", std::int64_t{1}}},
+                         {moments[0], moments[1], mean, variance});
     mean = results[0], variance = results[1];
   }
   c.result(0, c.emit("batch_norm", {{"epsilon", epsilon}}, {input, mean, variance, gamma, beta}));

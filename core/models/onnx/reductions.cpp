@@ -33,21 +33,33 @@ ValueRef reduce(OnnxContext& c, const std::string& op, ValueRef x) {
   return c.integer("keepdims", 1) ? c.reshape(r, kept(dims, over)) : r;
 }
 
-ValueRef softmax(OnnxContext& c) {
+// Softmax over the last dimension, or its logarithm. That is x - m - log(sum(exp(x - m))) with the row's maximum m: the
+// logarithm of a softmax would be -infinity where that is too small for a float.
+ValueRef softmax_of_rows(OnnxContext& c, ValueRef x, bool logarithm) {
+  if (!logarithm) return c.emit("softmax", {}, {x});
+  Dims one_each = c.dims_of(x), last = {static_cast<std::int64_t>(one_each.size()) - 1};
+  one_each.back() = 1;
+  ValueRef most = c.emit("reduce_max", {{"dims", last}, {"detached", std::int64_t{1}}}, {x});
+  ValueRef below = c.emit("sub", {}, {x, c.reshape(most, one_each)});
+  ValueRef sum = c.emit("reduce_sum", {{"dims", last}}, {c.emit("exp", {}, {below})});
+  return c.emit("sub", {}, {below, c.reshape(c.emit("log", {}, {sum}), one_each)});
+}
+
+ValueRef softmax(OnnxContext& c, bool logarithm) {
   Dims x = c.dims(0);
   std::size_t axis = normal_axis(c.integer("axis", c.opset() < 13 ? 1 : -1), x.size());
   ValueRef v = c.tensor(0);
-  if (axis + 1 == x.size()) return c.emit("softmax", {}, {v});
+  if (axis + 1 == x.size()) return softmax_of_rows(c, v, logarithm);
   if (c.opset() < 13) {  // over all dimensions from `axis` on
     Dims rows(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(axis));
     rows.push_back(
         std::accumulate(x.begin() + static_cast<std::ptrdiff_t>(axis), x.end(), std::int64_t{1}, std::multiplies<>()));
-    return c.reshape(c.emit("softmax", {}, {c.reshape(v, rows)}), x);
+    return c.reshape(softmax_of_rows(c, c.reshape(v, rows), logarithm), x);
   }
   Dims order(x.size());
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[axis], order.back());
-  return c.transpose(c.emit("softmax", {}, {c.transpose(v, order)}), order);
+  return c.transpose(softmax_of_rows(c, c.transpose(v, order), logarithm), order);
 }
 
 }  // namespace
@@ -65,7 +77,7 @@ void onnx_ArgMax(OnnxContext& c) {
   c.result(0, c.integer("keepdims", 1) ? c.reshape(r, kept(x, {static_cast<std::int64_t>(axis)})) : r);
 }
 
-void onnx_Softmax(OnnxContext& c) { c.result(0, softmax(c)); }
-void onnx_LogSoftmax(OnnxContext& c) { c.result(0, c.emit("log", {}, {softmax(c)})); }
+void onnx_Softmax(OnnxContext& c) { c.result(0, softmax(c, false)); }
+void onnx_LogSoftmax(OnnxContext& c) { c.result(0, softmax(c, true)); }
 
 }  // namespace unity

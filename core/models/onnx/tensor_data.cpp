@@ -55,8 +55,9 @@ std::string external_bytes(const Proto& tensor, const fs::path& model) {
   if (location.empty() || fs::path(location).is_absolute() || relative.empty() || *relative.begin() == "..")
     throw_input_error("{}: external data: found location '{}', expected a file in the model's folder",
                       subject(tensor, model), location);
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!fs::is_regular_file(file) || !in)
+  std::ifstream in;
+  if (std::error_code error; fs::is_regular_file(file, error)) in.open(file, std::ios::binary | std::ios::ate);
+  if (!in.is_open())
     throw_input_error("{}: external data: '{}' cannot be read; expected beside the model", subject(tensor, model),
                       location);
   auto size = static_cast<std::uint64_t>(in.tellg());

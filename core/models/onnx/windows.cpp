@@ -40,6 +40,8 @@ OnnxWindow read_window(const OnnxContext& c, const Dims& x, Dims kernel) {
     for (std::int64_t v : *values)
       if (v > kLargest || v < -kLargest) c.wrong("found {} in a window, expected at most {}", v, kLargest);
   const std::string auto_pad = c.text("auto_pad", "NOTSET");
+  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER")
+    c.wrong("found auto_pad '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", auto_pad);
   const bool ceil = c.integer("ceil_mode", 0) != 0;
   Dims before(spatial), after(spatial);
   for (std::size_t d = 0; d < spatial; ++d) {
