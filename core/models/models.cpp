@@ -30,6 +30,11 @@ ModelDefinition find_model(const std::string& name) {
   throw_input_error("unknown model '{}'{}", name, suggestion(name, model_names()));
 }
 
+// How often a part of the graph is repeated: as many operators are made. Other options are sizes of tensors.
+bool counts_parts(const std::string& option) {
+  return option == "layers" || option == "top-layers" || option == "cells" || option == "tables";
+}
+
 }  // namespace
 
 std::vector<std::string> model_names() {
@@ -49,9 +54,10 @@ Pcg build_model(const ModelSpec& spec) {
     if (!options.contains(name))
       throw_input_error("model {}: unknown option '{}'{}", model.info.name, name, suggestion(name, known));
     // A switch, whose default is 0, may stay off; sizes are at least 1.
-    std::int64_t least = options.at(name) == 0 ? 0 : 1;
-    if (value < least || value > (std::int64_t{1} << 31))
-      throw_input_error("model {}: option '{}' is {}, expected {} to 2147483648", model.info.name, name, value, least);
+    const std::int64_t least = options.at(name) == 0 ? 0 : 1;
+    const std::int64_t most = counts_parts(name) && model.info.outputs_place.empty() ? 10'000 : std::int64_t{1} << 31;
+    if (value < least || value > most)
+      throw_input_error("model {}: option '{}' is {}, expected {} to {}", model.info.name, name, value, least, most);
     options[name] = value;
   }
   try {

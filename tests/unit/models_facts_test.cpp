@@ -78,6 +78,9 @@ TEST_CASE("wrong model names and options are refused with the nearest one") {
   CHECK_THROWS_WITH(build_model({"bert-tiny", {{"seqlen", 8}}}),
                     "model bert-tiny: unknown option 'seqlen' (did you mean 'seq-len'?)");
   CHECK_THROWS_WITH(build_model({"mlp", {{"layers", 0}}}), Catch::Contains("option 'layers' is 0, expected 1 to"));
+  for (const auto& [model, option] : {std::pair("mlp", "layers"), {"candle-uno", "top-layers"}, {"xdl", "tables"}})
+    CHECK_THROWS_WITH(build_model({model, {{option, std::int64_t{1} << 31}}}),
+                      Catch::EndsWith("is 2147483648, expected 1 to 10000"));
   CHECK_THROWS_WITH(build_model({"bert-tiny", {{"heads", 5}}}), Catch::Contains("'heads' is 5, expected a divisor of"));
 }
 
