@@ -13,9 +13,8 @@ std::int64_t embedding_row(const Operand& table, std::int32_t id) {
 
 Result<AxisTable> Embedding::axes(const Attributes&, std::span<const Shape> in) const {
   UNITY_TRY(expect_indices(name(), in, 0));
-  UNITY_TRY(expect_real(name(), in.subspan(1)));
-  if (in[1].dims.size() != 2)
-    return fail("embedding: operand 1 is {}, expected a table of 2 dimensions", to_string(in[1]));
+  if (in[1].dims.size() != 2 || in[1].dtype == DType::i32)
+    return fail("embedding: operand 1 is {}, expected a table of real numbers of 2 dimensions", to_string(in[1]));
   AxisTable t;
   OperandAxes ids;
   walk_dims(t, ids, in[0].dims, 0, in[0].dims.size(), AxisRole::parallel);

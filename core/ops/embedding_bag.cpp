@@ -24,7 +24,8 @@ Result<Walks> walks_of(std::string_view op, const Attributes& a, const Shape& id
     return fail("{}: mode is '{}', expected sum or mean", op, text_attribute(a, 0));
   if (ids.dtype != DType::i32 || ids.dims.size() != 2)
     return fail("{}: ids are {}, expected i32 of 2 dimensions: [b, l]", op, to_string(ids));
-  if (table.dims.size() != 2) return fail("{}: table is {}, expected 2 dimensions: [v, h]", op, to_string(table));
+  if (table.dims.size() != 2 || table.dtype == DType::i32)
+    return fail("{}: table is {}, expected real numbers of 2 dimensions: [v, h]", op, to_string(table));
   Walks w;
   int bag = add_axis(w.table, "b", ids.dims[0], b), h = add_axis(w.table, "h", table.dims[1], AxisRole::parallel);
   int l = add_axis(w.table, "l", ids.dims[1], AxisRole::reduction), row = add_axis(w.table, "v", table.dims[0], v);
@@ -43,7 +44,6 @@ double embedding_bag_factor(const Attributes& a, const Operand& ids) { return fa
 std::vector<AttributeSpec> EmbeddingBag::attributes() const { return kMode; }
 
 Result<AxisTable> EmbeddingBag::axes(const Attributes& a, std::span<const Shape> in) const {
-  UNITY_TRY(expect_real(name(), in.subspan(1)));
   Walks w = UNITY_TRY(walks_of(name(), a, in[0], in[1], AxisRole::parallel, AxisRole::reduction));
   w.rows.linear = true;
   w.table.inputs = {w.ids, w.rows};

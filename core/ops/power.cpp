@@ -8,6 +8,8 @@ std::vector<AttributeSpec> Power::attributes() const { return {{"exponent", Attr
 
 void Power::gradient(const Attributes& a, GradientBuilder& g) const {
   double e = real_attribute(a, 0);
+  // Not 0 times 1 / x, which at x = 0 is no number.
+  if (e == 0) return g.set_input_gradient(0, g.apply("scale", {0.0}, {g.output_gradient()}));
   GradientValue slope = e == 2 ? g.input(0) : g.apply("power", {e - 1}, {g.input(0)});
   g.set_input_gradient(0, g.apply("mul", {}, {g.apply("scale", {e}, {slope}), g.output_gradient()}));
 }

@@ -6,6 +6,8 @@ namespace unity {
 
 Result<AxisTable> Where::axes(const Attributes&, std::span<const Shape> in) const {
   UNITY_TRY(expect_indices(name(), in, 0));
+  for (std::size_t i : {1, 2})
+    if (in[i].dtype == DType::i32) return fail("where: operand {} is {}, expected real numbers", i, to_string(in[i]));
   UNITY_TRY(expect_real(name(), in.subspan(1)));
   AxisTable t = UNITY_TRY(broadcast_table(name(), in, 1));
   t.inputs[1].linear = t.inputs[2].linear = true;
@@ -14,10 +16,10 @@ Result<AxisTable> Where::axes(const Attributes&, std::span<const Shape> in) cons
 }
 
 void Where::gradient(const Attributes&, GradientBuilder& g) const {
-  GradientValue mask = g.apply("cast", {std::string("f32")}, {g.input(0)});
-  GradientValue dx = g.apply("mul", {}, {mask, g.output_gradient()});
-  if (g.wanted(1)) g.set_input_gradient(1, g.sum_to_input(dx, 1));
-  if (g.wanted(2)) g.set_input_gradient(2, g.sum_to_input(g.apply("sub", {}, {g.output_gradient(), dx}), 2));
+  // Not a product with the condition, which may be any number.
+  GradientValue dy = g.output_gradient(), none = g.apply("scale", {0.0}, {dy});
+  if (g.wanted(1)) g.set_input_gradient(1, g.sum_to_input(g.apply("where", {}, {g.input(0), dy, none}), 1));
+  if (g.wanted(2)) g.set_input_gradient(2, g.sum_to_input(g.apply("where", {}, {g.input(0), none, dy}), 2));
 }
 
 void Where::reference(const OpCall& call) const {

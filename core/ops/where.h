@@ -15,8 +15,8 @@ class Where final : public Operator {
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
   // Conditions are drawn from 0 and 1.
-  std::optional<std::int64_t> index_bound(const Attributes&, std::span<const Shape>, std::size_t) const override {
-    return 2;
+  std::optional<std::int64_t> index_bound(const Attributes&, std::span<const Shape>, std::size_t k) const override {
+    return k == 0 ? std::optional<std::int64_t>(2) : std::nullopt;
   }
 };
 

@@ -3,11 +3,18 @@
 #include <vector>
 
 #include "runtime/cpu/conv_primitive.h"
+#include "runtime/cpu/conv_tools.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/kernel_tools.h"
 
 namespace unity::cpu {
 namespace {
+
+// Whether the windows lie in padding alone, which oneDNN refuses: the result and all gradients are zero.
+bool reads_nothing(const ConvGeometry& g) {
+  Crop crop(g);
+  return crop.h <= 0 || crop.w <= 0;
+}
 
 // A product of matrices per image, w [co, ci] by x [ci, h w]: plain memory serves as it is.
 bool is_product(const ConvGeometry& g) {
@@ -74,18 +81,21 @@ void input_gradient_images(const ConvGeometry& g, const float* dy, const float* 
 }  // namespace
 
 void conv_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu) {
+  if (reads_nothing(g)) return void(std::fill_n(y, g.n * g.co * g.oh * g.ow, 0.0f));
   share_images(g, [&](const ConvGeometry& part, std::int64_t first) {
     forward_images(part, x + first * g.ci * g.h * g.w, w, y + first * g.co * g.oh * g.ow, relu);
   });
 }
 
 void conv_input_gradient(const ConvGeometry& g, const float* dy, const float* w, float* dx) {
+  if (reads_nothing(g)) return void(std::fill_n(dx, g.n * g.ci * g.h * g.w, 0.0f));
   share_images(g, [&](const ConvGeometry& part, std::int64_t first) {
     input_gradient_images(part, dy + first * g.co * g.oh * g.ow, w, dx + first * g.ci * g.h * g.w);
   });
 }
 
 void conv_weight_gradient(const ConvGeometry& g, const float* x, const float* dy, float* dw) {
+  if (reads_nothing(g)) return void(std::fill_n(dw, g.co * (g.ci / g.groups) * g.kh * g.kw, 0.0f));
   if (is_product(g)) {
     std::int64_t area = g.h * g.w;
     for (std::int64_t i = 0; i < g.n; ++i)

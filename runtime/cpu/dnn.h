@@ -41,7 +41,7 @@ struct PoolGeometry {
   std::array<std::int64_t, 2> dilation = {1, 1};
 };
 
-// The largest element of each window; padding never wins, NaN does.
+// The largest element of each window; padding never wins, NaN does. 0 where a window has padding alone.
 void max_pool_forward(const PoolGeometry& g, const float* x, float* y);
 void max_pool_forward(const PoolGeometry& g, const double* x, double* y);
 // Each dy goes to the first largest element of its window in row-major order, found again in x. Overwrites dx.

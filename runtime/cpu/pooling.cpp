@@ -1,4 +1,5 @@
 // Pooling, plane by plane: for each row of windows, one vectorisable loop over the row for each element of the window.
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -67,6 +68,17 @@ struct Divisors {
   }
 };
 
+// Whether windows have an element of the image, along one dimension.
+std::vector<bool> reading(std::int64_t windows, std::int64_t size, std::int64_t stride, std::int64_t k,
+                          std::int64_t dilation, std::int64_t pad) {
+  std::vector<bool> reads(static_cast<std::size_t>(windows));
+  for (std::int64_t a = 0; a < k; ++a) {
+    Range r = inside(windows, size, stride, a * dilation, pad);
+    std::fill(reads.begin() + r.begin, reads.begin() + r.end, true);
+  }
+  return reads;
+}
+
 template <class T>
 bool wins(T x, T best) {
   return x > best || x != x;
@@ -82,6 +94,9 @@ void with_stride(std::int64_t stride, F&& f) {
 
 template <class T>
 void max_forward(const PoolGeometry& g, const T* x, T* y) {
+  std::vector<bool> rows = reading(g.oh, g.h, g.stride[0], g.kh, g.dilation[0], g.pad_top),
+                    columns = reading(g.ow, g.w, g.stride[1], g.kw, g.dilation[1], g.pad_left);
+  bool all = std::find(columns.begin(), columns.end(), false) == columns.end();
   with_stride(g.stride[1], [&](auto stride) {
     for_each_row(g, [&](std::int64_t plane, std::int64_t i, auto&& each) {
       const T* image = x + plane * g.h * g.w;
@@ -94,6 +109,9 @@ void max_forward(const PoolGeometry& g, const T* x, T* y) {
           out[j] = wins(v, out[j]) ? v : out[j];
         }
       });
+      bool row = rows[static_cast<std::size_t>(i)];
+      for (std::int64_t j = 0; j < g.ow && !(row && all); ++j)
+        if (!row || !columns[static_cast<std::size_t>(j)]) out[j] = 0;
     });
   });
 }

@@ -194,6 +194,30 @@ TEST_CASE("every forward operator's gradient equals central differences, where t
       });
 }
 
+TEST_CASE("a gradient goes through a choice once, whatever number its condition is") {
+  const Operator& where = get_operator("where");
+  std::vector<Block> in = {empty_block(DType::i32, Dims{3}), empty_block(DType::f64, Dims{3}),
+                           empty_block(DType::f64, Dims{3})};
+  for (int i = 0; i < 3; ++i) in[0].operand().as<std::int32_t>()[i] = 5 * i - 5;  // -5, 0, 5
+  std::vector<Block> dy = {empty_block(DType::f64, Dims{3})};
+  for (int i = 0; i < 3; ++i) dy[0].set_real(i, 7);
+  auto found = run_gradient(reference_evaluator(),
+                            full_gradient(where, {}, {{{3}, DType::i32}, {{3}, DType::f32}, {{3}, DType::f32}}), in,
+                            {dy[0]}, dy, DType::f64);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(found[1]->real(i) == (i == 1 ? 0 : 7));
+    CHECK(found[2]->real(i) == (i == 1 ? 7 : 0));
+  }
+}
+
+TEST_CASE("the gradient of the power 0 is 0, at 0 too") {
+  std::vector<Block> x = {empty_block(DType::f64, Dims{2})}, dy = {empty_block(DType::f64, Dims{2})};
+  for (int i = 0; i < 2; ++i) x[0].set_real(i, i), dy[0].set_real(i, 3);
+  auto found = run_gradient(reference_evaluator(), full_gradient(get_operator("power"), {0.0}, {{{2}, DType::f32}}), x,
+                            {dy[0]}, dy, DType::f64);
+  for (int i = 0; i < 2; ++i) CHECK(found[0]->real(i) == 0);
+}
+
 TEST_CASE("FLOPs are additive over the shards, but for declared redundancy") {
   for_each_example([](const Operator&, const Attributes&, const Example&, const AxisTable& table) {
     double all = flops(table, full_ranges(table));

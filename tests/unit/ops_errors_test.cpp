@@ -30,6 +30,11 @@ TEST_CASE("operators that do not fit their operands say which, what was found an
   // Indices are no numbers to multiply: their bits would be read as those of real ones.
   CHECK(message("matmul", {}, {i32({4, 6}), f32({6, 8})}) == "matmul: operand 0 is i32[4, 6], expected real numbers");
   CHECK(message("matmul", {}, {f32({4, 6}), i32({6, 8})}) == "matmul: operand 1 is i32[6, 8], expected real numbers");
+  CHECK(message("where", {}, {i32({4}), f32({4}), i32({4})}) == "where: operand 2 is i32[4], expected real numbers");
+  CHECK(message("embedding", {}, {i32({4}), i32({6, 8})}) ==
+        "embedding: operand 1 is i32[6, 8], expected a table of real numbers of 2 dimensions");
+  CHECK(message("embedding_bag", {}, {i32({4, 2}), i32({6, 8})}) ==
+        "embedding_bag: table is i32[6, 8], expected real numbers of 2 dimensions: [v, h]");
   CHECK(message("matmul_accumulate", {}, {f32({4, 6}), i32({6, 8}), f32({4, 8})}) ==
         "matmul: operand 1 is i32[6, 8], expected real numbers");
   CHECK(message("matmul_weight_gradient", {}, {i32({4, 6}), f32({4, 8})}) ==

@@ -92,6 +92,7 @@ std::vector<ConvGeometry> geometries() {
   add(1, 16, 9, 9, 16, 3, 3, 1, {-1, 0, -2, -1});  // a block with more than is read
   add(2, 4, 9, 9, 4, 3, 3, 2, {-1, -2, 0, 1}, 2);
   add(1, 1, 5, 5, 1, 5, 5, 1, {0, 0, 0, 0});  // one window
+  add(2, 2, 1, 3, 2, 1, 1, 4, {2, 0, 0, 0});  // in padding alone
   return list;
 }
 
@@ -245,4 +246,16 @@ TEST_CASE("max pooling passes NaN on") {
   std::vector<float> x = {1, std::numeric_limits<float>::quiet_NaN(), 3, 4}, y(1);
   max_pool_forward(g, x.data(), y.data());
   CHECK(std::isnan(y[0]));
+}
+
+TEMPLATE_TEST_CASE("a window of padding alone has the maximum 0, and no gradient goes through it", "", float, double) {
+  using T = TestType;
+  // Windows of one element at -1, 1, 3 of rows and of columns.
+  PoolGeometry g{
+      .h = 2, .w = 3, .oh = 3, .ow = 3, .stride = {2, 2}, .pad_top = 1, .pad_left = 1, .pad_bottom = 2, .pad_right = 1};
+  std::vector<T> x = {-1, -2, -3, -4, -5, -6}, y(9, T(7)), dx(6, T(7));
+  max_pool_forward(g, x.data(), y.data());
+  CHECK(y == std::vector<T>{0, 0, 0, 0, -5, 0, 0, 0, 0});
+  max_pool_backward(g, x.data(), std::vector<T>(9, T(1)).data(), dx.data());
+  CHECK(dx == std::vector<T>{0, 0, 0, 0, 1, 0});
 }
