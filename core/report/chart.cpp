@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <set>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18, kTitle = 40,
                  kMargin = 16;
 constexpr std::size_t kPanelsInRow = 3, kMostMarks = 60;
+constexpr double kMostDecades = 12;                  // that are told on an axis, else every second, third, ..
+constexpr double kLeast = 1e-300, kHighest = 1e307;  // what arithmetic with some room still holds
 constexpr Ink kAxis{Ink::Role::axis}, kGrid{Ink::Role::grid};
 using Anchor = Sheet::Anchor;
 
@@ -27,26 +30,53 @@ struct Scale {
   double low, high, from, to;
   bool logarithmic;
   double at(double v) const {
-    double part = logarithmic ? std::log(v / low) / std::log(high / low) : (v - low) / (high - low);
+    double part =
+        logarithmic ? (std::log(v) - std::log(low)) / (std::log(high) - std::log(low)) : (v - low) / (high - low);
     return from + part * (to - from);
   }
-  bool shows(double v) const { return std::isfinite(v) && (!logarithmic || v > 0); }
-  // 1, 2 or 5 times a power of ten; of a logarithmic scale over more than two decades powers of ten alone.
-  std::vector<double> ticks() const {
-    std::vector<double> list;
+  bool shows(double v) const { return std::isfinite(v) && (!logarithmic || v >= low) && std::abs(v) <= kHighest; }
+  struct Ticks {
+    std::vector<double> at;
+    double step = 0;  // between them; 0: of a logarithmic scale
+  };
+  // 1, 2 or 5 times a power of ten; of a logarithmic scale over more than two decades powers of ten alone, and of one
+  // so short that no two of these are on it, as of a linear one.
+  Ticks ticks() const {
     if (logarithmic) {
-      for (double p = std::pow(10, std::floor(std::log10(low))); p <= high * 1.0001; p *= 10)
+      Ticks list;
+      const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
+      const double apart = std::max(1.0, std::ceil((last - first) / kMostDecades));
+      for (double p = first; p <= last; p += apart)
         for (double m : {1.0, 2.0, 5.0})
-          if ((m == 1 || high / low < 100) && p * m >= low * 0.9999 && p * m <= high * 1.0001) list.push_back(p * m);
-      return list;
+          if (double v = m * std::pow(10, p); (m == 1 || high / low < 100) && v >= low * 0.9999 && v <= high * 1.0001)
+            list.at.push_back(v);
+      if (list.at.size() > 1) return list;
     }
-    double rough = (high - low) / 5, power = std::pow(10, std::floor(std::log10(rough))), step = 10 * power;
+    double rough = (high - low) / 5, power = std::pow(10, std::floor(std::log10(rough)));
+    Ticks list{{}, 10 * power};
     for (double m : {5.0, 2.0, 1.0})
-      if (m * power >= rough) step = m * power;
-    for (double v = std::ceil(low / step) * step; v <= high + step / 1000; v += step) list.push_back(v);
+      if (m * power >= rough) list.step = m * power;
+    const double begin = std::ceil(low / list.step), end = std::floor(high / list.step + 0.001);
+    for (double i = 0; i <= std::min(end - begin, 10.0); ++i) list.at.push_back((begin + i) * list.step);
     return list;
   }
 };
+
+// Three significant digits, or as many as tell it from others that are a step away.
+std::string tick_label(double value, double step) {
+  int digits = 3;
+  if (step > 0 && value != 0 && std::isfinite(value))
+    digits = std::clamp(1 + static_cast<int>(std::floor(std::log10(std::abs(value) * 1.0000001)) -
+                                             std::floor(std::log10(step * 1.0000001))),
+                        3, 15);
+  return short_number(value, digits);
+}
+
+// A value of the data on its axis: whole numbers, such as of devices, as they are.
+std::string position_label(double value) {
+  constexpr double kLongest = 1e6;
+  return std::abs(value) < kLongest && value == std::floor(value) ? fmt::format("{:.0f}", value) : short_number(value);
+}
 
 // Over the values that can be shown, with some room. From 0; of logarithms from below the least value, for bars from
 // the power of ten below it.
@@ -54,7 +84,7 @@ Scale scale_of(const std::vector<double>& values, double from, double to, bool l
                bool close = false) {
   double low = logarithmic ? std::numeric_limits<double>::infinity() : 0, high = 0;
   for (double v : values) {
-    if (!std::isfinite(v) || (logarithmic && v <= 0)) continue;
+    if (!std::isfinite(v) || (logarithmic && v <= 0) || std::abs(v) > kHighest) continue;
     low = std::min(low, v), high = std::max(high, v);
   }
   if (!(high > 0)) low = logarithmic ? 1 : low, high = 1;
@@ -63,8 +93,10 @@ Scale scale_of(const std::vector<double>& values, double from, double to, bool l
     double room = high > low ? 0.12 * (high - low) : 0.1 * high;
     return {std::max(0.0, low - room), high + room, from, to, false};
   }
-  if (!logarithmic) return {low, high * 1.08, from, to, false};
-  return {bars ? std::pow(10, std::ceil(std::log10(low)) - 1) : low / 1.3, high * 1.3, from, to, true};
+  if (!logarithmic) return {low, std::min(high * 1.08, kHighest), from, to, false};
+  if (low < kLeast) low = kLeast;
+  return {bars ? std::pow(10, std::ceil(std::log10(low)) - 1) : low / 1.3, std::min(high * 1.3, kHighest), from, to,
+          true};
 }
 
 std::vector<double> values_of(const Chart& chart, bool of_x) {
@@ -83,9 +115,10 @@ std::string tip_of(const ChartSeries& s, const std::string& where, const ChartPo
 }
 
 void draw_y_axis(Sheet& sheet, const Box& box, const Scale& y, const std::string& label) {
-  for (double v : y.ticks()) {
+  const Scale::Ticks ticks = y.ticks();
+  for (double v : ticks.at) {
     sheet.line(box.left, y.at(v), box.right, y.at(v), kGrid);
-    sheet.text(box.left - 6, y.at(v) + 4, short_number(v), Anchor::end, 11);
+    sheet.text(box.left - 6, y.at(v) + 4, tick_label(v, ticks.step), Anchor::end, 11);
   }
   sheet.line(box.left, box.top, box.left, box.bottom, kAxis);
   sheet.line(box.left, box.bottom, box.right, box.bottom, kAxis);
@@ -100,14 +133,18 @@ void draw_lines(Sheet& sheet, const Box& box, const Chart& chart) {
   std::set<double> positions;
   for (double v : values_of(chart, true))
     if (x.shows(v)) positions.insert(v);
-  std::vector<double> ticks = x.ticks();
-  if (chart.kind == Chart::Kind::lines && positions.size() <= 11) ticks.assign(positions.begin(), positions.end());
-  double last = -std::numeric_limits<double>::infinity();
-  for (double v : ticks) {
-    if (x.at(v) - last < 26) continue;
-    last = x.at(v);
-    sheet.line(last, box.bottom, last, box.bottom + 4, kAxis);
-    sheet.text(last, box.bottom + 17, short_number(v), Anchor::middle, 11);
+  Scale::Ticks ticks = x.ticks();
+  const bool named = chart.kind == Chart::Kind::lines && positions.size() <= 11;
+  if (named) ticks.at.assign(positions.begin(), positions.end());
+  constexpr double kLetter = 6.2, kApart = 6;  // wide, as drawn
+  double end = -std::numeric_limits<double>::infinity();
+  for (double v : ticks.at) {
+    const std::string label = named ? position_label(v) : tick_label(v, ticks.step);
+    const double half = std::max(10.0, kLetter * static_cast<double>(label.size()) / 2);
+    if (x.at(v) - half < end + kApart) continue;
+    end = x.at(v) + half;
+    sheet.line(x.at(v), box.bottom, x.at(v), box.bottom + 4, kAxis);
+    sheet.text(x.at(v), box.bottom + 17, label, Anchor::middle, 11);
   }
   sheet.text((box.left + box.right) / 2, box.bottom + 36, chart.x_label, Anchor::middle, 11);
   for (const ChartSeries& s : chart.series) {
@@ -118,7 +155,7 @@ void draw_lines(Sheet& sheet, const Box& box, const Chart& chart) {
       path.emplace_back(x.at(p.x), y.at(p.y));
       if (s.points.size() <= kMostMarks)
         sheet.circle(x.at(p.x), y.at(p.y), 3, ink_of(s),
-                     tip_of(s, fmt::format("{} {}", chart.x_label, short_number(p.x)), p));
+                     tip_of(s, fmt::format("{} {}", chart.x_label, position_label(p.x)), p));
       if (p.high > p.y) sheet.line(x.at(p.x), y.at(p.y), x.at(p.x), y.at(p.high), ink_of(s));
     }
     if (chart.kind == Chart::Kind::steps && !path.empty()) path.emplace_back(box.right, path.back().second);
@@ -173,12 +210,17 @@ void draw_rows(Sheet& sheet, Box box, const Chart& chart) {
 
 }  // namespace
 
-std::string short_number(double value) {
+std::string short_number(double value, int digits) {
+  if (!std::isfinite(value)) return fmt::format("{}", value);
   double size = std::abs(value);
-  if (size >= 1e15) return fmt::format("{:.3g}", value);
-  for (auto [unit, name] : {std::pair{1e9, "G"}, std::pair{1e6, "M"}, std::pair{1e4, "k"}})
-    if (size >= unit) return fmt::format("{:.3g}{}", value / (unit == 1e4 ? 1e3 : unit), name);
-  return size >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+  if (size >= 1e15) return fmt::format("{:.{}g}", value, digits);
+  // As it is when rounded: 999.9 are 1000, 999,999 are 1M.
+  const double rounded = std::strtod(fmt::format("{:.{}e}", size, digits - 1).c_str(), nullptr);
+  for (auto [unit, name] : {std::pair{1e9, "G"}, std::pair{1e6, "M"}})
+    if (rounded >= unit) return fmt::format("{:.{}g}{}", value / unit, digits, name);
+  if (std::round(size) >= 1e4) return fmt::format("{:.{}g}k", value / 1e3, digits);
+  if (rounded < 1000) return fmt::format("{:.{}g}", value, digits);
+  return fmt::format("{:.{}f}", value, std::max(0, digits - 4));
 }
 
 double draw_legend(Sheet* sheet, const std::vector<Chart>& panels, double left, double top, double width) {

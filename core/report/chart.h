@@ -47,7 +47,7 @@ std::pair<double, double> page_size(const std::string& title, const std::vector<
 // An SVG document. Points that a logarithmic axis cannot show (0 and less) are left out.
 std::string draw_charts(const std::string& title, const std::vector<Chart>& panels);
 
-// Three significant digits, with k, M, G for thousands: "1.23", "45.6k".
-std::string short_number(double value);
+// Three significant digits, or so many, with k, M, G for thousands: "1.23", "45.6k".
+std::string short_number(double value, int digits = 3);
 
 }  // namespace unity::report

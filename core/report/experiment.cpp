@@ -88,7 +88,13 @@ class Section {
     return values;
   }
   std::string name(const std::string& key, const std::string& fallback, const std::vector<std::string>& known) const {
+    check_one(key);
     return names(key, {fallback}, known).front();
+  }
+  // Not a list of several, of which but the first would be left out.
+  void check_one(const std::string& key) const {
+    if (has(key) && at(key).IsSequence() && at(key).size() > 1)
+      fail_at(key, fmt::format("found a list of {}, expected one value", at(key).size()));
   }
 
  private:
@@ -123,8 +129,10 @@ Variant read_variant(const std::string& file, const YAML::Node& node) {
     *parts.at(part) = false;
   v.settings.parallelism = join(s.names("parallelism", {}, parallelism_kinds()), ",");
   for (const auto& [key, value] :
-       {std::pair{"budget", &o.budget}, {"stages", &o.stages}, {"micro-batches", &o.micro_batches}})
+       {std::pair{"budget", &o.budget}, {"stages", &o.stages}, {"micro-batches", &o.micro_batches}}) {
+    s.check_one(key);
     *value = s.list<int>(key, {*value}).front();
+  }
   o.alpha = s.get("alpha", o.alpha);
   o.seed = s.get("seed", o.seed);
   o.time_limit = s.get("time-limit", o.time_limit);
@@ -190,9 +198,22 @@ Published read_published(const Section& figure, const YAML::Node& node) {
   return range;
 }
 
-Figure read_figure(const std::string& file, const YAML::Node& node, const std::vector<Variant>& variants) {
-  static const std::vector<std::string> kColumns = {"model",   "topology",      "nodes",   "devices", "strategy",
-                                                    "variant", "batch_per_gpu", "seq_len", "layers",  "budget"};
+// Columns that rows have only where the grid has the key.
+void check_in_grid(const Section& root, const Section& figure, const std::string& key, const std::string& column) {
+  for (const auto& [of_rows, of_grid] : {std::pair{"batch_per_gpu", "batch-per-gpu"},
+                                         {"seq_len", "seq-len"},
+                                         {"layers", "layers"},
+                                         {"budget", "budget"}})
+    if (column == of_rows && !root.has(of_grid))
+      figure.fail_at(key,
+                     fmt::format("found '{}', which no point has, as the experiment has no '{}'", column, of_grid));
+}
+
+Figure read_figure(const Section& root, const YAML::Node& node, const std::vector<Variant>& variants) {
+  static const std::vector<std::string> kColumns = {"model",    "topology", "nodes",         "devices",
+                                                    "strategy", "variant",  "batch_per_gpu", "global_batch",
+                                                    "seq_len",  "layers",   "budget"};
+  const std::string& file = root.file();
   Section s(
       file, node, "a figure",
       {"name", "title", "kind", "x", "y", "series", "panels", "only", "over", "take", "log", "published", "source"});
@@ -213,15 +234,28 @@ Figure read_figure(const std::string& file, const YAML::Node& node, const std::v
   if (s.has("panels")) f.panels = s.name("panels", "", kColumns);
   f.take = s.name("take", "max", {"max", "min", "mean"});
   f.source = s.get<std::string>("source", f.source);
+  for (const auto& [key, column] : {std::pair{"x", f.x}, {"series", f.series}, {"panels", f.panels}})
+    check_in_grid(root, s, key, column);
   for (const std::string& axis : s.names("log", {}, {"x", "y"})) (axis == "x" ? f.log_x : f.log_y) = true;
+  if (f.log_x && !f.lines) s.fail_at("log", "found x, expected y: bars stand side by side");
   std::vector<std::string> names;
   for (const Variant& v : variants) names.push_back(v.name);
   f.over = s.names("over", {}, names);
   if (s.has("only")) {
     Section only(file, s.at("only"), "columns and their values", kColumns);
+    std::vector<std::string> strategies;
+    for (const Variant& v : variants) strategies.push_back(v.strategy);
+    const std::map<std::string, std::vector<std::string>> values_of = {
+        {"model", root.list<std::string>("models", {})},
+        {"topology", root.list<std::string>("topologies", {})},
+        {"strategy", strategies},
+        {"variant", names}};
     for (const auto& entry : s.at("only")) {
       std::string column = entry.first.Scalar();
-      f.only[column] = column == "variant" ? only.names(column, {}, names) : only.list<std::string>(column, {});
+      check_in_grid(root, only, column, column);
+      auto known = values_of.find(column);
+      f.only[column] =
+          known == values_of.end() ? only.list<std::string>(column, {}) : only.names(column, {}, known->second);
     }
   }
   if (s.has("published")) {
@@ -350,7 +384,7 @@ Experiment load_experiment(const std::string& file, bool to_run) {
   if (!root.at("figures").IsSequence()) root.fail_at("figures", "expected a list");
   std::set<std::string> names;
   for (const YAML::Node& figure : root.at("figures")) {
-    e.figures.push_back(read_figure(file, figure, variants));
+    e.figures.push_back(read_figure(root, figure, variants));
     if (!names.insert(e.figures.back().name).second)
       root.fail_at(figure, fmt::format("figure '{}' is there twice", e.figures.back().name));
   }

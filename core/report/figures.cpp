@@ -30,7 +30,8 @@ double taken(const std::string& how, const std::vector<double>& values) {
 }
 
 std::string in_table(double value) {
-  return std::abs(value) < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+  double size = std::abs(value);
+  return size < 1000 || size >= 1e15 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
 }  // namespace

@@ -74,7 +74,9 @@ std::string place_in_words(const ResultRow& row) {
   for (const char* column : {"model", "topology"})
     if (row.find(column)) words.push_back(row.text(column));
   if (row.find("devices")) words.push_back(row.text("devices") + " devices");
-  for (const char* column : {"batch_per_gpu", "seq_len", "layers", "budget"})
+  // Rows have both where the experiment says one; the whole follows from that of a device.
+  for (const char* column :
+       {row.find("batch_per_gpu") ? "batch_per_gpu" : "global_batch", "seq_len", "layers", "budget"})
     if (row.find(column)) {
       std::string name = column;
       std::replace(name.begin(), name.end(), '_', ' ');

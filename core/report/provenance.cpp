@@ -1,5 +1,6 @@
 #include "core/report/provenance.h"
 
+#include <algorithm>
 #include <ctime>
 #include <set>
 
@@ -134,10 +135,15 @@ std::vector<std::pair<std::string, std::string>> provenance_summary(const std::v
     for (const ResultRow& row : rows)
       if (const std::string* value = row.find(column)) values.insert(*value);
     if (values.empty()) continue;
+    std::vector<std::string> in_order(values.begin(), values.end());
+    auto number = [](const std::string& value) { return number_of(value).has_value(); };
+    if (std::all_of(in_order.begin(), in_order.end(), number))  // seeds: 9 before 10
+      std::stable_sort(in_order.begin(), in_order.end(),
+                       [](const std::string& a, const std::string& b) { return *number_of(a) < *number_of(b); });
     constexpr std::size_t kMostShown = 3;
-    std::string text = join({values.begin(), values.end()});
-    if (values.size() > kMostShown)
-      text = fmt::format("{} values, {} to {}", values.size(), *values.begin(), *values.rbegin());
+    std::string text = join(in_order);
+    if (in_order.size() > kMostShown)
+      text = fmt::format("{} values, {} to {}", in_order.size(), in_order.front(), in_order.back());
     summary.emplace_back(column, text);
   }
   return summary;

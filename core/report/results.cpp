@@ -76,7 +76,11 @@ const std::vector<std::string>& result_columns() {
                                                    "devices",
                                                    "strategy",
                                                    "variant",
+                                                   "batch_per_gpu",
                                                    "global_batch",
+                                                   "seq_len",
+                                                   "layers",
+                                                   "budget",
                                                    "iteration_seconds",
                                                    "samples_per_second",
                                                    "communication_bytes",
@@ -117,7 +121,8 @@ bool stopped_for_time(const ResultRow& row) {
 
 std::string place_of(const ResultRow& row) {
   std::string place;
-  for (const char* column : {"model", "topology", "nodes", "devices", "batch_per_gpu", "seq_len", "layers", "budget"})
+  for (const char* column :
+       {"model", "topology", "nodes", "devices", "batch_per_gpu", "global_batch", "seq_len", "layers", "budget"})
     place += row.text(column) + "\n";
   return place;
 }
@@ -137,7 +142,7 @@ std::string to_csv(const std::vector<std::string>& columns, const std::vector<Re
     std::vector<std::string> fields;
     for (const std::string& column : columns) {
       std::string field = row.text(column);
-      if (field.find_first_of(",\"\n") != std::string::npos) {
+      if (field.find_first_of(",\"\n\r") != std::string::npos) {
         std::string quoted = "\"";
         for (char c : field) quoted += c == '"' ? "\"\"" : std::string(1, c);
         field = quoted + "\"";

@@ -1,10 +1,12 @@
 // Experiment and result files that are refused.
+#include <algorithm>
 #include <filesystem>
 
 #include <catch2/catch.hpp>
 
 #include "core/base/text.h"
 #include "core/report/experiment.h"
+#include "core/report/figures.h"
 #include "core/report/results.h"
 
 namespace unity::report {
@@ -64,6 +66,9 @@ TEST_CASE("a variant's numbers are in their ranges") {
   CHECK(with("alpha: 0.2") == ":6:24: alpha: found 0.2, expected at least 1");
   CHECK(with("time-limit: -1") == ":6:29: time-limit: found -1, expected at least 0 s");
   CHECK_THAT(with("memory-limit: much"), Contains(":6:31: memory-limit: size: found 'much'"));
+  CHECK(with("stages: [2], strategy: [unity]").empty());
+  CHECK(with("stages: [2, 4]") == ":6:25: stages: found a list of 2, expected one value");
+  CHECK(with("strategy: [unity, expert, random]") == ":6:27: strategy: found a list of 3, expected one value");
 }
 
 TEST_CASE("what is run has its files of mappings, and machines with so many devices") {
@@ -94,6 +99,46 @@ TEST_CASE("figures are drawn into the folder of the results") {
   };
   CHECK(named("fig-1").empty());
   for (const char* name : {"../fig", "/tmp/fig", "a/b"}) CHECK_THAT(named(name), Contains("expected a file's name"));
+}
+
+TEST_CASE("columns and values of figures are of the grid, or are refused") {
+  const std::string figure = "layers: [1, 2]\nfigures:\n  - {name: f, x: nodes, y: iteration_seconds, KEY}\n";
+  auto with = [&](const std::string& key) {
+    return error_of(kHead + std::string(figure).replace(figure.find("KEY"), 3, key));
+  };
+  CHECK(with("series: layers, panels: global_batch, only: {model: mlp, layers: 2, nodes: 7}").empty());
+  CHECK(with("series: seq_len") ==
+        ":7:57: series: found 'seq_len', which no point has, as the experiment has no 'seq-len'");
+  CHECK_THAT(with("panels: batch_per_gpu"),
+             Contains("panels: found 'batch_per_gpu'") && Contains("no 'batch-per-gpu'"));
+  CHECK_THAT(with("only: {budget: 5}"), Contains("budget: found 'budget', which no point has"));
+  CHECK_THAT(with("only: {model: mpl}"), Contains("model: 'mpl' is not known") && Contains("'mlp'"));
+  CHECK_THAT(with("only: {strategy: [unity, expert]}"), Contains("strategy: 'expert' is not known"));
+  CHECK(with("log: y").empty());
+  CHECK_THAT(with("log: [x, y]"), Contains("log: found x, expected y: bars stand side by side"));
+}
+
+TEST_CASE("batches of their own are points of their own, also of figures") {
+  auto at = [](const char* variant, const char* batch, const char* seconds) {
+    return ResultRow{{{"model", "m"}, {"variant", variant}, {"global_batch", batch}, {"iteration_seconds", seconds}}};
+  };
+  Figure ratio;
+  ratio.x = "global_batch", ratio.y = "iteration_seconds", ratio.over = {"base"};
+  FigureValues values = figure_values(
+      ratio, {at("base", "64", "2"), at("all", "64", "1"), at("base", "128", "8"), at("all", "128", "2")});
+  REQUIRE(values.xs == std::vector<std::string>{"64", "128"});
+  REQUIRE(values.series == std::vector<std::string>{"base", "all"});
+  CHECK(values.cells[0][0][0].ours == 1);
+  CHECK(values.cells[0][0][1].ours == 0.5);  // 1 / 2
+  CHECK(values.cells[0][1][0].ours == 1);
+  CHECK(values.cells[0][1][1].ours == 0.25);  // 2 / 8
+}
+
+TEST_CASE("a CSV file has the columns of the grid, and fields with line ends in quotes") {
+  const std::vector<std::string>& columns = result_columns();
+  for (const char* column : {"batch_per_gpu", "global_batch", "seq_len", "layers", "budget"})
+    CHECK(std::find(columns.begin(), columns.end(), column) != columns.end());
+  CHECK(to_csv({"a", "b"}, {{{{"a", "x\ry"}, {"b", "\"1\", 2"}}}}) == "a,b\n\"x\ry\",\"\"\"1\"\", 2\"\n");
 }
 
 TEST_CASE("results that are nested deep are refused") {

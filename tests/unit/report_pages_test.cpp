@@ -1,4 +1,5 @@
 // What two results have in common, and reports as HTML.
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
@@ -184,6 +185,62 @@ TEST_CASE("what is not well-formed is found to be so") {
   CHECK(markup::why_not_well_formed("<!DOCTYPE html>\n<a x=\"&lt;\"><b/>t</a>\n") == "");
 }
 
+// What is written beside the axes and bars of a chart.
+std::vector<std::string> labels(const Chart& chart) {
+  const std::string svg = draw_charts("", {chart});
+  std::vector<std::string> found;
+  for (std::size_t at = svg.find("<text"); at != std::string::npos; at = svg.find("<text", at + 1)) {
+    std::size_t begin = svg.find('>', at) + 1;
+    found.push_back(svg.substr(begin, svg.find('<', begin) - begin));
+  }
+  return found;
+}
+
+bool has(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+TEST_CASE("axes have numbers that differ, whatever is on them") {
+  auto line = [](std::vector<double> xs, std::vector<double> ys, bool log_y, bool close = false) {
+    Chart chart{.log_y = log_y, .close = close};
+    chart.series.push_back({"s", 0, false, {}});
+    for (std::size_t i = 0; i < xs.size(); ++i) chart.series[0].points.push_back({xs[i], ys[i], ys[i]});
+    return labels(chart);
+  };
+  const std::vector<std::string> decade = line({1, 2}, {3, 3.4}, true);  // no 1, 2 or 5 times a power of ten
+  for (const char* tick : {"2.5", "3", "3.5", "4"}) CHECK(has(decade, tick));
+  const std::vector<std::string> near = line({1, 2}, {386.1, 386.9}, false, true);
+  for (const char* tick : {"386.2", "386.4", "386.6", "386.8"}) CHECK(has(near, tick));
+  const std::vector<std::string> far = line({1, 2}, {1e-3, 1e20}, true);
+  CHECK(far.size() < 20);
+  CHECK(has(far, "0.1"));  // every third power of ten
+  const std::vector<std::string> lengths = line({512, 16384, 131072}, {1, 2, 3}, false);
+  for (const char* tick : {"16384", "131072"}) CHECK(has(lengths, tick));
+  // Nor do numbers at the ends of what there is keep it from ending.
+  for (bool log : {false, true})
+    for (double v : {5e-324, 1e-310, 1e308, 1.79e308, 0.0, -1.0}) CHECK(line({1, 2}, {1, v}, log).size() < 30);
+}
+
+TEST_CASE("short numbers are rounded before they get their unit") {
+  CHECK(short_number(999.4) == "999");
+  CHECK(short_number(999.7) == "1000");
+  CHECK(short_number(9996) == "9996");
+  CHECK(short_number(9999.7) == "10k");
+  CHECK(short_number(12345) == "12.3k");
+  CHECK(short_number(999'700) == "1M");
+  CHECK(short_number(999'700'000) == "1G");
+  CHECK(short_number(-0.01234) == "-0.0123");
+  CHECK(short_number(0) == "0");
+}
+
+TEST_CASE("seeds are told from the least to the most") {
+  std::vector<ResultRow> rows;
+  for (const char* seed : {"10", "9", "2", "7"}) rows.push_back(row(seed, {{"seed", seed}}));
+  CHECK(provenance_summary(rows).at(0).second == "4 values, 2 to 10");
+  rows.pop_back();
+  CHECK(provenance_summary(rows).at(0).second == "2, 9, 10");
+}
+
 TEST_CASE("the fastest plan of each place stands beside the next") {
   ResultsReport report;
   auto at = [](const char* variant, const char* devices, const char* seconds) {
@@ -198,6 +255,13 @@ TEST_CASE("the fastest plan of each place stands beside the next") {
   CHECK(best.rows[0][6].text == "a");
   CHECK(best.rows[0][7].text == "50.0%");  // 0.3 / 0.2
   CHECK(best.rows[1][6].text == "-");
+  for (std::size_t i = 0; i < 3; ++i)
+    report.results.rows[i].cells.emplace_back("global_batch", i == 0 ? "64" : "128");  // a alone has 64
+  best = best_plans_table(report);
+  REQUIRE(best.rows.size() == 3);
+  CHECK(best.rows[0][0].text == "m, 2 devices, global batch 64");
+  CHECK(best.rows[0][1].text == "a");
+  CHECK(best.rows[0][6].text == "-");
 }
 
 TEST_CASE("numbers of a column are told in its unit, also such as no sweep has") {
