@@ -37,4 +37,9 @@ void KnownPlans::keep_fastest(std::vector<StagedPlan>& plans, double longest, st
   plans.resize(std::min(plans.size(), most));
 }
 
+bool KnownPlans::all_slower(const std::vector<StagedPlan>& plans, double longest) const {
+  return std::all_of(plans.begin(), plans.end(),
+                     [&](const StagedPlan& p) { return static_cast<double>(time(p)) > longest; });
+}
+
 }  // namespace unity

@@ -33,6 +33,8 @@ class KnownPlans {
   bool has_twin(const StagedPlan& plan, Bytes own) const;
   // Of those that were simulated and take no longer, so many, the fastest first.
   void keep_fastest(std::vector<StagedPlan>& plans, double longest, std::size_t most) const;
+  // Whether each takes longer, or was not simulated.
+  bool all_slower(const std::vector<StagedPlan>& plans, double longest) const;
 
  private:
   std::map<StagedPlan, std::int64_t> times_;

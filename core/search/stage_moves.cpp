@@ -177,6 +177,16 @@ std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& si
   return found;
 }
 
+std::vector<StagedPlan> micro_batches_at_once(IntraPlans& plans, const StagedPlan& plan) {
+  std::vector<StagedPlan> found;
+  for (int m : {2, 4}) {
+    StagedPlan hidden = plan;
+    hidden.micro_batches = hidden.overlap = m;
+    if (plan.plans[0].tensor > 1 && plans.has_micro_batches(plan.plans[0], m)) found.push_back(std::move(hidden));
+  }
+  return found;
+}
+
 std::optional<StepEffects::Step> StepEffects::step(const StagedPlan& from, const StagedPlan& to) {
   if (from.ends != to.ends || from.devices != to.devices) return std::nullopt;
   StagedPlan rest = to;

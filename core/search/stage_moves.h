@@ -43,6 +43,9 @@ bool communicates_inside(const StagedPlan& plan);
 std::vector<StagedPlan> two_at_once(const std::map<StagedPlan, std::int64_t>& simulated, std::int64_t best,
                                     const StageMoves& free);
 
+// The plan of one stage in two and in four micro-batches that run at once, where it communicates inside and has them.
+std::vector<StagedPlan> micro_batches_at_once(IntraPlans& plans, const StagedPlan& plan);
+
 // How much slower steps made plans that change nothing but the schedule, and that one stage that is data-parallel
 // inside becomes tensor-parallel.
 class StepEffects {

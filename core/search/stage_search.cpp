@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
@@ -36,7 +37,7 @@ constexpr double kAlpha = 1.05;   // than the best: what is slower is not improv
 constexpr std::size_t kAlternating = 6;                  // of the proposals, also in the other order
 constexpr std::size_t kInParts = 4, kInPartsOfMany = 1;  // of the proposals, also with several parts each
 constexpr double kMayGain = 1.5;  // than the best: in another order, or with what is sent hidden, it may be faster
-constexpr double kHopeless = 2, kHopelessAlone = 3, kHopelessAloneOfMany = 2;  // as estimated: half may yet be hidden
+constexpr double kHopeless = 2, kHopelessAlone = 3, kHopelessAloneOfMany = 1.5;  // as estimated: half may yet be hidden
 constexpr std::size_t kMovesAtOnce = 8;
 constexpr double kTablesCount = 0.02;  // of a plan's time, dense gradients of tables
 constexpr std::size_t kMixed = 6;      // plans of one stage, and of several, of which some operators leave the pipeline
@@ -344,11 +345,7 @@ void StageSearch::take(const StagedPlan& plan, Result<Outcome> outcome, std::int
 
 // Whether all of these are, than the best plan known; asked on many devices.
 bool StageSearch::far_slower(const std::vector<StagedPlan>& plans) const {
-  if (!is_bounded() || !best_.ok()) return false;
-  const std::int64_t best = best_known();
-  return std::all_of(plans.begin(), plans.end(), [&](const StagedPlan& p) {
-    return static_cast<double>(known_.time(p)) > kFarSlower * static_cast<double>(best);
-  });
+  return is_bounded() && best_.ok() && known_.all_slower(plans, kFarSlower * static_cast<double>(best_known()));
 }
 
 // Whether the step is of a kind (StepEffects) that made every plan so far more than `slower` times slower; asked on
@@ -441,14 +438,20 @@ void StageSearch::hide_communications() {
   plans.resize(std::min(plans.size(), 2 * kAlternating));
   simulate(std::move(plans));
   plans.clear();
-  for (const Scored& s : whole_) {
-    if (plans.size() >= 2 * kAlternating) break;
-    if (static_cast<double>(std::get<1>(s)) > slower_by(kMayGain)) continue;
-    for (int m : {2, 4}) {
-      StagedPlan plan = std::get<2>(s);
-      plan.micro_batches = plan.overlap = m;
-      if (plan.plans[0].tensor > 1 && plans_.has_micro_batches(plan.plans[0], m)) plans.push_back(std::move(plan));
-    }
+  std::size_t tried = 0;
+  double least = 0;  // times what a plan took: the most that was hidden so far
+  for (const auto& [unfit, time, plan] : whole_) {
+    const auto took = static_cast<double>(time);
+    if (tried >= 2 * kAlternating) break;
+    if (took > slower_by(kMayGain) || least * took > slower_by(kAlpha)) continue;
+    std::vector<StagedPlan> hidden = micro_batches_at_once(plans_, plan);
+    tried += hidden.size();
+    plans.insert(plans.end(), hidden.begin(), hidden.end());
+    if (!is_selective()) continue;
+    simulate(std::exchange(plans, {}));  // they say what to expect of others
+    for (const StagedPlan& p : hidden)
+      if (known_.time(p) != KnownPlans::kNever)
+        least = std::min(least == 0 ? kMayGain : least, static_cast<double>(known_.time(p)) / took);
   }
   simulate(std::move(plans));
 }

@@ -45,6 +45,10 @@ TEST_CASE("what is known of a plan is whether it is to be simulated, and what ca
   plans = {left_out, fits, begun, unfit};
   known.keep_fastest(plans, std::numeric_limits<double>::infinity(), 2);
   CHECK(plans == std::vector{unfit, begun});
+
+  CHECK(known.all_slower({fits, unfit, left_out}, 89));  // what was not simulated counts as slower
+  CHECK_FALSE(known.all_slower({fits, unfit, left_out}, 90));
+  CHECK(known.all_slower({}, 90));
 }
 
 TEST_CASE("a plan that takes as long with its gradients joined otherwise has a twin") {

@@ -526,6 +526,26 @@ TEST_CASE("even stages of columns and rows are cut where each device has a part 
   CHECK(seconds["moved"] < 0.9 * seconds["even"]);  // a sixth of the bytes go over the network
 }
 
+TEST_CASE("a plan of one stage that communicates inside may take micro-batches at once") {
+  Pcg model = build_model({"mlp", {{"batch", 6}}});
+  SimulatedCostModel cost(load_topology("summit", {1, {}}));
+  Evaluator evaluator(cost, {true, {}, {}}, {});
+  SearchOptions options;
+  StrategyInput input{model, evaluator, options, 6};
+  IntraPlans plans(model, input);
+  std::vector<StagedPlan> columns = tensor_plans(plans, 6, {});
+  REQUIRE_FALSE(columns.empty());
+  REQUIRE(columns[0].plans[0].tensor > 1);
+  const std::vector<StagedPlan> hidden = micro_batches_at_once(plans, columns[0]);
+  REQUIRE(hidden.size() == 1);  // of six samples there are no quarters
+  CHECK(hidden[0].micro_batches == 2);
+  CHECK(hidden[0].overlap == 2);
+  CHECK(hidden[0].plans == columns[0].plans);
+  StagedPlan data = columns[0];
+  for (IntraPlan& inside : data.plans) inside = {6, 1, {}};
+  CHECK(micro_batches_at_once(plans, data).empty());
+}
+
 TEST_CASE("on many devices a selective search for pipelines simulates fewer, and finds one as fast") {
   SimulatedCostModel cost(load_topology("summit", {9, {}}));
   Pcg model = build_model({"mlp", {{"batch", 3456}, {"layers", 4}}});
