@@ -146,6 +146,13 @@ TEST_CASE("a true number cast to boolean and back is 1") {
                             .node("Cast", {"i"}, {"y"}, {{"to", std::int64_t{1}}})
                             .output("y");
   CHECK(result_of(by_integer, {{"c", {0, 5}}}) == V{0, 1});
+  OnnxFile moved = OnnxFile()
+                       .input("c", Dims{1, 2}, true)
+                       .node("Cast", {"c"}, {"b"}, {{"to", std::int64_t{9}}})
+                       .node("Transpose", {"b"}, {"t"})
+                       .node("Cast", {"t"}, {"y"}, {{"to", std::int64_t{1}}})
+                       .output("y");
+  CHECK(result_of(moved, {{"c", {-5, 0}}}) == V{1, 0});
 }
 
 TEST_CASE("reductions, by attribute and by operand, with and without their dimensions") {

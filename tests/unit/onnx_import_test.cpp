@@ -190,3 +190,13 @@ TEST_CASE("a model without operators, or with one called null, reads back") {
     CHECK(canonical_hash(written.build(2)) == canonical_hash(import.model.pcg));
   }
 }
+
+TEST_CASE("a constant with other numbers at another batch is for that batch alone") {
+  OnnxFile file = OnnxFile()
+                      .input("x", std::vector<std::string>{"n", "2"})
+                      .node("Shape", {"x"}, {"shape"})
+                      .node("Cast", {"shape"}, {"sizes"}, {{"to", std::int64_t{1}}})
+                      .node("Mul", {"x", "sizes"}, {"y"})
+                      .output("y");
+  CHECK(import_file(file, {{{"n", 3}}, "none", "labels"}).fixed == "its constants depend on the batch");
+}

@@ -23,7 +23,6 @@ struct OnnxValue {
   ValueRef ref;            // valid once it stands in the graph
   OnnxTensorRef tensor;    // of a constant or an initializer
   bool parameter = false;  // an initializer of real numbers: it becomes a weight (a single number of rank 0 does not)
-  bool boolean = false;    // i32, where every number but 0 counts as true
   bool unknown = false;    // follows from an operator that Unity lacks
 };
 

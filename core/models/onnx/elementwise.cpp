@@ -141,19 +141,21 @@ void onnx_Where(OnnxContext& c) {
 }
 
 void onnx_Cast(OnnxContext& c) {
-  OnnxValue v = c.value(0);
+  const OnnxValue& v = c.value(0);
   std::int64_t to = c.integer("to", 1);
   bool to_real = to == 1 || to == 10 || to == 11 || to == 16;  // FLOAT, FLOAT16, DOUBLE, BFLOAT16
   if (!to_real && (to == 8 || to > 13)) c.unsupported("a cast to element type number {}", to);
   if (v.parameter && to_real) return c.result(0, v);
   ValueRef x = c.tensor(0);
-  if (v.boolean && to != 9) x = c.emit("where", {}, {x, c.scalar_state(1), c.scalar_state(0)});
   bool was_integer = c.integral_of(x);
-  if (to == 9 && !was_integer) c.unsupported("a cast of reals to booleans");
+  if (to == 9) {  // every number but 0 is true, which is 1
+    if (!was_integer) c.unsupported("a cast of reals to booleans");
+    ValueRef real = c.emit("cast", {{"dtype", std::string("f32")}}, {x});
+    ValueRef above = c.emit("greater", {}, {c.emit("mul", {}, {real, real}), c.scalar_state(0)});
+    return c.result(0, above);
+  }
   if (to_real == was_integer) x = c.emit("cast", {{"dtype", std::string(to_real ? "f32" : "i32")}}, {x});
-  OnnxValue r{x, nullptr};
-  r.boolean = to == 9;
-  c.result(0, r);
+  c.result(0, x);
 }
 
 void onnx_Identity(OnnxContext& c) { c.result(0, c.value(0)); }

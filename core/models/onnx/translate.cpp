@@ -32,7 +32,7 @@ class Translator {
     for (const OnnxInput& input : graph_.inputs) add_input(input);
     for (const auto& [name, tensor] : graph_.initializers) {
       bool parameter = !tensor->integral && !tensor->dims.empty() && (tensor->elements() > 1 || !is_anonymous(name));
-      all_.values[name] = {{}, tensor, parameter, false, false};
+      all_.values[name] = {{}, tensor, parameter, false};
     }
     for (const OnnxNode& node : graph_.nodes) add_node(node);
     if (!unsupported_.empty()) refuse();
@@ -126,7 +126,7 @@ class Translator {
   }
 
   void set_unknown(const OnnxNode& node) {
-    for (const std::string& output : node.outputs) all_.values[output] = {{}, nullptr, false, false, true};
+    for (const std::string& output : node.outputs) all_.values[output] = {{}, nullptr, false, true};
   }
 
   [[noreturn]] void refuse() const {
