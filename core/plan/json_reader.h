@@ -44,6 +44,13 @@ class JsonReader {
   T get_or(const char* key, T otherwise) const {
     return object_.contains(key) ? get<T>(key) : otherwise;
   }
+  // Its elements; else an object would pass for the list of its values, and null for an empty one.
+  const json& list(const char* key) const {
+    const json& value = at(key);
+    if (!value.is_array())
+      throw_input_error("{}: {}.{}: found {}, expected a list", file_, place_, key, value.type_name());
+    return value;
+  }
   // A key that none reads is a mistake in writing one that is.
   void expect_only(const std::vector<std::string>& keys) const {
     for (const auto& [key, value] : object_.items())

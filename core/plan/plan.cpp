@@ -1,6 +1,8 @@
 #include "core/plan/plan.h"
 
 #include <algorithm>
+#include <charconv>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +18,22 @@ namespace {
 using nlohmann::json;
 
 using Reader = JsonReader;
+
+// Of a key that is there twice, the library would take the second.
+json parse_each_key_once(const std::string& text, const std::string& file) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::string twice;
+  auto see = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      twice = parsed.get<std::string>();
+    return true;
+  };
+  json parsed = json::parse(text, see);
+  if (!twice.empty()) throw_input_error("{}: key '{}' is given twice", file, twice);
+  return parsed;
+}
 
 // Plans without one are older, or have none of what it says.
 Schedule read_schedule(const Reader& reader, const std::string& file) {
@@ -121,7 +139,7 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   refuse_deep_json(text, file);
   json parsed;
   try {
-    parsed = json::parse(text);
+    parsed = parse_each_key_once(text, file);
   } catch (const json::parse_error& e) {
     refuse_cut_json(text, e.byte, file);
   } catch (const json::out_of_range&) {
@@ -137,51 +155,56 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
                     "search", "derivation", "mappings", "pcg"});
   Plan plan;
   Reader model = root.child("model");
+  model.expect_only({"name", "options"});
   plan.model.name = model.get<std::string>("name");
   plan.model.options = model.get<std::map<std::string, std::int64_t>>("options");
   Reader machine = root.child("machine");
+  machine.expect_only({"topology", "nodes", "devices", "hash"});
   plan.topology = machine.get<std::string>("topology");
   plan.nodes = machine.get<int>("nodes");
   plan.devices = machine.get<int>("devices");
-  try {
-    plan.topology_hash = std::stoull(machine.get<std::string>("hash"), nullptr, 16);
-  } catch (const std::logic_error&) {
-    throw_input_error("{}: plan.machine.hash: found '{}', expected 16 hexadecimal digits", file,
-                      machine.get<std::string>("hash"));
-  }
+  const auto hash = machine.get<std::string>("hash");
+  const auto [end, status] = std::from_chars(hash.data(), hash.data() + hash.size(), plan.topology_hash, 16);
+  if (status != std::errc() || end != hash.data() + hash.size())
+    throw_input_error("{}: plan.machine.hash: found '{}', expected 16 hexadecimal digits", file, hash);
   plan.global_batch = root.get<std::int64_t>("global_batch");
   Reader o = root.child("optimizer");
+  o.expect_only({"name", "learning_rate", "momentum", "beta1", "beta2", "epsilon", "weight_decay", "nesterov"});
   plan.optimizer = {o.get<std::string>("name"),    o.get<double>("learning_rate"), o.get<double>("momentum"),
                     o.get<double>("beta1"),        o.get<double>("beta2"),         o.get<double>("epsilon"),
                     o.get_or("weight_decay", 0.0), o.get_or("nesterov", false)};
   check_optimizer(plan.optimizer, file + ": plan.optimizer");
   if (root.has("schedule")) plan.schedule = read_schedule(root.child("schedule"), file);
   Reader prediction = root.child("prediction");
+  prediction.expect_only({"iteration_seconds", "iteration_picoseconds", "peak_memory_bytes", "communication_bytes"});
   prediction.get_or("iteration_seconds", 0.0);  // of iteration_picoseconds, for people
   plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
                      {prediction.get<std::int64_t>("peak_memory_bytes")},
                      {prediction.get<std::int64_t>("communication_bytes")}};
   Reader search = root.child("search");
+  search.expect_only({"strategy", "stopped_because", "candidates", "seconds", "lower_bound_picoseconds", "gap", "log"});
   plan.search = {search.get<std::string>("strategy"),
                  search.get<std::string>("stopped_because"),
                  search.get<std::int64_t>("candidates"),
                  search.get<double>("seconds"),
                  {search.get_or<std::int64_t>("lower_bound_picoseconds", 0)}};
   if (search.has("log")) plan.search.log = search_log_from_json(search.at("log"), file);
-  for (const json& step : root.at("derivation")) {
+  for (const json& step : root.list("derivation")) {
     Reader s(step, file, "plan.derivation");
+    s.expect_only({"rule", "where", "degree", "iteration_picoseconds"});
     plan.derivation.push_back({s.get<std::string>("rule"), s.get<std::string>("where"), s.get<int>("degree"),
                                s.get<std::int64_t>("iteration_picoseconds")});
   }
   std::string pcg;
-  for (const json& line : root.at("pcg")) {
+  for (const json& line : root.list("pcg")) {
     if (!line.is_string()) throw_input_error("{}: plan.pcg: found {}, expected lines of text", file, line.type_name());
     pcg += line.get<std::string>() + "\n";
   }
   plan.pcg = parse_pcg(pcg, file + ":pcg");
   check_batch(plan, file);
-  for (const json& mapping : root.at("mappings")) {
+  for (const json& mapping : root.list("mappings")) {
     Reader m(mapping, file, "plan.mappings");
+    m.expect_only({"start", "strides", "places"});
     plan.mappings.push_back(
         {m.get<int>("start"), m.get<std::vector<int>>("strides"), m.get_or<std::vector<int>>("places", {})});
   }

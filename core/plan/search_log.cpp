@@ -49,11 +49,14 @@ SearchLog search_log_from_json(const json& object, const std::string& file) {
              levels = seconds.child("levels");
   left_out.expect_only({kReasons.begin(), kReasons.end()});
   levels.expect_only({kLevels.begin(), kLevels.end()});
+  parts.expect_only({"solved", "reused"});
+  seconds.expect_only({"best_so_far", "levels"});
   for (std::size_t r = 0; r < kLeftOutReasons; ++r)
     log.left_out[r] = left_out.get_or<std::int64_t>(kReasons[r].data(), 0);
   for (std::size_t l = 0; l < kSearchLevels; ++l) log.seconds.level[l] = levels.get_or<double>(kLevels[l].data(), 0);
-  for (const json& point : reader.at("best_so_far")) {
+  for (const json& point : reader.list("best_so_far")) {
     JsonReader p(point, file, "plan.search.log.best_so_far");
+    p.expect_only({"candidates", "iteration_picoseconds"});
     log.best_so_far.push_back({p.get<std::int64_t>("candidates"), {p.get<std::int64_t>("iteration_picoseconds")}});
   }
   log.parts_solved = parts.get<std::int64_t>("solved"), log.parts_reused = parts.get<std::int64_t>("reused");

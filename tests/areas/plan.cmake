@@ -1,4 +1,4 @@
-unity_test(test_plan SOURCES unit/plan_lower_test.cpp unit/plan_optimizer_test.cpp unit/plan_row_updates_test.cpp unit/plan_task_key_test.cpp unit/plan_task_pool_test.cpp unit/plan_check_program_test.cpp unit/plan_pieces_in_words_test.cpp
+unity_test(test_plan SOURCES unit/plan_lower_test.cpp unit/plan_optimizer_test.cpp unit/plan_file_test.cpp unit/plan_row_updates_test.cpp unit/plan_task_key_test.cpp unit/plan_task_pool_test.cpp unit/plan_check_program_test.cpp unit/plan_pieces_in_words_test.cpp
   support/interpret.cpp DEPENDS unity_search unity_runtime)
 unity_test(test_search SOURCES unit/search_baselines_test.cpp unit/search_log_test.cpp unit/search_mapping_test.cpp unit/search_memory_test.cpp unit/search_plan_test.cpp
   unit/search_placed_test.cpp unit/search_rewritings_test.cpp unit/search_exact_sharding_test.cpp

@@ -450,9 +450,6 @@ TEST_CASE("a plan is of one global batch: that of its model and of its graph") {
       plan_from_json(with({{"\"global_batch\": 12", "\"global_batch\": 6"}, {"\"batch\": 12", "\"batch\": 6"}}),
                      "p.json"),
       Catch::Contains("p.json: plan.global_batch: found 6, expected 12, dimension 0 of input '"));
-  CHECK_THROWS_WITH(
-      plan_from_json(with({{"\"iteration_seconds\": ", "\"iteration_seconds\": \"soon\", \"_\": "}}), "p.json"),
-      Catch::Contains("p.json: plan.prediction.iteration_seconds: found \"soon\", expected another type"));
 }
 
 TEST_CASE("the expert plan of a transformer reads as Megatron's") {
