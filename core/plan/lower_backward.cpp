@@ -1,11 +1,31 @@
 // The backward pass of a lowering, along its tape in reverse, and the update of the weights.
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/graph/autodiff.h"
 #include "core/plan/lowering.h"
 
 namespace unity {
+namespace {
+
+// By buffer of a weight: the communications that send it to others. Its update waits for them: its gradient may not, as
+// where others make of it a copy that no gradient comes from, an output beside the loss, or a summand of the loss. What
+// an all-gather brings, tasks of each of its devices wait for.
+std::unordered_map<BufferId, TaskList> senders_of_weights(const Program& program) {
+  std::unordered_map<BufferId, TaskList> senders;
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    if (program.tasks[t].kind != TaskKind::communicate) continue;
+    const Communication& c = program.communications[static_cast<std::size_t>(program.tasks[t].op)];
+    if (c.kind == CollectiveKind::all_gather) continue;
+    for (const Participant& p : c.participants)
+      if (p.send.valid() && program.buffer(p.send).category == BufferCategory::weight)
+        senders[p.send].push_back(TaskId(static_cast<std::int64_t>(t)));
+  }
+  return senders;
+}
+
+}  // namespace
 
 // The gradient of the loss with respect to itself: one for every summand, and of copies for the first only (design, 5).
 void Lowering::seed_loss() {
@@ -234,6 +254,7 @@ void Lowering::synchronise_weight(NodeId id) {
 void Lowering::emit_updates() {
   std::map<std::string, std::vector<std::int32_t>> states;
   std::reverse(updates_.begin(), updates_.end());
+  const std::unordered_map<BufferId, TaskList> senders = senders_of_weights(program_);
   for (const PendingUpdate& u : updates_) {
     auto [it, inserted] = states.try_emplace(u.name);
     for (int s = 0; inserted && s < options_.optimizer.states(); ++s)
@@ -242,7 +263,9 @@ void Lowering::emit_updates() {
     Buffer weight = program_.buffer(u.weight);
     for (std::int32_t tensor : it->second)
       operands.push_back(emitter_.buffer(tensor, weight.device, weight.box, BufferCategory::optimizer_state));
-    emitter_.update(operands, u.gradient.writers);
+    TaskList after = u.gradient.writers;
+    if (auto sent = senders.find(u.weight); sent != senders.end()) append(after, sent->second);
+    emitter_.update(operands, std::move(after));
   }
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -422,4 +423,40 @@ TEST_CASE("an output that is left in partial maxima is refused") {
   REQUIRE_FALSE(program.ok());
   CHECK(program.error().message ==
         "output largest is f32[4] partials 2 max, expected it reduced: its parts are no summands");
+}
+
+TEST_CASE("a weight changes once it is sent to all, whether its gradient waits for that or not") {
+  // To a product beside the loss, or to a copy that no gradient comes from, on devices without the weight.
+  for (bool copies : {false, true}) {
+    CAPTURE(copies);
+    Builder b("beside");
+    ValueRef x = b.input("x", {4, 6}), labels = b.input("labels", {4}, DType::i32), w = b.weight("w", {6, 3});
+    if (copies) {
+      x = replicate(b, 2, x), labels = replicate(b, 2, labels);
+      w = replicate(b, 2, combine(b, 0, 2, partition(b, 0, 2, w)));
+    }
+    ValueRef logits = b.apply("matmul", {}, {x, w}, "logits");
+    ValueRef loss = b.apply("cross_entropy", {}, {logits, labels}, "loss");
+    ValueRef other = copies ? logits : b.apply("matmul", {}, {x, w}, "other");
+    Pcg pcg = std::move(b).finish({loss, other});
+    std::vector<MachineMapping> mappings = natural_mappings(pcg);
+    for (std::size_t i = 0; i < pcg.size(); ++i)
+      if (pcg.nodes()[i].name == (copies ? "w" : "other")) mappings[i].start = 2;
+    Program program = lower(pcg, mappings, uniform_topology(4)).value();
+    int sent = 0;
+    for (const Task& update : program.tasks) {
+      if (update.kind != TaskKind::update) continue;
+      auto after = program.dependencies_of(update);
+      for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+        const Task& task = program.tasks[t];
+        if (task.kind != TaskKind::communicate) continue;
+        for (const Participant& p : program.communications[static_cast<std::size_t>(task.op)].participants) {
+          if (p.send != program.operands_of(update)[0]) continue;
+          CHECK(std::find(after.begin(), after.end(), TaskId(static_cast<std::int64_t>(t))) != after.end());
+          ++sent;
+        }
+      }
+    }
+    CHECK(sent == (copies ? 2 : 1));
+  }
 }
