@@ -146,7 +146,8 @@ Result<AxisTable> AttentionGradient::axes(const Attributes&, std::span<const Sha
   w.table.linearity = Linearity::multilinear;
   w.table.inputs = {w.q, w.k, w.v, w.y};
   w.table.outputs = {w.q, w.k, w.v};
-  w.table.flops_per_point *= 2.5;
+  // Five products: q k^T again, dq and dk of e, dv and dy v^T of f.
+  w.table.flops_per_point = 2 * static_cast<double>(3 * in[0].dims.back() + 2 * in[2].dims.back());
   return w.table;
 }
 

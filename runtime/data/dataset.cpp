@@ -50,6 +50,7 @@ std::string digits_path() {
 Dataset load_csv(const std::string& path) {
   FileBytes file(path);
   std::string_view text = file.text();
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // UTF-8's mark, as spreadsheets write it
   Dataset data;
   data.name = path;
   Row fields;

@@ -180,6 +180,15 @@ TEST_CASE("along other dimensions computed indices are a gather") {
   CHECK(result_of(file, {{"x", kSix}, {"i", {2, 0}}}) == V{3, 1, 6, 4});
 }
 
+TEST_CASE("a name has one value") {
+  OnnxFile relu = OnnxFile().input("x", Dims{2}).weight("w", {2}, {1, 2}).node("Relu", {"x"}, {"y"});
+  CHECK_THAT(import_error(relu.node("Neg", {"x"}, {"y"}).output("y")), Catch::EndsWith("value 'y' is defined twice"));
+  OnnxFile over = OnnxFile().input("x", Dims{2}).weight("w", {2}, {1, 2}).node("Relu", {"x"}, {"w"}).output("w");
+  CHECK_THAT(import_error(over), Catch::EndsWith("value 'w' is defined twice"));
+  OnnxFile inputs = OnnxFile().input("x", Dims{2}).input("x", Dims{2}).node("Relu", {"x"}, {"y"}).output("y");
+  CHECK(import_error(inputs) == "input 'x': value 'x' is defined twice");
+}
+
 TEST_CASE("a permutation of other dimensions than the operand has is refused") {
   OnnxFile file = OnnxFile().input("x", Dims{3, 2}).node("Transpose", {"x"}, {"y"}, {{"perm", Dims{0}}}).output("y");
   CHECK_THAT(import_error(file), Catch::Contains("perm is [0], expected a permutation of the 2 dimensions"));

@@ -229,4 +229,11 @@ TEST_CASE("matrix products count two FLOPs for each multiplication, data movemen
   CHECK(flops(bmm, full_ranges(bmm)) == 2.0 * 2 * 4 * 6 * 8);
   AxisTable move = table_of("transpose", {Dims{1, 0}}, {{{4, 6}, DType::f32}});
   CHECK(flops(move, full_ranges(move)) == 0);
+  // q [2, 3, 4, 5], k [2, 3, 6, 5], v [2, 3, 6, 7]; backward three products of 5 and two of 7 for each score.
+  std::vector<Shape> operands = {{{2, 3, 4, 5}, DType::f32}, {{2, 3, 6, 5}, DType::f32}, {{2, 3, 6, 7}, DType::f32}};
+  AxisTable attention = table_of("attention", {1.0}, operands);
+  CHECK(flops(attention, full_ranges(attention)) == 2.0 * 2 * 3 * 4 * 6 * (5 + 7));
+  operands.push_back({{2, 3, 4, 7}, DType::f32});
+  AxisTable backward = table_of("attention_gradient", {1.0}, operands);
+  CHECK(flops(backward, full_ranges(backward)) == 2.0 * 2 * 3 * 4 * 6 * (3 * 5 + 2 * 7));
 }

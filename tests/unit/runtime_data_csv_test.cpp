@@ -34,6 +34,10 @@ TEST_CASE("CSV files are read with or without a header, and refused with file an
   CHECK(data.rows() == 2);
   CHECK(data.classes == 3);
   CHECK(data.values == std::vector<double>{0.5, 1, -3, 100});
+  CHECK(load_csv(f.write("mark.csv",
+                         "\xef\xbb\xbf"
+                         "1,2,0\n3,4,1\n"))
+            .values == std::vector<double>{1, 2, 3, 4});
   CHECK_THROWS_WITH(load_csv(f.write("word.csv", "1,2,0\n1,x,0\n")),
                     Catch::Contains("word.csv:2: found 'x', expected a number"));
   CHECK_THROWS_WITH(load_csv(f.write("label.csv", "1,2,0\n1,2,0.5\n")), Catch::Contains("label.csv:2: label is 0.5"));

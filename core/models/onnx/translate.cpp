@@ -31,6 +31,7 @@ class Translator {
     check_dims();
     for (const OnnxInput& input : graph_.inputs) add_input(input);
     for (const auto& [name, tensor] : graph_.initializers) {
+      defined_.insert(name);
       bool parameter = !tensor->integral && !tensor->dims.empty() && (tensor->elements() > 1 || !is_anonymous(name));
       all_.values[name] = {{}, tensor, parameter, false};
     }
@@ -77,6 +78,7 @@ class Translator {
     if (options_.batch && !dims.empty() && dims[0] == options_.batch->first) dims[0] = options_.batch->second;
     std::string label = onnx_label(input.name);
     try {
+      define(input.name);
       ValueRef ref =
           all_.builder.input(label.empty() ? "input" : label, dims, input.integral ? DType::i32 : DType::f32);
       all_.values[input.name] = OnnxValue{ref, nullptr};
@@ -85,11 +87,16 @@ class Translator {
     }
   }
 
+  void define(const std::string& name) {
+    if (!name.empty() && !defined_.insert(name).second) throw_input_error("value '{}' is defined twice", name);
+  }
+
   void add_node(const OnnxNode& node) {
     std::string where = fmt::format("{}: node '{}' ({})", graph_.file,
                                     node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name, node.op);
     OnnxContext context(all_, node);
     try {
+      for (const std::string& output : node.outputs) define(output);
       bool unknown = false;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) unknown |= context.given(i) && context.value(i).unknown;
       OnnxTranslator translator = node.domain.empty() ? find_onnx_translator(node.op) : nullptr;
@@ -161,6 +168,7 @@ class Translator {
   std::int64_t folded_ = 0;  // elements of what nodes on constants gave
   OnnxTranslation all_;
   std::map<std::string, int> unsupported_;  // what, how often
+  std::set<std::string> defined_;           // names of values so far
 };
 
 }  // namespace
