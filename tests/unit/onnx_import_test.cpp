@@ -200,3 +200,22 @@ TEST_CASE("a constant with other numbers at another batch is for that batch alon
                       .output("y");
   CHECK(import_file(file, {{{"n", 3}}, "none", "labels"}).fixed == "its constants depend on the batch");
 }
+
+TEST_CASE("values replace those of an earlier import, but no other file") {
+  OnnxImport import = import_file(perceptron("n"), {{{"n", 5}}, "cross_entropy", "labels"});
+  Written written(import);
+  CHECK(write_import(import, written.path) == written.values);
+  std::filesystem::remove(written.path);
+  CHECK(write_import(import, written.path) == written.values);
+  std::filesystem::remove(written.path);
+  SafetensorsWriter(written.values, {}).finish();
+  const std::string theirs = read_file(written.values);
+  CHECK_THROWS_WITH(
+      write_import(import, written.path),
+      written.values + ": is there already, and no import wrote it; expected another name for the model (-o)");
+  CHECK(read_file(written.values) == theirs);
+  CHECK(!std::filesystem::exists(written.path));
+  write_file_atomically(written.path,
+                        "name: net\nweights_file: " + std::filesystem::path(written.values).filename().string() + "\n");
+  CHECK(write_import(import, written.path) == written.values);  // of an older import
+}

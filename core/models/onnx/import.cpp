@@ -58,6 +58,25 @@ void double_batch(OnnxImport& import, const OnnxGraph& graph, OnnxTranslateOptio
   }
 }
 
+const TensorMetadata kOurs = {{"source", "unity import"}};
+
+// The name of the file of values is nobody's choice: it replaces only one that an import wrote. Those of older imports
+// do not say so, but the model file to be replaced names them.
+void require_own(const std::filesystem::path& values, const std::string& model_file) {
+  if (!std::filesystem::exists(values)) return;
+  try {
+    if (SafetensorsFile(values).metadata() == kOurs) return;
+  } catch (const InputError&) {  // another kind of file
+  }
+  if (std::filesystem::is_regular_file(model_file)) {
+    const std::string text = read_file(model_file);
+    const std::size_t key = text.find("\nweights_file: "), end = text.find('\n', key + 1);
+    if (key != std::string::npos && text.substr(key, end - key).find(values.filename()) != std::string::npos) return;
+  }
+  throw_input_error("{}: is there already, and no import wrote it; expected another name for the model (-o)",
+                    values.string());
+}
+
 }  // namespace
 
 OnnxImport import_onnx(const std::string& path, const OnnxImportOptions& options) {
@@ -88,7 +107,8 @@ std::string write_import(const OnnxImport& import, const std::string& path) {
     infos.push_back({node.name, StoredType::f32, ints_attribute(node.attributes, 0)});
     tensors.push_back(found->second.get());
   }
-  fs::path values = fs::path(path).replace_extension(".safetensors");
+  const fs::path values = fs::path(path).replace_extension(".safetensors");
+  if (!infos.empty()) require_own(values, path);
   ModelFileText text;
   text.batch = import.batch;
   text.doubled = import.fixed.empty() ? &import.doubled : nullptr;
@@ -97,7 +117,7 @@ std::string write_import(const OnnxImport& import, const std::string& path) {
     text.description += fmt::format("; only for a batch of {}: {}", import.batch, import.fixed);
   if (!infos.empty()) {
     text.weights_file = values.filename().string();
-    SafetensorsWriter writer(values, infos);
+    SafetensorsWriter writer(values, infos, kOurs);
     for (const OnnxTensor* tensor : tensors)
       if (tensor->integral)
         writer.append(std::vector<float>(tensor->integers.begin(), tensor->integers.end()));

@@ -31,7 +31,8 @@ struct OnnxImport {
 OnnxImport import_onnx(const std::string& path, const OnnxImportOptions& options);
 
 // Writes the model file (a path that ends in .yaml or .yml) and the initial values beside it, .safetensors. Returns the
-// path of the latter; empty when there are no values.
+// path of the latter; empty when there are no values. InputError where a file of that name is there that no
+// import wrote.
 std::string write_import(const OnnxImport& import, const std::string& path);
 
 }  // namespace unity
