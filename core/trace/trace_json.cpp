@@ -1,6 +1,7 @@
 #include "core/trace/trace_json.h"
 
 #include <charconv>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,9 @@ class Reader {
   std::int64_t integer(const json& value, const std::string& where) const {
     if (!value.is_number_integer())
       throw_input_error("{}: {}: found {}, expected a whole number", file_, where, value.type_name());
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())
+      throw_input_error("{}: {}: found {}, expected at most {}", file_, where, value.get<std::uint64_t>(),
+                        std::numeric_limits<std::int64_t>::max());
     return value.get<std::int64_t>();
   }
   // A list of lists of `width` whole numbers.
@@ -50,9 +54,16 @@ class Reader {
     if (!row.is_array() || row.size() != 4 || !row[1].is_string() || !row[2].is_number())
       throw_input_error("{}: {}: expected [link, name, bytes per second, bytes]", file_, where);
     LinkUsage link{LinkId(integer(row[0], where + "[0]")), row[1], {row[2]}, {integer(row[3], where + "[3]")}};
-    if (!link.link.valid() || !(link.bandwidth.rate > 0) || link.bytes.count < 0)
-      throw_input_error("{}: {}: negative link or bytes, or no bandwidth", file_, where);
+    check_id(row[0].get<std::int64_t>(), "link", where);
+    if (!(link.bandwidth.rate > 0) || link.bytes.count < 0)
+      throw_input_error("{}: {}: negative bytes, or no bandwidth", file_, where);
     return link;
+  }
+  // A number of a task, device or link, which have 31 bits.
+  void check_id(std::int64_t id, const char* of, const std::string& where) const {
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max())
+      throw_input_error("{}: {}: found {} {}, expected 0 to {}", file_, where, of, id,
+                        std::numeric_limits<std::int32_t>::max());
   }
   const std::string& file() const { return file_; }
 
@@ -107,14 +118,14 @@ Trace trace_from_json(const std::string& text, const std::string& file) {
     throw_input_error("{}: program: found '{}', expected a hexadecimal hash", file, program);
   trace.iteration = {reader.integer(reader.member(root, "iteration_ps"), "iteration_ps")};
   reader.rows(root, "spans", 5, [&](const std::vector<std::int64_t>& row, const std::string& where) {
-    if (row[0] < 0 || row[1] < 0) throw_input_error("{}: {}: negative task or device", file, where);
+    reader.check_id(row[0], "task", where), reader.check_id(row[1], "device", where);
     if (row[2] < 0 || row[2] > 255) throw_input_error("{}: {}: stream {}, expected 0 to 255", file, where, row[2]);
     if (row[4] < row[3]) throw_input_error("{}: {}: ends before it starts", file, where);
     trace.spans.push_back({TaskId(row[0]), DeviceId(row[1]), static_cast<std::uint8_t>(row[2]), {row[3]}, {row[4]}});
   });
   bool categories = version > 2;
   reader.rows(root, "memory", categories ? 4 : 3, [&](const std::vector<std::int64_t>& row, const std::string& where) {
-    if (row[0] < 0) throw_input_error("{}: {}: negative device", file, where);
+    reader.check_id(row[0], "device", where);
     if (categories && (row[2] < 0 || row[2] > 255))
       throw_input_error("{}: {}: category {}, expected 0 to 255", file, where, row[2]);
     auto category = categories ? static_cast<std::uint8_t>(row[2]) : MemorySample::kAll;
@@ -126,7 +137,7 @@ Trace trace_from_json(const std::string& text, const std::string& file) {
   for (std::size_t i = 0; i < links.size(); ++i)
     trace.links.push_back(reader.link(links[i], fmt::format("links[{}]", i)));
   reader.rows(root, "link_use", 3, [&](const std::vector<std::int64_t>& row, const std::string& where) {
-    if (row[0] < 0) throw_input_error("{}: {}: negative link", file, where);
+    reader.check_id(row[0], "link", where);
     if (row[2] < 0 || row[2] > LinkSample::kFull)
       throw_input_error("{}: {}: use {}, expected 0 to {}", file, where, row[2], LinkSample::kFull);
     trace.link_use.push_back({LinkId(row[0]), {row[1]}, static_cast<std::int32_t>(row[2])});

@@ -74,6 +74,14 @@ TEST_CASE("a damaged trace file is refused with the place") {
                     Contains("spans[0]: ends before it starts"));
   CHECK_THROWS_WITH(trace_from_json(with("[0,0,0,0,40]", "[0,0,0,0,\"x\"]"), "t.json"),
                     Contains("spans[0][4]: found string"));
+  CHECK_THROWS_WITH(trace_from_json(with("[0,0,0,0,40]", "[3000000000,0,0,0,40]"), "t.json"),
+                    Contains("spans[0]: found task 3000000000, expected 0 to 2147483647"));
+  CHECK_THROWS_WITH(trace_from_json(with("[0,0,0,0,40]", "[0,-1,0,0,40]"), "t.json"),
+                    Contains("spans[0]: found device -1, expected 0 to"));
+  CHECK_THROWS_WITH(trace_from_json(with("[0,0,0,0,40]", "[0,0,0,0,18446744073709551615]"), "t.json"),
+                    Contains("spans[0][4]: found 18446744073709551615, expected at most 9223372036854775807"));
+  CHECK_THROWS_WITH(trace_from_json(with("[3,\"node0.nic", "[4294967299,\"node0.nic"), "t.json"),
+                    Contains("links[0]: found link 4294967299, expected 0 to"));
   CHECK_THROWS_WITH(trace_from_json(with("[3,30,1000000000]", "[3,30,1000000001]"), "t.json"),
                     Contains("link_use[0]: use 1000000001, expected 0 to 1000000000"));
   CHECK_THROWS_WITH(trace_from_json(with("[3,\"node0.nic", "[3,7,\"node0.nic"), "t.json"),
