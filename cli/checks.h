@@ -2,8 +2,9 @@
 #pragma once
 
 namespace CLI {
+class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace unity::cli {
 
@@ -15,5 +16,8 @@ CLI::Option* between(double least, double most, CLI::Option* option);
 
 // The path of a file or folder to write: not "-", which would make a file of that name.
 CLI::Option* output_file(CLI::Option* option);
+
+// InputError where such a file is one that the command reads, or that another of its options writes.
+void refuse_overwriting(const CLI::App& command);
 
 }  // namespace unity::cli

@@ -94,7 +94,6 @@ const Values kValues[] = {
     {"run", "--data", nullptr, "synthetic digits", ":files"},
     {"run", "--checkpoint", nullptr, "", ":folders"},
     {"run", "--early-stop-on", nullptr, "accuracy loss"},
-    {"profile", "--precision", nullptr, "f32 f64"},
     {"", "MODEL", models, "", ":files yaml"},
     {"", "PLAN", nullptr, "", ":files json"},
     {"", "PLAN|MODEL", models, "", ":files json yaml"},

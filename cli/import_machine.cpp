@@ -1,5 +1,6 @@
 #include "cli/import_machine.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -32,6 +33,8 @@ struct Options {
 std::string output_of(const Options& o, const std::string& ending) {
   std::string path = o.output;
   if (path.empty()) path = std::filesystem::path(o.files.front()).replace_extension(ending).string();
+  if (std::find(o.files.begin(), o.files.end(), path) != o.files.end())
+    throw_input_error("import: {} is read, expected another file to write with -o", path);
   require_writable(path);
   return path;
 }
@@ -133,7 +136,13 @@ CLI::App* add_one(CLI::App& import, const char* name, const char* description, c
   output_file(
       command->add_option("-o,--output", o->output, "The topology file to write (default: beside the first file)"));
   add_json(*command, o->json);
-  command->callback([o, run] { run(*o); });
+  command->callback([o, run, command, &import] {
+    for (const CLI::Option* option : import.get_options())
+      if (option->count() > 0)
+        throw_input_error("import: found {} before {}, expected it after that, if at all", option->get_name(),
+                          command->get_name());
+    run(*o);
+  });
   return command;
 }
 

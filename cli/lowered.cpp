@@ -39,6 +39,7 @@ void require_loss(const Pcg& pcg, const std::string& place) {
 
 void PlanSource::add(CLI::App& command, const std::string& what, bool models, bool short_schedule) {
   command.add_option(models ? "PLAN|MODEL" : "PLAN", model.model, what)->required();
+  seeds_runs_ = true;
   add_options(command, models, true, short_schedule);
 }
 
@@ -50,10 +51,10 @@ void PlanSource::add_options(CLI::App& command, bool models, bool with_budget, b
   add_search_options(command, settings, with_budget, short_schedule);
   command.add_option("--strategy", strategy, "For a model: how to find its plan")->capture_default_str();
   for (const CLI::Option* option : command.get_options())
-    if (std::find(before.begin(), before.end(), option) == before.end() && !option->check_lname("seed") &&
-        !option->check_lname("optimizer") && !option->check_lname("pipeline-schedule") &&
-        !option->check_lname("bucket") && !option->check_lname("remat") && !option->check_lname("offload") &&
-        !option->check_lname("weight-versions") && !option->check_lname("overlap") &&
+    if (std::find(before.begin(), before.end(), option) == before.end() &&
+        !(seeds_runs_ && option->check_lname("seed")) && !option->check_lname("optimizer") &&
+        !option->check_lname("pipeline-schedule") && !option->check_lname("bucket") && !option->check_lname("remat") &&
+        !option->check_lname("offload") && !option->check_lname("weight-versions") && !option->check_lname("overlap") &&
         !option->check_lname("zero-stage") && !option->check_lname("fuse"))
       for_models_.push_back(option);
 }

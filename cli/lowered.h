@@ -29,6 +29,7 @@ struct PlanSource {
 
  private:
   std::vector<const CLI::Option*> for_models_;
+  bool seeds_runs_ = false;  // --seed is also of what is run
 };
 
 // DoesNotFit when the plan, in that precision, needs more memory than a device has.

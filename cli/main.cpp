@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iostream>
 
 #include <CLI/CLI.hpp>
 #ifdef UNITY_MIMALLOC
@@ -12,6 +13,7 @@
 #endif
 
 #include "cli/build_info.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "core/base/error.h"
@@ -39,7 +41,8 @@ std::string one_line(std::string text) {
 
 int report(int code, const std::string& message) {
   std::fflush(stdout);  // what was printed before comes before, where both go to one file
-  fmt::print(stderr, "unity: error: {}\n", one_line(message));
+  // Where that cannot be written either, the exit code is what there is.
+  std::fputs(fmt::format("unity: error: {}\n", one_line(message)).c_str(), stderr);
   return code;
 }
 
@@ -100,20 +103,24 @@ int run(int argc, char** argv) {
 #include "cli/commands.def"
 #undef UNITY_COMMAND
   refuse_empty(app);
-  if (argc > 1 && std::string_view(argv[1]) == "__complete") {  // asked for by the scripts of `unity completion`
-    fmt::print("{}", completions(app, {argv + 2, argv + argc}));
-    return kDone;
-  }
-  if (argc == 2 && std::string_view(argv[1]) == "__reference") {  // scripts/reference
-    fmt::print("{}", reference(app));
-    return kDone;
-  }
+  app.parse_complete_callback([&app] {  // before any command begins
+    CLI::App* called = &app;
+    while (!called->get_subcommands().empty()) called = called->get_subcommands().front();
+    if (called->get_name() != "profile") refuse_overwriting(*called);  // which adds to what it reads
+  });
   try {
-    app.parse(argc, argv);
+    if (argc > 1 && std::string_view(argv[1]) == "__complete")  // asked for by the scripts of `unity completion`
+      fmt::print("{}", completions(app, {argv + 2, argv + argc}));
+    else if (argc == 2 && std::string_view(argv[1]) == "__reference")  // scripts/reference
+      fmt::print("{}", reference(app));
+    else
+      app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return unprinted();
     return kDone;
   } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
+    const int code = app.exit(help_or_version);
+    std::cout.flush();
+    return std::cout ? code : unprinted();
   } catch (const CLI::ParseError& error) {
     return report(kWrongInput, usage_message(app, error));
   } catch (const InputError& error) {

@@ -94,7 +94,8 @@ void with_processes(const ProcessOptions& options, const std::function<void(Proc
     return body(*processes);
   }
   auto give_up = [&](int code, const std::string& what) {
-    fmt::print(stderr, "unity: error: rank {}: {}\n", processes->rank(), what);
+    // Also where that cannot be written: the others are told all the same.
+    std::fputs(fmt::format("unity: error: rank {}: {}\n", processes->rank(), what).c_str(), stderr);
     std::fflush(nullptr);
     processes->give_up(what, code);
   };

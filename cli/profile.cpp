@@ -45,6 +45,29 @@ struct Options {
   bool collectives() const { return comm->count() > 0; }
 };
 
+// Options that what is asked for makes no use of are refused, not ignored.
+void refuse_unused(const CLI::App& command, const Options& o) {
+  std::vector<std::string> used = {"--output",    "--list-missing", "--curves",       "--backend",
+                                   "--precision", "--comm",         "--comm-timeout", "--threads",
+                                   "--budget",    "--task-seconds", "--log-folder",   "--json"};
+  if (o.plans.empty() && o.collectives()) used.insert(used.end(), {"--topology", "--nodes", "--devices", "--largest"});
+  auto refuse = [](const CLI::Option& option, const char* why) {
+    throw_input_error("profile: found {}, {}", option.get_name(), why);
+  };
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || option->get_positional()) continue;
+    const std::string name = option->get_name();
+    const bool known = std::find(used.begin(), used.end(), name) != used.end();
+    if (o.plans.empty() && !known)
+      refuse(*option, o.collectives() ? "which says nothing without a plan or model"
+                                      : "which says nothing without a plan or model, or --comm");
+    if (!o.plans.empty() && name == "--largest")
+      refuse(*option, "expected no plan or model with it: they say the sizes");
+  }
+  if (o.list_missing && o.plans.empty() && !o.collectives())
+    throw_input_error("profile: --list-missing needs a plan or model, or --comm");
+}
+
 // A task that the profile lacks: where to find one of its kind.
 struct Missing {
   std::size_t program = 0;
@@ -451,8 +474,10 @@ void add_profile(CLI::App& app) {
   above_zero(command->add_option("--task-seconds", o->task_seconds, "Measure a task for so long"))
       ->capture_default_str();
   add_json(*command, o->json);
-  command->callback(
-      [o] { with_processes(o->processes, [&](Processes& processes) { Profiling(*o, processes).run(); }); });
+  command->callback([o, command] {
+    refuse_unused(*command, *o);
+    with_processes(o->processes, [&](Processes& processes) { Profiling(*o, processes).run(); });
+  });
 }
 
 }  // namespace unity::cli

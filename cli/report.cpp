@@ -140,6 +140,16 @@ void report_results(const std::string& file, const std::string& json, const Opti
   if (html) made.sections.push_back(report::results_section(of));
 }
 
+// The file of a folder of results.
+std::string results_of(const std::string& path) {
+  if (!fs::is_directory(path)) return path;
+  const fs::path file = fs::path(path) / "results.json";
+  if (!fs::exists(file) && fs::is_directory(fs::path(path) / "parts"))
+    throw_input_error("{}: is not there yet, but parts of it are: unity sweep EXPERIMENT -o {} --merge joins them",
+                      file.string(), path);
+  return file.string();
+}
+
 std::string words(const report::TextTable& table) {
   Table aligned(table.header);
   for (std::size_t i = 1; i < table.texts; ++i) aligned.left(i);
@@ -184,30 +194,33 @@ std::size_t compare_results(const Options& o, const fs::path& folder, bool write
 void report(Options o) {
   if (o.against.empty() && !(o.tolerance.empty() && o.search_tolerance.empty()))
     throw_input_error("report: --tolerance and --search-tolerance are of --against, which is missing");
-  for (std::string* file : {&o.against})
-    if (fs::is_directory(*file)) *file = (fs::path(*file) / "results.json").string();
-  for (std::string& file : o.files)
-    if (fs::is_directory(file)) file = (fs::path(file) / "results.json").string();
+  if (!o.against.empty()) o.against = results_of(o.against);
+  for (std::string& file : o.files) file = results_of(file);
   const std::string page = o.page();
   const fs::path output = page.empty() ? fs::path(o.output) : fs::path(page).parent_path();
   // To ask what has changed writes nothing, unless it says where.
   const bool writes = o.against.empty() || !o.output.empty() || o.html;
+  if (!o.experiment.empty() && !writes)
+    throw_input_error("report: --experiment is of the report, which --against writes only with -o or --html");
   if (!output.empty()) {
     std::error_code error;
     fs::create_directories(output, error);
     if (error) throw_input_error("{}: cannot be written: {}", output.string(), error.message());
   }
   Report made;
+  bool results = false;
   for (const std::string& file : o.files) {
     if (!writes) break;
     std::string text = read_file(file);
     refuse_no_json(text, file, "a plan or the results of a sweep (results.json)");
     fs::path folder = output.empty() ? fs::path(file).parent_path() : output;
     if (report::is_results(text))
-      report_results(file, text, o, folder, made);
+      results = true, report_results(file, text, o, folder, made);
     else  // what is no plan is refused with place and reason
       report_plan(file, text, folder, !page.empty(), made);
   }
+  if (!o.experiment.empty() && !results)
+    throw_input_error("report: --experiment is of results of sweeps, found plans alone: {}", join(o.files));
   std::size_t regressions = 0;
   if (!o.against.empty())
     regressions = compare_results(o, output.empty() ? fs::path(o.files.front()).parent_path() : output, writes, made);

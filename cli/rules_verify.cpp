@@ -151,7 +151,12 @@ std::vector<ProofRecord> records_of(const RuleFile& file, const std::vector<Subj
 }
 
 void run_verify(const Options& o) {
-  if (o.axioms) return run_axioms(o);
+  if (o.axioms) {
+    if (!o.files.empty() || !o.names.empty() || !o.models.empty() || o.write)
+      throw_input_error(
+          "rules verify: --axioms checks axioms, no rules: found files, names, models or --write with it");
+    return run_axioms(o);
+  }
   if (o.write && o.files.empty())
     throw_input_error("rules verify: --write needs the rule files whose proofs are to be written");
   std::vector<RuleFile> files = files_of(o);

@@ -207,6 +207,8 @@ void run(const Options& o, Processes& processes) {
   } else {  // the same data in other words are not other data, which a resumed run would begin anew
     with_data.data = std::filesystem::path(o.data).lexically_normal().string();
   }
+  if (o.evaluate_every > 0 && with_data.data == "synthetic")
+    throw_input_error("--evaluate-every: data synthetic have no test rows");
   std::optional<OneDevice> alone;
   if (o.compare_one_device && processes.rank() == 0) alone.emplace(plan, with_data);
   TrainResult result;

@@ -55,9 +55,11 @@ void print_change(const std::vector<Scale>& scales, const Program& program, cons
     table.add({what, to_string(from), to_string(to), change});
   };
   row("iteration", before.iteration, after.iteration);
-  row("critical path: computing", a.computing, b.computing);
-  row("critical path: communicating", a.communicating, b.communicating);
-  row("critical path: waiting", a.waiting, b.waiting);
+  const std::string path =
+      program.iterations > 1 ? fmt::format("critical path of {} iterations", program.iterations) : "critical path";
+  row(path + ": computing", a.computing, b.computing);
+  row(path + ": communicating", a.communicating, b.communicating);
+  row(path + ": waiting", a.waiting, b.waiting);
   table.print();
   fmt::print("\n");
 }

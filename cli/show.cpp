@@ -1,5 +1,6 @@
 // unity show: what a model, a topology, a plan or a rule is.
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -93,20 +94,19 @@ void show_plan(const Options& o) {
   fmt::print("\n{}", print(plan.pcg));
 }
 
-bool show_rule(const Options& o) {
-  for (const std::vector<Rule>& rules : {rule_library(), import_rules(), derived_rules()}) {
-    for (const Rule& rule : rules) {
-      if (rule.name != o.model.model) continue;
-      if (o.json)
-        fmt::print(
-            "{}\n",
-            ordered_json({{"rule", rule.name}, {"proof", to_string(rule.proof)}, {"text", print(rule)}}).dump(2));
-      else
-        fmt::print("{}# {}\n", print(rule), to_string(rule.proof));
-      return true;
-    }
-  }
-  return false;
+std::optional<Rule> rule_named(const std::string& name) {
+  for (const std::vector<Rule>& rules : {rule_library(), import_rules(), derived_rules()})
+    for (const Rule& rule : rules)
+      if (rule.name == name) return rule;
+  return std::nullopt;
+}
+
+void show_rule(const Rule& rule, bool json) {
+  if (json)
+    fmt::print("{}\n",
+               ordered_json({{"rule", rule.name}, {"proof", to_string(rule.proof)}, {"text", print(rule)}}).dump(2));
+  else
+    fmt::print("{}# {}\n", print(rule), to_string(rule.proof));
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -118,19 +118,41 @@ bool is_topology_file(const std::string& path) {
   return path.ends_with(".yaml") && read_file(path).find("unity-topology") != std::string::npos;
 }
 
-void show(const Options& o) {
+constexpr const char* kOfModels = "--batch-per-gpu --global-batch --seq-len --layers --option --graph --dot --svg";
+
+// Options that say nothing of what is shown are refused, not ignored.
+void refuse_others(const CLI::App& command, const std::string& what, const std::string& used) {
+  for (const CLI::Option* option : command.get_options())
+    if (std::string name = option->get_name(); option->nonpositional() && option->count() > 0 && name != "--json" &&
+                                               name != "--help" &&
+                                               (" " + used + " ").find(" " + name + " ") == std::string::npos)
+      throw_input_error("show: found {}, which says nothing of a {}", name, what);
+}
+
+void show(const Options& o, const CLI::App& command) {
   require_writable(o.dot);
   require_writable(o.svg);
   const std::string& name = o.model.model;
-  if (is_plan_path(name)) return show_plan(o);
+  if (o.graph && o.json) throw_input_error("show: --graph excludes --json: it is a text");
+  if (is_plan_path(name)) {
+    refuse_others(command, "plan", "--dot --svg --graph");
+    return show_plan(o);
+  }
   std::vector<std::string> models = model_names(), topologies = topology_names();
   if (contains(topologies, name) || is_topology_file(name)) {
     if (!o.dot.empty() || !o.svg.empty())
       throw_input_error("show: --dot and --svg draw graphs, found topology '{}'", name);
+    refuse_others(command, "topology", "--nodes --devices");
     return show_topology(load_topology(name, {o.nodes, o.devices}), o.json);
   }
-  if (contains(models, name) || name.ends_with(".yaml") || name.ends_with(".yml")) return show_model(o);
-  if (show_rule(o)) return;
+  if (contains(models, name) || name.ends_with(".yaml") || name.ends_with(".yml")) {
+    refuse_others(command, "model", kOfModels);
+    return show_model(o);
+  }
+  if (std::optional<Rule> rule = rule_named(name)) {
+    refuse_others(command, "rule, which unity rules show draws", "");
+    return show_rule(*rule, o.json);
+  }
   std::vector<std::string> known = models;
   known.insert(known.end(), topologies.begin(), topologies.end());
   for (const Rule& rule : rule_library()) known.push_back(rule.name);
@@ -156,7 +178,7 @@ void add_show(CLI::App& app) {
   output_file(command->add_option("--svg", o->svg, "Draw the graph to a file (needs Graphviz's dot)"));
   command->add_flag("--graph", o->graph, "Print a model's graph as text, too");
   add_json(*command, o->json);
-  command->callback([o] { show(*o); });
+  command->callback([o, command] { show(*o, *command); });
 }
 
 }  // namespace unity::cli

@@ -149,9 +149,10 @@ void simulate_plan(const Options& o) {
     return;
   }
   fmt::print(
-      "{} on {}: {} per iteration, {:.1f} samples/s, {} communicated, {} tasks{}\n\n", plan.model.name, plan.topology,
+      "{} on {}: {} per iteration, {:.1f} samples/s, {} communicated, {} tasks{}{}\n\n", plan.model.name, plan.topology,
       to_string(result.iteration), static_cast<double>(plan.global_batch) / result.iteration.seconds(),
       to_string(step.communicated()), program.tasks.size(),
+      program.iterations > 1 ? fmt::format(" in {} iterations", program.iterations) : std::string(),
       result.profiled_tasks ? fmt::format(" ({} measured, {} estimated)", result.profiled_tasks, result.estimated_tasks)
                             : std::string());
   if (program.iterations > 1) fmt::print("{}\n\n", steady_text(steady));
@@ -192,9 +193,10 @@ void add_simulate(CLI::App& app) {
           ->add_option("--flows", o->flows,
                        "Flows as JSON: {\"flows\": [{\"id\", \"src\", \"dst\", \"bytes\", \"start_s\", \"after\"}]}")
           ->excludes(plan);
-  command
-      ->add_flag("--routes", o->routes, "With --flows and --json: list the links, and which of them each flow crosses")
-      ->needs(flows);
+  CLI::Option* routes = command
+                            ->add_flag("--routes", o->routes,
+                                       "With --flows and --json: list the links, and which of them each flow crosses")
+                            ->needs(flows);
   o->machine.add(*command, false);
   add_schedule_options(*command, o->schedule);
   CLI::Option* trace =
@@ -221,6 +223,7 @@ void add_simulate(CLI::App& app) {
   o->settings.add(*command);
   o->alone.add(*command);
   add_json(*command, o->json);
+  routes->needs(command->get_option("--json"));
   command->callback([o, command] {
     if (!o->scales.texts.empty() && o->plan.empty()) throw_input_error("simulate: --scale needs PLAN");
     if (!o->alone.kind.empty() && o->plan.empty() && o->flows.empty()) {
@@ -237,6 +240,8 @@ void add_simulate(CLI::App& app) {
     }
     if (o->plan.empty())
       throw_input_error("simulate: found neither PLAN nor --flows nor --collective, expected one of them");
+    if (command->count("--seed") && !command->count("--jitter"))
+      throw_input_error("simulate: --seed needs --jitter, of which it is");
     simulate_plan(*o);
   });
 }

@@ -102,11 +102,12 @@ ordered_json run_point(const GridPoint& p, const Options& o, const std::string& 
     if (p.budget) settings.search.budget = p.budget;
     provenance["settings"] = report::settings_text(settings);
     provenance["seed"] = settings.search.seed;
-    SearchOptions options = settings.options(p.variant.strategy, p.model);
-    provenance["rules_hash"] = report::hex(report::rules_hash(options.rules));
+    // First, as the row of a model that is not there is of this machine, too.
     Topology topology = load_topology(p.topology, {p.nodes, p.devices});
     row["nodes"] = topology.whole_nodes ? topology.whole_nodes : topology.nodes;
     row["devices"] = topology.device_count();
+    SearchOptions options = settings.options(p.variant.strategy, p.model);
+    provenance["rules_hash"] = report::hex(report::rules_hash(options.rules));
     settings.add_mappings(topology);
     provenance["topology_hash"] = report::hex(report::machine_hash(topology));
     ModelOptions model{{p.model, p.batch_per_gpu, p.global_batch, p.seq_len, p.layers, {}}};
@@ -325,8 +326,8 @@ void add_sweep(CLI::App& app) {
   CLI::Option* merge =
       command->add_flag("--merge", o->merge, "Run nothing: join the rows of all parts to results.json and results.csv");
   processes->excludes(shard);
-  merge->excludes(shard);
-  merge->excludes(processes);
+  for (const char* running : {"--shard", "--processes", "--jobs", "--only", "--resume", "--retry-failed"})
+    merge->excludes(command->get_option(running));
   command->callback([o] { sweep(*o); });
 }
 
