@@ -16,6 +16,7 @@ namespace {
 constexpr double kPanelWidth = 420, kOnlyPanelWidth = 680, kPanelHeight = 300, kLegendLine = 18, kTitle = 40,
                  kMargin = 16;
 constexpr std::size_t kPanelsInRow = 3, kMostMarks = 60;
+constexpr double kLetter = 6.2;                      // wide, of size 11
 constexpr double kMostDecades = 12;                  // that are told on an axis, else every second, third, ..
 constexpr double kLeast = 1e-300, kHighest = 1e307;  // what arithmetic with some room still holds
 constexpr Ink kAxis{Ink::Role::axis}, kGrid{Ink::Role::grid};
@@ -68,7 +69,7 @@ std::string tick_label(double value, double step) {
   if (step > 0 && value != 0 && std::isfinite(value))
     digits = std::clamp(1 + static_cast<int>(std::floor(std::log10(std::abs(value) * 1.0000001)) -
                                              std::floor(std::log10(step * 1.0000001))),
-                        3, 15);
+                        3, 6);
   return short_number(value, digits);
 }
 
@@ -116,13 +117,17 @@ std::string tip_of(const ChartSeries& s, const std::string& where, const ChartPo
 
 void draw_y_axis(Sheet& sheet, const Box& box, const Scale& y, const std::string& label) {
   const Scale::Ticks ticks = y.ticks();
+  double longest = 0;
   for (double v : ticks.at) {
+    const std::string text = tick_label(v, ticks.step);
+    longest = std::max(longest, kLetter * static_cast<double>(text.size()));
     sheet.line(box.left, y.at(v), box.right, y.at(v), kGrid);
-    sheet.text(box.left - 6, y.at(v) + 4, tick_label(v, ticks.step), Anchor::end, 11);
+    sheet.text(box.left - 6, y.at(v) + 4, text, Anchor::end, 11);
   }
   sheet.line(box.left, box.top, box.left, box.bottom, kAxis);
   sheet.line(box.left, box.bottom, box.right, box.bottom, kAxis);
-  sheet.text(box.left - 46, (box.top + box.bottom) / 2, label, Anchor::middle, 11, -90);
+  sheet.text(box.left - std::clamp(longest + 12, 46.0, 58.0), (box.top + box.bottom) / 2, label, Anchor::middle, 11,
+             -90);
 }
 
 void draw_lines(Sheet& sheet, const Box& box, const Chart& chart) {
@@ -136,7 +141,7 @@ void draw_lines(Sheet& sheet, const Box& box, const Chart& chart) {
   Scale::Ticks ticks = x.ticks();
   const bool named = chart.kind == Chart::Kind::lines && positions.size() <= 11;
   if (named) ticks.at.assign(positions.begin(), positions.end());
-  constexpr double kLetter = 6.2, kApart = 6;  // wide, as drawn
+  constexpr double kApart = 6;
   double end = -std::numeric_limits<double>::infinity();
   for (double v : ticks.at) {
     const std::string label = named ? position_label(v) : tick_label(v, ticks.step);
