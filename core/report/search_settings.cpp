@@ -184,7 +184,9 @@ ModelSpec ModelChoice::spec(int devices) const {
     auto [rest, error] = std::from_chars(begin, end, value);
     if (equals == 0 || error != std::errc() || rest != end)
       throw_input_error("--option: found '{}', expected NAME=VALUE with an integer value", option);
-    spec.options[option.substr(0, equals)] = value;
+    const std::string name = option.substr(0, equals);
+    if (!spec.options.emplace(name, value).second || (name == "batch" && (global_batch || batch_per_gpu)))
+      throw_input_error("--option: found '{}', expected one value for {}: another option gives it, too", option, name);
   }
   if (!spec.options.contains("batch"))
     spec.options["batch"] =

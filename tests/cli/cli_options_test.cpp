@@ -116,6 +116,18 @@ TEST_CASE("profile and validate refuse options of what they do not have") {
   check_refused("validate " + plan + " --seed 3", {"plan.json: is a plan, which has its own --seed"});
 }
 
+TEST_CASE("a size of a model is given once") {
+  auto refused = [](const std::string& options, const std::string& name) {
+    check_refused("show bert-tiny " + options, {"--option: found '" + name + "=", "expected one value for " + name});
+  };
+  refused("--option layers=1 --option layers=2", "layers");
+  refused("--option seq-len=8 --seq-len 16", "seq-len");
+  refused("--layers 1 --option layers=1", "layers");
+  refused("--option batch=8 --global-batch 16", "batch");
+  refused("--option batch=8 --batch-per-gpu 16", "batch");
+  CHECK(unity("show bert-tiny --option batch=8 --option layers=1 --seq-len 8").code == 0);
+}
+
 TEST_CASE("run evaluates on test rows, which synthetic data have not") {
   check_refused("run mlp-tiny --data synthetic --steps 1 --evaluate-every 1",
                 {"--evaluate-every: data synthetic have no test rows"});
