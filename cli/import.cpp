@@ -38,7 +38,8 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& t
     auto [rest, error] = std::from_chars(begin, end, size);
     if (equals == 0 || error != std::errc() || rest != end || size < 1)
       throw_input_error("--dim: found '{}', expected NAME=SIZE with a size of at least 1", text);
-    dims[text.substr(0, equals)] = size;
+    if (!dims.emplace(text.substr(0, equals), size).second)
+      throw_input_error("--dim: found '{}', expected one size for {}", text, text.substr(0, equals));
   }
   return dims;
 }

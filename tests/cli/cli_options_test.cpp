@@ -128,6 +128,12 @@ TEST_CASE("a size of a model is given once") {
   CHECK(unity("show bert-tiny --option batch=8 --option layers=1 --seq-len 8").code == 0);
 }
 
+TEST_CASE("a dimension of an import has one size") {
+  Folder f;
+  check_refused("import " + f.file("net.onnx") + " --dim batch=2 --dim batch=4",
+                {"--dim: found 'batch=4', expected one size for batch"});
+}
+
 TEST_CASE("run evaluates on test rows, which synthetic data have not") {
   check_refused("run mlp-tiny --data synthetic --steps 1 --evaluate-every 1",
                 {"--evaluate-every: data synthetic have no test rows"});
