@@ -81,7 +81,7 @@ void CudaBackend::enqueue(bool timed) {
         UNITY_CUDA_CHECK(cudaStreamWaitEvent(first_stream, events_[i].get()));
       }
       const Work& last = works_[end - 1];
-      if (last.joined && !timed && !careful_)
+      if (last.joined && !timed && !ways_.careful)
         last.joined();
       else
         last.enqueue();
@@ -94,12 +94,14 @@ void CudaBackend::enqueue(bool timed) {
         Stream stream = lane_of(work).stream.get();
         if (timed) record_time(times_[i][1], stream);
         if (work.awaited) UNITY_CUDA_CHECK(cudaEventRecord(events_[i].get(), stream));
-        if (careful_) UNITY_CUDA_CHECK(wait_for(devices_.at(work.device).gpu, stream));
+        if (ways_.careful) UNITY_CUDA_CHECK(wait_for(devices_.at(work.device).gpu, stream));
       }
     } catch (const InputError&) {
       throw;
     } catch (const ProcessFailure&) {  // which tells of its task
       throw;
+    } catch (const OutOfDeviceMemory& e) {
+      throw OutOfDeviceMemory(fmt::format("{}: {}", describe(works_[w].task), e.what()));
     } catch (const std::exception& e) {
       throw std::runtime_error(fmt::format("{}: {}", describe(works_[w].task), e.what()));
     }
@@ -147,7 +149,7 @@ void CudaBackend::wait() {
   cudaError_t status = wait_for(first.gpu, first.stream(unity::Stream::compute));
   if (status != cudaSuccess)
     throw std::runtime_error(fmt::format("{} on GPU {}{}", cudaGetErrorString(status), first.gpu,
-                                         careful_ ? "" : "; set UNITY_CUDA_SYNC=1 to see in which task"));
+                                         ways_.careful ? "" : "; set UNITY_CUDA_SYNC=1 to see in which task"));
 }
 
 // Other than by cudaStreamSynchronize, with an eye on the other processes, and on the other GPUs: where one of these
@@ -212,14 +214,21 @@ void CudaBackend::keep_for_ever() {
 std::vector<Span> CudaBackend::step(const StepInfo& info) {
   waits_in_ = info.step;
   collectives_->begin_step();
+  auto give_up = [this] {
+    waits_in_ = -1;
+    graphs_ = {};  // one that still runs ends with what it holds
+    collectives_->abort();
+  };
   try {
     std::vector<Span> spans = run_step(info);
     waits_in_ = -1;
     return spans;
+  } catch (const OutOfDeviceMemory& error) {
+    const DoesNotFit reason = too_large(error.what());
+    give_up();
+    throw reason;
   } catch (...) {
-    waits_in_ = -1;
-    graphs_ = {};  // one that still runs ends with what it holds
-    collectives_->abort();
+    give_up();
     throw;
   }
 }
@@ -234,7 +243,7 @@ std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
       times_.push_back({make_event(true), make_event(true)});
     }
   }
-  const bool by_graph = !eager_ && !careful_ && steps_ > 0;
+  const bool by_graph = ways_.by_graph() && steps_ > 0;
   GraphHandle& graph = graphs_[info.trace ? 1 : 0];
   if (by_graph && !graph.get()) graph = capture(info.trace);
   if (by_graph)

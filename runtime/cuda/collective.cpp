@@ -15,6 +15,7 @@
 #include "runtime/cuda/blocks.h"
 #include "runtime/cuda/end_nccl.h"
 #include "runtime/cuda/milestones.h"
+#include "runtime/cuda/nccl_check.h"
 #include "runtime/cuda/resources.h"
 
 namespace unity::cuda {
@@ -23,25 +24,6 @@ namespace {
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other processes
 constexpr std::chrono::seconds kLeave{10};      // for all to take leave
 constexpr std::chrono::seconds kStart{300};     // for NCCL's start, where there is no other process to be patient with
-
-void check_nccl(ncclResult_t status, const char* call) {
-  if (status == ncclSuccess || status == ncclInProgress) return;  // which settle() waits for
-  throw std::runtime_error(fmt::format("{}: {} ({})", call, ncclGetErrorString(status), ncclGetLastError(nullptr)));
-}
-#define UNITY_NCCL_CHECK(call) check_nccl((call), #call)
-
-// One launch for all that `calls` asks for.
-template <class Calls>
-void in_group(const Calls& calls) {
-  UNITY_NCCL_CHECK(ncclGroupStart());
-  try {
-    calls();
-  } catch (...) {
-    ncclGroupEnd();  // or this thread's later calls would belong to it
-    throw;
-  }
-  UNITY_NCCL_CHECK(ncclGroupEnd());
-}
 
 ncclDataType_t nccl_type(DType held) {
   switch (held) {
@@ -451,8 +433,7 @@ bool Collectives::Implementation::in_progress(const Group& group, ncclComm_t com
   for (int i = 0; i < 100 && processes.size() > 1 && processes.failure().empty(); ++i)
     std::this_thread::sleep_for(kLook);
   if (std::string why = processes.failure(); !why.empty()) throw ProcessFailure(why);
-  throw std::runtime_error(fmt::format("NCCL among devices {}: {} ({})", fmt::join(group.devices, ", "),
-                                       ncclGetErrorString(state), ncclGetLastError(communicator)));
+  throw_nccl(state, fmt::format("NCCL among devices {}", fmt::join(group.devices, ", ")), communicator);
 }
 
 void Collectives::Implementation::wait(const std::function<bool()>& done, const std::function<std::string()>& what) {

@@ -10,7 +10,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/does_not_fit.h"
 #include "core/plan/memory_plan.h"
 #include "runtime/backend.h"
 #include "runtime/cuda/blocks.h"
@@ -28,6 +28,7 @@
 #include "runtime/cuda/library/library.h"
 #include "runtime/cuda/optimizers.h"
 #include "runtime/cuda/resources.h"
+#include "runtime/cuda/ways.h"
 #include "runtime/held_types.h"
 
 namespace unity::cuda {
@@ -61,37 +62,24 @@ struct SharedGpu {
   EventHandle origin;        // from which the events of a traced step count
 };
 
-// Of the environment's UNITY_CUDA_TUNE, null where it is not set.
-inline Choice choice_of(const char* tune) {
-  const std::string_view text = tune ? tune : "";
-  return text == "0" ? Choice::first : text == "last" ? Choice::last : Choice::fastest;
-}
-
-// Whether images are held as image_layout.h has them: in bf16 and TF32, as these are for tensor cores; or as the
-// environment's UNITY_CUDA_LAYOUT says, "channels-last" or "rows".
-inline bool wants_channels_last(Precision precision) {
-  const char* text = std::getenv("UNITY_CUDA_LAYOUT");
-  if (text && std::string_view(text) == "channels-last") return true;
-  if (text && std::string_view(text) == "rows") return false;
-  return precision == Precision::bf16 || precision == Precision::tf32;
-}
-
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Program& program, Processes& processes, const BackendOptions& options)
-      : layout_(image_layout(program, wants_channels_last(options.precision))),
+      : ways_(ways_of_environment(options.precision)),
+        layout_(image_layout(program, ways_.channels_last)),
         program_(layout_.program ? *layout_.program : program),
         processes_(processes),
         precision_(options.precision),
         types_(held_types(program_, options.precision)),
-        rounded_(rounded_weights(program_, options.precision, types_)),
-        eager_(std::getenv("UNITY_CUDA_EAGER") != nullptr),
-        careful_(std::getenv("UNITY_CUDA_SYNC") != nullptr),
-        choice_(choice_of(std::getenv("UNITY_CUDA_TUNE"))) {
+        rounded_(rounded_weights(program_, options.precision, types_)) {
     place(options.one_device);
-    collectives_.emplace(program_, placements_, processes);  // before the rest: NCCL takes memory, too
-    allocate(options);
-    prepare();
+    try {
+      collectives_.emplace(program_, placements_, processes);  // before the rest: NCCL takes memory, too
+      allocate(options);
+      prepare();
+    } catch (const OutOfDeviceMemory& error) {
+      throw too_large(error.what());
+    }
     open_channel();
   }
 
@@ -132,6 +120,10 @@ class CudaBackend final : public Backend {
   Memory reserve(std::int64_t device, std::int64_t bytes, std::string_view what,
                  Memory::Contents contents = Memory::Contents::zeros) const;
   PinnedHandle reserve_on_host(std::int64_t device, std::int64_t bytes) const;  // zeros; InputError
+  // What is left for the plan's buffers, when all the rest is as large as it is now and `bytes`.
+  std::int64_t limit_of(std::int64_t device, std::int64_t bytes) const;
+  // Of memory that ran out otherwise, in the call that `what` tells of.
+  DoesNotFit too_large(const std::string& what) const;
   void prepare();
   void prepare(TaskId id);
   void prepare_compute(Work& work, const Task& task);
@@ -153,6 +145,7 @@ class CudaBackend final : public Backend {
   bool independent(const Work& first, const Work& second) const;
   void join(const std::vector<std::size_t>& run);
   void join_works();
+  void order_nccl();
   void prepare_communication(std::size_t index, TaskId id);
   std::function<void()> renewal(BufferId weight, Stream stream);
   void enqueue(bool timed);
@@ -198,14 +191,13 @@ class CudaBackend final : public Backend {
   void copy(BufferId buffer, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
   std::string describe(TaskId id) const;
 
+  const Ways ways_;
   const ImageLayout layout_;
   const Program& program_;  // as the layout has it
   Processes& processes_;
   Precision precision_;
   std::vector<DType> types_;  // by tensor
   RoundedWeights rounded_;
-  bool eager_, careful_;
-  Choice choice_;
   std::vector<Placement> placements_;              // by device of the program
   std::map<std::int64_t, LogicalDevice> devices_;  // of this process
   MemoryPlan plan_;

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/code.h"
 
 namespace unity::cuda {
 namespace {
@@ -39,6 +40,20 @@ std::vector<Gpu> find_gpus() {
   }
   if (gpus.empty()) throw_input_error("backend cuda: {}, expected {}.{} or newer", others, kOldest / 10, kOldest % 10);
   return gpus;
+}
+
+void require_code(const Gpu& gpu) {
+  const cudaError_t status = code_status();
+  if (status == cudaErrorMemoryAllocation) UNITY_CUDA_CHECK(status);
+  if (status == cudaSuccess) return;
+  int driver = 0, runtime = 0;
+  UNITY_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  UNITY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  throw_input_error("backend cuda: {} takes no code of this build ({}): {}", gpu.name, cudaGetErrorString(status),
+                    driver < runtime ? fmt::format("the driver is for CUDA {}, expected one for CUDA {} or newer",
+                                                   version(driver), version(runtime))
+                                     : fmt::format("expected a build for compute capability {}.{}", gpu.capability / 10,
+                                                   gpu.capability % 10));
 }
 
 }  // namespace unity::cuda

@@ -22,6 +22,9 @@ struct Gpu {
 // that this build has code for (8.0 and newer).
 std::vector<Gpu> find_gpus();
 
+// Of the current GPU. InputError that says why it takes no code of this build, such as a driver too old for PTX.
+void require_code(const Gpu& gpu);
+
 // What a process of a node sees: GPUs by a hash that no two share, in the order of their numbers there; and how many
 // logical devices it has.
 struct GpuView {

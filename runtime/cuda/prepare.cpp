@@ -1,8 +1,8 @@
 // Where the CUDA backend's devices are, their memory, and what each task enqueues.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
-#include "core/base/does_not_fit.h"
 #include "core/base/text.h"
 #include "core/ops/chain.h"
 #include "core/plan/pieces_in_words.h"
@@ -27,6 +27,11 @@ DType moved_type(const Communication& c, const std::function<DType(BufferId)>& h
 
 Math math_of(Precision precision) {
   return precision == Precision::tf32 ? Math::tf32 : precision == Precision::bf16 ? Math::bf16 : Math::f32;
+}
+
+std::string what_fits(std::int64_t limit) {
+  if (limit <= 0) return "take a smaller batch, or more devices";
+  return fmt::format("a search with --memory-limit '{}' keeps to what is there", to_string(Bytes{limit}));
 }
 
 }  // namespace
@@ -70,10 +75,13 @@ void CudaBackend::place(bool one_device) {
   std::vector<Gpu> gpus = find_gpus();
   int runtime = 0;
   UNITY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-  if (processes_.size() > 1)
+  if (processes_.size() > 1) {
+    processes_.require_equal("UNITY_CUDA_LAYOUT, UNITY_CUDA_EAGER and UNITY_CUDA_SYNC, expected the same everywhere",
+                             in_words(ways_));
     processes_.require_equal(
         "the versions of CUDA's libraries, expected the same everywhere",
         fmt::format("CUDA {}.{}, {}, {}", runtime / 1000, runtime % 1000 / 10, nccl_version(), library_versions()));
+  }
   struct Place {
     std::int32_t device = 0, gpu = 0;
     Hash identity = 0;
@@ -85,6 +93,8 @@ void CudaBackend::place(bool one_device) {
     const Gpu& gpu = gpus[shares[mine.size()]];
     mine.push_back({d, gpu.ordinal, gpu.identity});
     devices_[d].gpu = gpu.ordinal;
+    OnGpu on(gpu.ordinal);
+    require_code(gpu);
   }
   OnGpu::choose(devices_.begin()->second.gpu);
   placements_.resize(static_cast<std::size_t>(program_.devices));
@@ -115,7 +125,7 @@ void CudaBackend::allocate(const BackendOptions& options) {
     OnGpu on(device.gpu);
     device.arena = reserve(d, plan_.arenas[static_cast<std::size_t>(d)].count, "the plan's buffers");
     for (Lane& lane : device.lanes) lane.stream = make_stream();
-    LibraryOptions of_libraries{.math = math_of(precision_), .choice = choice_};
+    LibraryOptions of_libraries{.math = math_of(precision_), .choice = ways_.choice};
     device.workspace = reserve(d, of_libraries.workspace, "the workspace of CUDA's libraries", Memory::Contents::any);
     device.beyond_arena += of_libraries.workspace;
     device.libraries = std::make_unique<Libraries>(of_libraries, device.workspace.data());
@@ -145,23 +155,45 @@ Memory CudaBackend::reserve(std::int64_t device, std::int64_t bytes, std::string
     const LogicalDevice& of = devices_.at(device);
     std::size_t free = 0, total = 0;
     UNITY_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    // What is left for the plan's buffers, when all the rest is as large as it is now.
-    const Room& room = rooms_.at(of.gpu);
-    std::int64_t rest = of.beyond_arena + (of.arena.data() ? bytes : 0),
-                 limit = room.bytes / room.devices / 10 * 9 - rest;
+    const std::int64_t limit = limit_of(device, of.arena.data() ? bytes : 0);
     throw DoesNotFit(
-        fmt::format("device {} needs {} of memory for {}{}, but GPU {} has {} free of {}{}", device,
+        fmt::format("device {} needs {} of memory for {}{}, but GPU {} has {} free of {}; {}", device,
                     to_string(Bytes{bytes}), what,
                     of.arena.data() ? fmt::format(" beside {} of the plan's buffers",
                                                   to_string(plan_.arenas[static_cast<std::size_t>(device)]))
                                     : std::string(),
                     of.gpu, to_string(Bytes{static_cast<std::int64_t>(free)}),
-                    to_string(Bytes{static_cast<std::int64_t>(total)}),
-                    limit > 0 ? fmt::format("; a search with --memory-limit '{}' keeps to what is there",
-                                            to_string(Bytes{limit}))
-                              : std::string("; take a smaller batch, or more devices")),
-        std::max<std::int64_t>(limit, 0));
+                    to_string(Bytes{static_cast<std::int64_t>(total)}), what_fits(limit)),
+        limit);
   }
+}
+
+std::int64_t CudaBackend::limit_of(std::int64_t device, std::int64_t bytes) const {
+  const LogicalDevice& of = devices_.at(device);
+  const auto room = rooms_.find(of.gpu);
+  if (room == rooms_.end()) return 0;
+  return std::max<std::int64_t>(0, room->second.bytes / room->second.devices / 10 * 9 - of.beyond_arena - bytes);
+}
+
+DoesNotFit CudaBackend::too_large(const std::string& what) const {
+  cudaGetLastError();  // or the next call would report it
+  // CUDA does not say of which GPU: the one with the least left. The plan's buffers had room, others had not.
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max(), least = limit;
+  std::string gpu = "a GPU";
+  for (const auto& [d, device] : devices_) {
+    OnGpu on(device.gpu);
+    std::size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess) continue;
+    const std::int64_t arena = device.arena.data() ? plan_.arenas[static_cast<std::size_t>(d)].count : 0;
+    limit = std::min({limit, limit_of(d, 0), arena / 10 * 9});
+    if (static_cast<std::int64_t>(free) >= least) continue;
+    least = static_cast<std::int64_t>(free);
+    gpu = fmt::format("GPU {} has {} free of {}{}", device.gpu, to_string(Bytes{least}),
+                      to_string(Bytes{static_cast<std::int64_t>(total)}),
+                      arena > 0 ? fmt::format(", beside {} of the plan's buffers", to_string(Bytes{arena})) : "");
+  }
+  if (limit == std::numeric_limits<std::int64_t>::max()) limit = 0;
+  return {fmt::format("memory ran out: {}; {}; {}", what, gpu, what_fits(limit)), limit};
 }
 
 PinnedHandle CudaBackend::reserve_on_host(std::int64_t device, std::int64_t bytes) const {
@@ -169,7 +201,7 @@ PinnedHandle CudaBackend::reserve_on_host(std::int64_t device, std::int64_t byte
     PinnedHandle pinned = make_pinned(static_cast<std::size_t>(bytes));
     std::memset(pinned.get(), 0, static_cast<std::size_t>(bytes));
     return pinned;
-  } catch (const OutOfDeviceMemory&) {
+  } catch (const OutOfPinnedMemory&) {
     cudaGetLastError();  // or the next call would report it
     throw_input_error(
         "device {} needs {} of pinned memory on the host for what the plan's schedule moves there, which the host does "
@@ -451,6 +483,24 @@ void CudaBackend::prepare(TaskId id) {
   works_.push_back(std::move(work));
 }
 
+// NCCL's kernels wait on a GPU for those on others, and neither streams nor graphs promise that two kernels of a GPU
+// run side by side: if one GPU took two of them in one order and another in the other, neither would end. Of devices
+// that share a GPU they follow one another, in the Program's order.
+void CudaBackend::order_nccl() {
+  std::map<int, std::size_t> last;  // by GPU
+  for (std::size_t w = 0; w < works_.size(); ++w) {
+    Work& work = works_[w];
+    const Task& task = program_.tasks[work.task.index()];
+    if (task.kind != TaskKind::communicate || collectives_->on_one_gpu(static_cast<std::size_t>(task.op))) continue;
+    auto [before, first] = last.try_emplace(devices_.at(work.device).gpu, w);
+    if (!first && works_[before->second].device != work.device) {
+      work.after.push_back(before->second);
+      works_[before->second].awaited = true;
+    }
+    before->second = w;
+  }
+}
+
 void CudaBackend::prepare() {
   std::vector<std::vector<std::size_t>> works_of(program_.tasks.size());
   for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
@@ -460,6 +510,8 @@ void CudaBackend::prepare() {
       prepare(id);
     } catch (const InputError&) {
       throw;
+    } catch (const OutOfDeviceMemory& e) {
+      throw OutOfDeviceMemory(fmt::format("{}: {}", describe(id), e.what()));
     } catch (const std::exception& e) {
       throw std::runtime_error(fmt::format("{}: {}", describe(id), e.what()));
     }
@@ -473,6 +525,7 @@ void CudaBackend::prepare() {
         work.after.push_back(before);
         other.awaited = true;
       }
+  order_nccl();
   join_works();
   events_.resize(works_.size());
   for (auto& [d, device] : devices_) {

@@ -83,10 +83,19 @@ inline cudaError_t stream_status(cudaStream_t stream) {
   return status;
 }
 
-// Of the host, where every GPU copies from without the processor.
+// The host gives no more pinned memory.
+struct OutOfPinnedMemory : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Of the host, where every GPU copies from without the processor. OutOfPinnedMemory.
 inline PinnedHandle make_pinned(std::size_t bytes) {
   void* data = nullptr;
-  UNITY_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocPortable));
+  try {
+    UNITY_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocPortable));
+  } catch (const OutOfDeviceMemory& error) {  // CUDA has one code for both
+    throw OutOfPinnedMemory(error.what());
+  }
   return PinnedHandle(data);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -10,7 +11,9 @@
 #include <thread>
 
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/code.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/ways.h"
 #include "tests/support/fake_world.h"
 
 using namespace unity;
@@ -34,6 +37,7 @@ struct CUgraphExec_st : CUgraph_st {};
 namespace {
 
 thread_local std::uint32_t visible = 0;
+thread_local std::map<std::string, std::string> environment;
 thread_local std::shared_ptr<Capture> capturing;
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local auto process = std::make_shared<Process>();
@@ -172,10 +176,16 @@ void unity::cuda::run_emulated(Stream stream, const std::function<void()>& work)
   {
     std::lock_guard lock(world().mutex);
     ++world().counts.launches;
-    if (fails(world().launches_to_failure)) UNITY_CUDA_CHECK(cudaErrorLaunchFailure);
+    if (fails(world().launches_to_failure)) check(static_cast<cudaError_t>(world().launch_error), "cudaGetLastError()");
   }
   enqueue(stream, {stream->gpu, work, {}, {}});
 }
+
+const char* unity::cuda::emulated_variable(const char* name) {
+  const auto own = environment.find(name);
+  return own != environment.end() ? own->second.c_str() : std::getenv(name);
+}
+cudaError_t unity::cuda::code_status() { return static_cast<cudaError_t>(world().code_error); }
 
 extern "C" {
 
@@ -220,6 +230,14 @@ FakeCounts fake_cuda_counts() {
 void fake_cuda_driver(int version) { world().driver = version; }
 void fake_cuda_capability(int capability) { world().capability = capability; }
 void fake_cuda_fail_launch(int after) { world().launches_to_failure = after; }
+void fake_cuda_environment(const char* name, const char* value) {
+  if (value)
+    environment[name] = value;
+  else
+    environment.erase(name);
+}
+void fake_cuda_launch_error(int error) { world().launch_error = error; }
+void fake_cuda_code(int error) { world().code_error = error; }
 void fake_cuda_fail_nccl(int after) { world().nccl_calls_to_failure = after; }
 
 constexpr int kRuntime = 13000;

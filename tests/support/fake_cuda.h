@@ -45,15 +45,21 @@ struct FakeCounts {
   int launches = 0;                    // of kernels, the libraries' too; captured ones when they are
   int captures = 0, graphs = 0;        // graphs made, and launched
   int cliques = 0, communicators = 0;  // of NCCL: groups, and their members
+  int meetings = 0;                    // of calls of different groups on one GPU, which CUDA lets wait for one another
 };
 FakeCounts fake_cuda_counts();
 // The CUDA that the driver is for, as 13000 (its own: 13000); 0: there is no driver.
 void fake_cuda_driver(int version);
+// The value that the calling thread's environment has of a variable of the backend; null: what the process has.
+void fake_cuda_environment(const char* name, const char* value);
 // Of all GPUs, as 90.
 void fake_cuda_capability(int capability);
 // The launch of a kernel that comes behind so many more fails, and likewise the call of a collective of
 // NCCL; -1: none does.
 void fake_cuda_fail_launch(int after);
+// With which error a launch then fails (cudaErrorLaunchFailure); and the one that says that a GPU takes no code (none).
+void fake_cuda_launch_error(int error);
+void fake_cuda_code(int error);
 void fake_cuda_fail_nccl(int after);
 void fake_cuda_count(int FakeLibraryCalls::*which);
 }

@@ -52,6 +52,7 @@ namespace {
 struct Cliques {
   std::map<std::uint64_t, Clique> all;
   std::uint64_t next = 1;
+  std::map<int, ncclComm*> at_work;  // by GPU: what came there last
 };
 Cliques& cliques() {
   static auto* c = new Cliques;  // outlives all
@@ -165,6 +166,9 @@ thread_local bool failed = false;  // a call of the group: then none of it is en
 void give(ncclComm* comm, const std::vector<Call>& calls) {
   if (comm->aborted) throw Aborted();
   Clique& c = *comm->clique;
+  ncclComm*& other = cliques().at_work[comm->gpu];
+  if (other && other != comm && open_calls(*other->clique, other->rank)) ++world().counts.meetings;
+  other = comm;
   for (const Call& call : calls)
     if (call.kind == Call::Kind::send)
       c.sends[{comm->rank, call.root}].push_back(call);
@@ -229,6 +233,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   std::lock_guard lock(world().mutex);
+  std::erase_if(cliques().at_work, [comm](const auto& of) { return of.second == comm; });
   return delete comm, ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {

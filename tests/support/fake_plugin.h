@@ -39,6 +39,8 @@ struct Fake {
     find(libraries, "fake_cuda_libraries"), find(library_calls, "fake_cuda_library_calls");
     find(counts, "fake_cuda_counts"), find(driver, "fake_cuda_driver"), find(capability, "fake_cuda_capability");
     find(fail_launch, "fake_cuda_fail_launch"), find(fail_nccl, "fake_cuda_fail_nccl");
+    find(environment, "fake_cuda_environment");
+    find(launch_error, "fake_cuda_launch_error"), find(code, "fake_cuda_code");
     find(pinned, "fake_cuda_pinned"), find(most_pinned, "fake_cuda_most_pinned"), find(memory, "fake_cuda_memory");
     find(allocate, "cudaMalloc"), find(allocate_pinned, "cudaHostAlloc"), find(copy, "cudaMemcpyAsync");
     find(release, "cudaFree"), find(release_pinned, "cudaFreeHost");
@@ -59,6 +61,9 @@ struct Fake {
   decltype(&fake_cuda_capability) capability = nullptr;
   decltype(&fake_cuda_fail_launch) fail_launch = nullptr;
   decltype(&fake_cuda_fail_nccl) fail_nccl = nullptr;
+  decltype(&fake_cuda_environment) environment = nullptr;
+  decltype(&fake_cuda_launch_error) launch_error = nullptr;
+  decltype(&fake_cuda_code) code = nullptr;
   decltype(&fake_cuda_pinned) pinned = nullptr;
   decltype(&fake_cuda_most_pinned) most_pinned = nullptr;
   decltype(&fake_cuda_memory) memory = nullptr;

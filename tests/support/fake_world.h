@@ -87,6 +87,7 @@ struct World {
   int aborted = 0, held_aborts = 0;
   int driver = 13000, capability = 90;
   int launches_to_failure = -1, nccl_calls_to_failure = -1;  // -1: never
+  int launch_error = 719, code_error = 0;                    // cudaErrorLaunchFailure, cudaSuccess
 };
 World& world();
 

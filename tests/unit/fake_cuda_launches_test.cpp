@@ -1,14 +1,19 @@
 // What the CUDA backend launches and makes, and how often; what it says of errors and of machines that it cannot use.
 // On CUDA and NCCL played on the host (support/fake_cuda.h).
+#include <chrono>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
+#include "core/base/does_not_fit.h"
 #include "core/models/image_layers.h"
 #include "core/plan/row_updates.h"
 #include "runtime/executor.h"
 #include "runtime/train.h"
 #include "tests/support/fake_plugin.h"
+#include "tests/support/fake_processes.h"
 
 using namespace unity;
 using namespace unity::test;
@@ -16,8 +21,8 @@ using namespace unity::test;
 namespace {
 
 FakeCounts operator-(const FakeCounts& a, const FakeCounts& b) {
-  return {a.launches - b.launches, a.captures - b.captures, a.graphs - b.graphs, a.cliques - b.cliques,
-          a.communicators - b.communicators};
+  return {a.launches - b.launches, a.captures - b.captures,           a.graphs - b.graphs,
+          a.cliques - b.cliques,   a.communicators - b.communicators, a.meetings - b.meetings};
 }
 
 // What an executor enqueues in a step.
@@ -146,6 +151,20 @@ TEST_CASE("NCCL has one communicator for each device of each group of devices, m
   }
 }
 
+// Two devices of one stage on a GPU, which send to those of the other stage, on another GPU.
+TEST_CASE("what NCCL does for devices that share a GPU is never there at once") {
+  fake().visible(0b11);
+  const Program program = two_stages();
+  FakeCounts before = fake().counts();
+  Counted executor(program);
+  for (int i = 0; i < 4; ++i) executor.step(i == 2);
+  FakeCounts made = fake().counts() - before;
+  fake().visible(0);
+  CHECK(made.cliques >= 2);
+  CHECK(made.communicators == 2 * made.cliques);
+  CHECK(made.meetings == 0);
+}
+
 TEST_CASE("a machine without a driver, with an old one, or with other GPUs is told so") {
   fake();
   auto said = [] {
@@ -184,8 +203,89 @@ TEST_CASE("an error of CUDA comes with its task, device and shapes") {
   // The first product, of 12 samples of 64 and the first weight.
   CHECK(error ==
         "task 0 (matmul layer.0.matmul) on device 0 of f32[12, 64], f32[64, 512], f32[12, 512]: "
-        "cudaErrorLaunchFailure: an error of the fake: some error");
+        "cudaGetLastError(): an error of the fake: some error");
   CHECK(failure(program).empty());
+}
+
+TEST_CASE("memory that runs out in a step is told with its task, and as what fits") {
+  fake();
+  Program program = data_parallel(1, "sgd 0.01");
+  constexpr int kMemoryAllocation = 2, kLaunchFailure = 719;  // of cudaError_t
+  fake().launch_error(kMemoryAllocation);
+  for (bool captured : {false, true}) {  // in the second step
+    Counted executor(program);
+    if (captured) executor.step();
+    fake().fail_launch(0);
+    try {
+      executor.step();
+      FAIL("memory did not run out");
+    } catch (const DoesNotFit& error) {
+      const std::string what = error.what();
+      INFO(what);
+      CHECK_THAT(what, Catch::StartsWith("memory ran out: task ") && Catch::Contains(" on device 0 of f32[") &&
+                           Catch::Contains(": cudaGetLastError(): an error of the fake: some error; GPU 0 has ") &&
+                           Catch::Contains(" of the plan's buffers; a search with --memory-limit '"));
+      CHECK(error.limit() > 0);
+    }
+    fake().fail_launch(-1);
+  }
+  fake().launch_error(kLaunchFailure);
+  CHECK(failure(program).empty());
+}
+
+TEST_CASE("a GPU that takes no code of this build is told at the start") {
+  fake();
+  constexpr int kUnsupportedPtxVersion = 222;  // of cudaError_t
+  Program program = data_parallel(1, "sgd 0.01");
+  fake().code(kUnsupportedPtxVersion);
+  CHECK_THROWS_AS(Executor(program, {.backend = "cuda"}), InputError);
+  CHECK_THROWS_WITH(Executor(program, {.backend = "cuda"}),
+                    "backend cuda: NVIDIA Fake takes no code of this build (some error): expected a build for compute "
+                    "capability 9.0");
+  fake().code(0);
+  CHECK(failure(program).empty());
+}
+
+TEST_CASE("processes whose environments ask for other layouts, or other iterations, are refused at the start") {
+  fake();
+  const Program program = data_parallel(2, "sgd 0.01");
+  for (auto [name, value, words] : {std::tuple("UNITY_CUDA_LAYOUT", "channels-last", "rank 1 has images with channels"),
+                                    {"UNITY_CUDA_EAGER", "1", "rank 1 has images in rows and iterations task by task"},
+                                    {"UNITY_CUDA_SYNC", "1", "iterations task by task"}}) {
+    FakeNetwork network(2);
+    auto train = [&, name = name, value = value](Processes& p) {
+      if (p.rank() == 1) fake().environment(name, value);
+      Executor executor(program, {.backend = "cuda", .processes = &p});
+    };
+    for (const Outcome& o : on_processes(network, train, std::chrono::seconds(1))) {
+      INFO(o.error);
+      CHECK_THAT(o.error, Catch::Contains("UNITY_CUDA_LAYOUT, UNITY_CUDA_EAGER and UNITY_CUDA_SYNC, expected the same "
+                                          "everywhere: rank 0 has images in rows and iterations as graphs") &&
+                              Catch::Contains(words));
+    }
+  }
+}
+
+TEST_CASE("what the environment says of the backend is taken, or refused") {
+  fake();
+  const Program program = data_parallel(1, "sgd 0.01");
+  for (auto [name, value, expected] : {std::tuple("UNITY_CUDA_LAYOUT", "nhwc", "channels-last or rows"),
+                                       {"UNITY_CUDA_EAGER", "yes", "0 or 1"},
+                                       {"UNITY_CUDA_SYNC", "2", "0 or 1"},
+                                       {"UNITY_CUDA_TUNE", "off", "0 or 1 or last"}}) {
+    fake().environment(name, value);
+    CHECK_THROWS_AS(Executor(program, {.backend = "cuda"}), InputError);
+    CHECK_THROWS_WITH(Executor(program, {.backend = "cuda"}),
+                      fmt::format("{}: found '{}', expected {}", name, value, expected));
+    fake().environment(name, nullptr);
+  }
+  for (auto [value, graphs] : {std::pair("0", 1), {"1", 0}, {"", 1}}) {
+    fake().environment("UNITY_CUDA_EAGER", value);
+    Counted executor(program);
+    executor.step();
+    CHECK(executor.step().graphs == graphs);
+  }
+  fake().environment("UNITY_CUDA_EAGER", nullptr);
 }
 
 TEST_CASE("an error of NCCL comes with its task, devices, shapes and bytes, and leaves others as they are") {

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/does_not_fit.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "core/search/search.h"
@@ -229,23 +230,26 @@ TEST_CASE("a plan that a GPU has no memory for is refused with what would do, an
   }
   CHECK(fake().bytes(0) == before);
   // From what is not enough for the buffers of the plan to what lacks its last list.
-  bool said = false;
+  bool said = false, listed = false;
   for (std::int64_t memory : {needed / 40, needed / 2, needed - 100'000}) {
     fake().memory(before + memory);
     try {
       Executor executor(program, {.backend = "cuda"});
       FAIL("it fits into " << memory << " of " << needed << " bytes");
-    } catch (const std::exception& error) {
+    } catch (const DoesNotFit& error) {
       const std::string what = error.what();
       INFO(what);
-      CHECK(what.find("device 0") != std::string::npos);
+      CHECK(what.find("GPU 0 has ") != std::string::npos);
       CHECK((what.find(" needs ") != std::string::npos || what.find(" were asked for") != std::string::npos));
-      said = said || what.find("--memory-limit") != std::string::npos;
+      CHECK((what.find("--memory-limit") != std::string::npos) == (error.limit() > 0));
+      said = said || error.limit() > 0;
+      listed = listed || what.find("memory ran out: task ") == 0;
     }
     fake().memory(all);
     CHECK(fake().bytes(0) == before);
   }
   CHECK(said);
+  CHECK(listed);
   Executor executor(program, {.backend = "cuda"});
   CHECK(fake().bytes(0) - before == needed);
 }

@@ -167,6 +167,8 @@ Result<std::vector<GraphPlan>> GraphPlan::candidates(const PlanTarget& target,
       } catch (const LibraryError& e) {
         // An engine that cannot be built after all is passed over, whatever its reason: others follow.
         reasons += fmt::format("; {}: {}", name, e.what());
+      } catch (const OutOfDeviceMemory& e) {
+        reasons += fmt::format("; {}: {}", name, e.what());
       }
     }
     if (!plans.empty()) return plans;
