@@ -261,10 +261,17 @@ struct Executor::Implementation {
 
   void check_replicas() const {
     std::vector<std::vector<BufferId>> groups;
+    // Devices that compute a running state apart, from sums in an order of their own, may round it differently.
+    auto computed = [&](const std::vector<BufferId>& buffers) {
+      const std::int32_t leaf = program.tensor_of(buffers[0]).leaf;
+      return leaf >= 0 && !program.leaves[static_cast<std::size_t>(leaf)].op->trainable();
+    };
     for (const auto* kind : {&weight_buffers, &optimizer_buffers})
-      for (const auto& [name, buffers] : *kind)
+      for (const auto& [name, buffers] : *kind) {
+        if (computed(buffers)) continue;
         for (std::vector<BufferId>& group : copies(buffers))
           if (group.size() > 1) groups.push_back(std::move(group));
+      }
     std::vector<BufferId> here_of;
     for (const std::vector<BufferId>& group : groups)
       std::copy_if(group.begin(), group.end(), std::back_inserter(here_of), [&](BufferId id) { return here(id); });

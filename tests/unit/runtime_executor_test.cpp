@@ -116,6 +116,32 @@ TEST_CASE("measured spans start after all that their task depends on has ended, 
   }
 }
 
+TEST_CASE("copies of a weight must have the same bits; devices that compute a running state apart may round") {
+  for (const std::string kind : {"weight", "state"}) {
+    ProgramByHand h;
+    std::int32_t x = h.leaf("x", "input", {Dims{2}, std::string("f32")});
+    Attributes attributes = {Dims{2}, std::string("ones")};
+    if (kind == "weight") attributes.push_back(0.0);
+    std::int32_t s = h.leaf("s", kind, attributes, OriginId(7));
+    std::vector<BufferId> copies;
+    for (int d : {0, 1}) {
+      copies.push_back(h.buffer(s, d, whole_box({2}), BufferCategory::weight));
+      h.compute(d == 0 ? "relu" : "tanh", {}, {h.buffer(x, d, whole_box({2}), BufferCategory::input), copies.back()});
+    }
+    h.program.outputs = {{"s", {2}, {copies[0]}}};
+    Executor executor(h.program);
+    HostTensor value = real_tensor({2});
+    value.reals = {0.001, 0.002};
+    executor.set_input("x", value);
+    executor.check_replicas();
+    executor.step();
+    if (kind == "weight")
+      CHECK_THROWS_AS(executor.check_replicas(), ReplicasDiffer);
+    else
+      CHECK_NOTHROW(executor.check_replicas());
+  }
+}
+
 TEST_CASE("a collective in which a summand is missing stops the step and names the tensor") {
   Program program = split_matmul(2, "ones");
   program.communications[0].participants[1].send = {};
