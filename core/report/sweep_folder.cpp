@@ -89,12 +89,30 @@ std::vector<RowJson> SweepFolder::rows_of(const fs::path& file, const Shard& sha
   return rows;
 }
 
+namespace {
+
+// Of two rows of a point: a plan before an error, which may be of before it was tried again; else the later one.
+bool counts_before(const RowJson& one, const RowJson& other) {
+  if (one.contains("error") != other.contains("error")) return other.contains("error");
+  auto started = [](const RowJson& row) {
+    auto at = row.find("started");
+    return at != row.end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  return started(one) > started(other);
+}
+
+}  // namespace
+
 std::map<std::string, RowJson> SweepFolder::rows() const {
   std::map<std::string, RowJson> rows;
   auto add = [&](const fs::path& file, const Shard& shard) {
     for (RowJson& row : rows_of(file, shard)) {
       std::string key = row["point"];
-      rows.insert_or_assign(key, std::move(row));
+      auto there = rows.find(key);
+      if (there == rows.end())
+        rows.emplace(key, std::move(row));
+      else if (!counts_before(there->second, row))
+        there->second = std::move(row);
     }
   };
   std::error_code error;

@@ -33,8 +33,9 @@ class SweepFolder {
   bool has_results() const;
   // What is there is of this many shards of this grid, or of none. InputError.
   void check_parts(int shards) const;
-  // The rows that are there, of results.json and all parts, by point; a part's row counts before that of results.json,
-  // which is older. InputError: a file that is no result, is cut off, of another grid, or has a row of another's.
+  // The rows that are there, of results.json and all parts, by point; of two a plan counts before an error, then the
+  // later one, then that of a part. InputError: a file that is no result, is cut off, of another grid, or has a row of
+  // another's.
   std::map<std::string, RowJson> rows() const;
 
   // This process as the only one that writes the file of the shard. InputError: another one does, or one that does all

@@ -226,6 +226,29 @@ TEST_CASE("parts are joined in the order of the grid, however often, and whateve
   CHECK(read_file(path / "results.json") == once);
 }
 
+TEST_CASE("a point that was tried again keeps what was found, whatever its part says of before") {
+  fs::path path = fresh("again");
+  SweepFolder folder(path.string(), "e.yaml", experiment(1));
+  REQUIRE(folder.grid().size() == 2);
+  auto failed = [&](std::size_t i, const char* error, const char* started) {
+    return RowJson{{"point", folder.grid()[i].key()}, {"error", error}, {"started", started}};
+  };
+  const std::string keys[] = {folder.grid()[0].key(), folder.grid()[1].key()};
+  std::vector<int> shards = shards_of(folder.grid(), 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Shard shard{shards[i], 2};
+    folder.claim(shard);
+    folder.write(shard, {{keys[i], failed(i, "old", "2026-01-01T00:00:00Z")}});
+  }
+  folder.claim({});
+  folder.write({}, {{keys[0], row(folder.grid()[0], 1)}, {keys[1], failed(1, "new", "2026-01-02T00:00:00Z")}});
+  folder.merge();
+  std::vector<ResultRow> rows = results_from_json(read_file(path / "results.json"), "results.json").rows;
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].number("iteration_seconds") == 1);
+  CHECK(rows[1].text("error") == "new");
+}
+
 TEST_CASE("parts of another number, of another grid, foreign or cut off are refused") {
   fs::path path = fresh("refuse");
   SweepFolder folder(path.string(), "e.yaml", experiment(5));
