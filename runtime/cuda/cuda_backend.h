@@ -72,8 +72,8 @@ class CudaBackend final : public Backend {
         precision_(options.precision),
         types_(held_types(program_, options.precision)),
         rounded_(rounded_weights(program_, options.precision, types_)) {
-    place(options.one_device);
     try {
+      place(options.one_device);
       collectives_.emplace(program_, placements_, processes);  // before the rest: NCCL takes memory, too
       allocate(options);
       prepare();

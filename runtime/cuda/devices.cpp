@@ -1,5 +1,7 @@
 #include "runtime/cuda/devices.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -10,6 +12,11 @@ namespace unity::cuda {
 namespace {
 
 constexpr int kOldest = 80;
+
+// What CUDA says where it is the code that a GPU does not take.
+constexpr cudaError_t kOfCode[] = {
+    cudaErrorInvalidDeviceFunction, cudaErrorNoKernelImageForDevice, cudaErrorInvalidPtx,
+    cudaErrorUnsupportedPtxVersion, cudaErrorJitCompilerNotFound,    cudaErrorJitCompilationDisabled};
 
 std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
@@ -44,8 +51,8 @@ std::vector<Gpu> find_gpus() {
 
 void require_code(const Gpu& gpu) {
   const cudaError_t status = code_status();
-  if (status == cudaErrorMemoryAllocation) UNITY_CUDA_CHECK(status);
-  if (status == cudaSuccess) return;
+  if (std::find(std::begin(kOfCode), std::end(kOfCode), status) == std::end(kOfCode))
+    return check(status, "cudaFuncGetAttributes");
   int driver = 0, runtime = 0;
   UNITY_CUDA_CHECK(cudaDriverGetVersion(&driver));
   UNITY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));

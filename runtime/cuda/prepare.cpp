@@ -179,10 +179,11 @@ DoesNotFit CudaBackend::too_large(const std::string& what) const {
   cudaGetLastError();  // or the next call would report it
   // CUDA does not say of which GPU: the one with the least left. The plan's buffers had room, others had not.
   std::int64_t limit = std::numeric_limits<std::int64_t>::max(), least = limit;
-  std::string gpu = "a GPU";
+  std::string gpu = "GPUs have no room for what CUDA itself needs";
   for (const auto& [d, device] : devices_) {
-    OnGpu on(device.gpu);
     std::size_t free = 0, total = 0;
+    if (cudaSetDevice(device.gpu) != cudaSuccess) continue;
+    OnGpu on(device.gpu);
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) continue;
     const std::int64_t arena = device.arena.data() ? plan_.arenas[static_cast<std::size_t>(d)].count : 0;
     limit = std::min({limit, limit_of(d, 0), arena / 10 * 9});
@@ -192,6 +193,7 @@ DoesNotFit CudaBackend::too_large(const std::string& what) const {
                       to_string(Bytes{static_cast<std::int64_t>(total)}),
                       arena > 0 ? fmt::format(", beside {} of the plan's buffers", to_string(Bytes{arena})) : "");
   }
+  cudaGetLastError();
   if (limit == std::numeric_limits<std::int64_t>::max()) limit = 0;
   return {fmt::format("memory ran out: {}; {}; {}", what, gpu, what_fits(limit)), limit};
 }

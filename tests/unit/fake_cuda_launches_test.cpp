@@ -242,6 +242,12 @@ TEST_CASE("a GPU that takes no code of this build is told at the start") {
   CHECK_THROWS_WITH(Executor(program, {.backend = "cuda"}),
                     "backend cuda: NVIDIA Fake takes no code of this build (some error): expected a build for compute "
                     "capability 9.0");
+  constexpr int kMemoryAllocation = 2;
+  fake().code(kMemoryAllocation);
+  CHECK_THROWS_AS(Executor(program, {.backend = "cuda"}), DoesNotFit);
+  CHECK_THROWS_WITH(Executor(program, {.backend = "cuda"}),
+                    Catch::StartsWith("memory ran out: cudaFuncGetAttributes: ") && Catch::Contains("; GPU 0 has ") &&
+                        Catch::EndsWith("; take a smaller batch, or more devices"));
   fake().code(0);
   CHECK(failure(program).empty());
 }
