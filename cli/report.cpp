@@ -117,20 +117,22 @@ void report_results(const std::string& file, const std::string& json, const Opti
   const bool html = !o.page().empty();
   const std::vector<report::ResultRow>& rows = of.results.rows;
   if (!of.experiment && !html) throw InputError(of.note);
-  std::string text = fmt::format("# {}\n", of.experiment ? of.experiment->name : file);
+  std::string text = fmt::format("# {}\n", report::in_markdown(of.experiment ? of.experiment->name : file));
   if (of.experiment)
     for (const report::Figure& figure : of.experiment->figures) {
       report::FigureValues values = report::figure_values(figure, rows);
       if (!html)
         made.add(folder / (figure.name + ".svg"),
                  report::draw_charts(figure.title, report::figure_charts(figure, values)));
-      text += fmt::format("\n## {}\n\n![{}]({}.svg)\n\n{}", figure.title, figure.name, figure.name,
+      text += fmt::format("\n## {}\n\n![{}]({}.svg)\n\n{}", report::in_markdown(figure.title), figure.name, figure.name,
                           report::figure_table(figure, values));
     }
   if (!of.experiment || of.experiment->figures.empty()) text += "\n" + points_table(rows);
   std::string failures;
   for (const report::ResultRow& row : rows)
-    if (row.find("error")) failures += fmt::format("* {}: {}\n", row.text("point"), row.text("error"));
+    if (row.find("error"))
+      failures +=
+          fmt::format("* {}: {}\n", report::in_markdown(row.text("point")), report::in_markdown(row.text("error")));
   if (!failures.empty()) text += "\n## Points without a plan\n\n" + failures;
   if (of.experiment && !of.note.empty()) text += fmt::format("\n**{}**\n", of.note);
   text += "\n## What was run\n\n" + to_markdown(report::run_table(of.results));

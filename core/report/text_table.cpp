@@ -6,19 +6,15 @@
 #include "core/base/xml.h"
 
 namespace unity::report {
-namespace {
 
 std::string in_markdown(const std::string& text) {
   std::string result;
-  for (char c : text)
-    if (c == '|')
-      result += "\\|";
-    else
-      result += c == '\n' || c == '\r' ? ' ' : c;
+  for (char c : text) {
+    if (c == '|' || c == '<') result += '\\';
+    result += c == '\n' || c == '\r' ? ' ' : c;
+  }
   return result;
 }
-
-}  // namespace
 
 std::string to_markdown(const TextTable& table) {
   std::vector<std::string> header, rule;

@@ -20,6 +20,8 @@ struct TextTable {
 
 // Cells cannot end a cell or begin a line.
 std::string to_markdown(const TextTable& table);
+// Words of a name or message in a line of Markdown: nothing in them is a column's end or markup of HTML.
+std::string in_markdown(const std::string& text);
 std::string to_html(const TextTable& table);
 
 // A relative path as a link of HTML.

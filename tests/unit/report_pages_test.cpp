@@ -277,6 +277,7 @@ TEST_CASE("cells of a table stay in their place, and links are encoded") {
   TextTable table{{"a|b", "n"}, {{"x|\ny", TextCell("p", "plans/a b\".json")}}, 1};
   CHECK(to_markdown(table) == "| a\\|b | n |\n|---|---:|\n| x\\| y | [p](plans/a%20b%22.json) |\n");
   CHECK(to_html(table).find("href=\"plans/a%20b%22.json\"") != std::string::npos);
+  CHECK(in_markdown("a <b>\n|") == "a \\<b> \\|");
 }
 
 TEST_CASE("the hash of a machine is of all that predictions depend on") {
