@@ -1,7 +1,6 @@
 // unity search: the plan that a strategy finds.
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -124,13 +123,10 @@ void search(const Options& o) {
   SearchOptions options = o.settings.options(o.strategy, o.model.model);
   options.pareto = o.pareto;
   Result<std::vector<Plan>> plans = [&] {
-    const auto begin = std::chrono::steady_clock::now();
     Interruption interruption;
     options.stop = &interruption.requested();
     Result<std::vector<Plan>> front = search_plans(o.model, o.machine.topology, cost, options);
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    const bool out_of_time = options.time_limit > 0 && passed.count() >= options.time_limit;
-    if (!front.ok() && (interruption.requested() || out_of_time)) throw std::runtime_error(front.error().message);
+    if (!front.ok() && was_stopped(front.error())) throw std::runtime_error(front.error().message);
     return front;
   }();
   if (!plans.ok()) throw_input_error("{}", plans.error().message);

@@ -114,7 +114,7 @@ class Exhaustive {
       if (in_.options.pareto) front_.push_back(plan);
       take_better(best_, std::move(plan), in_);
     }
-    keep_front(front_);
+    keep_front(front_, in_.evaluator);
     return {};
   }
 

@@ -75,7 +75,7 @@ void FoundPlans::take(Result<Outcome> other) {
 void FoundPlans::keep(Outcome plan) {
   if (purpose_.serial) return;
   front_.push_back(std::move(plan));
-  keep_front(front_);
+  keep_front(front_, in_.evaluator);
 }
 
 std::optional<Outcome> FoundPlans::mapped_plainly(const Outcome& plan) {

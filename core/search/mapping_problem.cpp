@@ -112,11 +112,17 @@ Result<const MappingProblem::Tasks*> MappingProblem::tasks_of(NodeId id) {
     operator_tasks(id, *tasks);
   }
   tasks->layout = mix(task_count(tasks->grid));
-  for (const auto* boxes_of : {&tasks->inputs, &tasks->outputs})
-    for (const auto& boxes : *boxes_of)
-      for (const Box& b : boxes)
-        for (std::size_t d = 0; d < b.rank(); ++d)
-          tasks->layout = combine(tasks->layout, static_cast<Hash>(b.offset[d]) << 32 ^ static_cast<Hash>(b.extent[d]));
+  auto add = [&](auto n) { tasks->layout = combine(tasks->layout, static_cast<Hash>(n)); };
+  for (const auto* boxes_of : {&tasks->inputs, &tasks->outputs}) {
+    add(boxes_of->size());
+    for (const auto& boxes : *boxes_of) {
+      add(boxes.size());
+      for (const Box& b : boxes) {
+        add(b.rank());
+        for (std::size_t d = 0; d < b.rank(); ++d) add(b.offset[d]), add(b.extent[d]);
+      }
+    }
+  }
   for (const GridDim& g : tasks->grid)
     tasks->layout = combine(
         tasks->layout, static_cast<Hash>(g.kind) << 32 | static_cast<Hash>(g.axis) << 16 | static_cast<Hash>(g.degree));

@@ -1,6 +1,7 @@
 #include "core/search/memory_tradeoffs.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/parallel.h"
 #include "core/search/data_parallel.h"
@@ -13,6 +14,7 @@ namespace {
 // Of such plans each variant takes long to lower and to simulate: those that cannot fit are not, nor those that save
 // more than one that fits.
 constexpr std::int64_t kManyTasks = 100'000, kManyNodes = 5000;
+constexpr std::int64_t kMostMicroBatches = 1024;
 constexpr double kGainOfLarge = 1.02;  // that such a plan has to promise
 
 bool is_large(const Candidate& c) {
@@ -41,8 +43,9 @@ struct Variant {
 
 // Of a plan with this schedule, without itself. `stages`: of ZeRO, for weights that are stored in parts; 0: as the plan
 // has them. `stored`: it stores them in parts already.
+// `counts`: of micro-batches, unless the options say how many.
 std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const std::vector<int>& stages, bool stored,
-                              const SearchOptions& options) {
+                              std::vector<int> counts, const SearchOptions& options) {
   if (which == Tradeoffs::stored_parts) {
     std::vector<Variant> stored = {{true, 1, schedule}};
     // Gathers of weights may take the place of what gradients of weights were put behind.
@@ -55,7 +58,6 @@ std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const s
   std::vector<Offload> offloads = {schedule.offload};
   if (options.offload && offloads[0] == Offload::none)
     offloads.insert(offloads.end(), {Offload::optimizer, Offload::activations_and_optimizer});
-  std::vector<int> counts = {1, 2, 4, 8};
   if (options.micro_batches > 0) counts = {1};
   if (options.micro_batches > 1) counts.push_back(options.micro_batches);
   std::vector<Variant> all;
@@ -74,6 +76,18 @@ std::vector<Variant> variants(const Schedule& schedule, Tradeoffs which, const s
           all.push_back(std::move(v));
         }
   return all;
+}
+
+// Of the powers of two and three times those, beyond the usual ones, those that divide the batch.
+std::vector<int> more_micro_batches(const Pcg& pcg, Tradeoffs which, const SearchOptions& options) {
+  std::vector<int> counts;
+  const Result<ValueRef> batch = batch_leaf(pcg);
+  if (which == Tradeoffs::stored_parts || options.micro_batches > 0 || !batch.ok()) return counts;
+  const std::int64_t samples = pcg.shape(*batch).dims[0].size;
+  for (int power = 4; 3 * power <= std::min<std::int64_t>(samples, kMostMicroBatches); power *= 2)
+    for (int count : {3 * power, 4 * power})
+      if (samples % count == 0) counts.push_back(count);
+  return counts;
 }
 
 // The weight that a chain of partitions, each used once, leads to from `value`; else none.
@@ -213,8 +227,9 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
   const bool large = is_large(plan.candidate) && !input.options.pareto;
   const WeightBytes weights = large ? weight_bytes(plan.candidate.pcg) : WeightBytes{};
   const bool stored = which == Tradeoffs::all && stores_parts(plan.candidate.pcg);
-  auto try_stages = [&](const std::vector<int>& stages) {
-    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, stored, input.options), fitting;
+  auto try_all = [&](const std::vector<int>& stages, const std::vector<int>& counts) {
+    std::vector<Variant> tried = variants(plan.candidate.schedule, which, stages, stored, counts, input.options);
+    std::vector<Variant> fitting;
     if (large) std::erase_if(tried, [&](const Variant& v) { return !may_fit(weights, v, input); });
     auto score = [&](std::vector<Variant> now) {  // a copy, as `tried` changes
       std::vector<std::optional<Outcome>> scored(now.size());
@@ -247,20 +262,36 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
       });
     }
   };
-  try_stages(stored ? std::vector{0} : std::vector{0, 1});
+  auto none_fits = [&] {
+    return std::none_of(plans.begin(), plans.end(),
+                        [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); });
+  };
+  const std::vector<int> as_it_is = stored ? std::vector{0} : std::vector{0, 1};
+  try_all(as_it_is, {1, 2, 4, 8});
   // What communicates more is of use where nothing else fits.
-  if (which == Tradeoffs::all && plan.candidate.schedule.zero_stage == 0 &&
-      (input.options.pareto || std::none_of(plans.begin(), plans.end(),
-                                            [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); })))
-    try_stages({2, 3});
-  if (which == Tradeoffs::all) keep_front(plans);
+  if (which == Tradeoffs::all && plan.candidate.schedule.zero_stage == 0 && (input.options.pareto || none_fits()))
+    try_all({2, 3}, {1, 2, 4, 8});
+  // So are more micro-batches, as long as they save anything.
+  auto least_excess = [&] {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Outcome& o : plans) least = std::min(least, input.evaluator.excess(o.candidate.score));
+    return least;
+  };
+  for (int count : more_micro_batches(plan.candidate.pcg, which, input.options)) {
+    if (!none_fits() || input.evaluator.stopping()) break;
+    const double before = least_excess();
+    try_all(as_it_is, {count});
+    if (least_excess() >= before) break;
+  }
+  if (which == Tradeoffs::all) keep_front(plans, input.evaluator);
   return plans;
 }
 
-void keep_front(std::vector<Outcome>& plans) {
+void keep_front(std::vector<Outcome>& plans, const Evaluator& evaluator) {
   keep_pareto_front(
       plans, plans.size(), [](const Outcome& o) { return o.candidate.score.iteration.count; },
-      [](const Outcome& o) { return o.candidate.score.peak().count; });
+      [](const Outcome& o) { return o.candidate.score.peak().count; },
+      [&](const Outcome& o) { return evaluator.fits(o.candidate.score); });
 }
 
 }  // namespace unity

@@ -26,15 +26,17 @@ enum class Tradeoffs : std::uint8_t { stored_parts, all };
 // The plan itself and its variants, as far as they can be lowered, on the front of (time, peak memory), fastest first
 // (stored_parts: all of them, as other buckets may make them faster yet).
 // What the plan's schedule has already (rematerialisation, offload) stays as it is; without SearchOptions::offload
-// nothing is offloaded that is not already, without SearchOptions::remat nothing is computed again. Of plans of very many tasks, unless a front is asked for, variants are left
-// out whose weights alone do not fit, and those that save more than one that fits.
+// nothing is offloaded that is not already, without SearchOptions::remat nothing is computed again. Of plans of very
+// many tasks, unless a front is asked for, variants are left out whose weights alone do not fit, and those that save
+// more than one that fits.
 std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& input, Tradeoffs which);
 
-// Whether variants of a plan may be faster than the best plan that fits: it is not slower itself; of very many tasks, by
-// enough to be worth the while.
+// Whether variants of a plan may be faster than the best plan that fits: it is not slower itself; of very many tasks,
+// by enough to be worth the while.
 bool may_gain(const Outcome& plan, const Outcome& best);
 
-// Keeps the plans that no other beats in both time and peak memory, fastest first.
-void keep_front(std::vector<Outcome>& plans);
+// Keeps the plans that no other beats in both time and peak memory, fastest first. Where devices differ, what needs
+// more may fit: what does not fit beats nothing that does.
+void keep_front(std::vector<Outcome>& plans, const Evaluator& evaluator);
 
 }  // namespace unity

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "core/base/text.h"
 #include "core/plan/repeat.h"
 #include "core/search/lower_bound.h"
 #include "core/search/memory_tradeoffs.h"
+#include "core/search/pareto.h"
 #include "core/search/parallelism.h"
 #include "core/search/strategy.h"
 
@@ -102,6 +104,8 @@ Error does_not_fit(const std::string& strategy, const Score& score, const Evalua
 }
 
 namespace {
+
+constexpr std::string_view kNoPlanYet = " before a plan was found";
 
 std::string stop_reason(const SearchOptions& options) {
   return options.stop && *options.stop ? "interrupted" : fmt::format("time limit of {:g} s", options.time_limit);
@@ -213,7 +217,16 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
     SearchOptions apart = options;
     apart.schedule.fuse = Fuse::none;
     std::vector<Plan> plans = UNITY_TRY(find_plans(spec, model, cost, apart));
-    for (Plan& plan : plans) UNITY_TRY_VOID(fuse_tasks(plan, cost, options.schedule.fuse, options.memory_limit));
+    Result<void> refused;
+    std::erase_if(plans, [&](Plan& plan) {
+      Result<void> fused = fuse_tasks(plan, cost, options.schedule.fuse, options.memory_limit);
+      if (!fused.ok() && refused.ok()) refused = fused.error();
+      return !fused.ok();
+    });
+    if (plans.empty()) return refused.error();
+    keep_pareto_front(
+        plans, plans.size(), [](const Plan& p) { return p.prediction.iteration.count; },
+        [](const Plan& p) { return p.prediction.peak_memory.count; });
     return plans;
   }
   Strategy strategy = strategy_of(options);
@@ -225,7 +238,7 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   Result<Outcome> found = strategy(input);
   if (!found.ok()) {
     if (!evaluator.record().stopped()) return found.error();
-    return fail("strategy {}: {} before a plan was found", options.strategy, stop_reason(options));
+    return fail("strategy {}: {}{}", options.strategy, stop_reason(options), kNoPlanYet);
   }
   auto none_fits = [&](const Score& score) {
     const std::optional<Score>& least = evaluator.smallest();
@@ -250,12 +263,14 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   const Score first = front.front().candidate.score;
   std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
   if (front.empty()) return none_fits(first);
-  keep_front(front);
+  keep_front(front, evaluator);
   std::vector<Plan> plans;
   Picoseconds bound = lower_bound(model, cost, options).value_or(Picoseconds{});
   for (Outcome& outcome : front) plans.push_back(make_plan(spec, evaluator, options, bound, std::move(outcome)));
   return plans;
 }
+
+bool was_stopped(const Error& error) { return error.message.ends_with(kNoPlanYet); }
 
 Result<Plan> find_plan(const ModelSpec& spec, const Pcg& model, const CostModel& cost, const SearchOptions& options) {
   std::vector<Plan> plans = UNITY_TRY(find_plans(spec, model, cost, options));

@@ -82,6 +82,9 @@ Result<Plan> find_plan(const ModelSpec& model_spec, const Pcg& model, const Cost
 Result<std::vector<Plan>> find_plans(const ModelSpec& model_spec, const Pcg& model, const CostModel& cost,
                                      const SearchOptions& options);
 
+// Of their errors: whether the search was stopped before it had a plan, rather than that there is none.
+bool was_stopped(const Error& error);
+
 struct StrategyInfo {
   std::string name;
   std::string description;

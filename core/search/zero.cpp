@@ -13,10 +13,11 @@ namespace unity {
 Result<Outcome> deepspeed_zero(const StrategyInput& input) {
   State state = UNITY_TRY(input.evaluator.record().timed(SearchLevel::substitution, [&]() -> Result<State> {
     State sharded = UNITY_TRY(shard_batch({normalize(input.model), {}, {}}, input.devices));
-    if (input.devices > 1) sharded.pcg = UNITY_TRY(with_stored_parts(sharded.pcg));
+    if (input.devices == 1) return sharded;
+    sharded.pcg = UNITY_TRY(with_stored_parts(sharded.pcg));
+    sharded.steps.push_back({"gather_stored_parts", "all weights", input.devices, 0});
     return sharded;
   }));
-  state.steps.push_back({"gather_stored_parts", "all weights", input.devices, 0});
   // Where none fits, the smallest says what would do.
   auto better = [&](const Outcome& a, const Outcome& b) {
     const Score &x = a.candidate.score, &y = b.candidate.score;
@@ -53,7 +54,7 @@ Result<Outcome> deepspeed_zero(const StrategyInput& input) {
     }
     if (best.ok() && input.evaluator.fits(best->candidate.score) && !input.options.pareto) break;
   }
-  keep_front(plans);
+  keep_front(plans, input.evaluator);
   if (best.ok()) best->front = std::move(plans);
   return best;
 }

@@ -59,6 +59,13 @@ TEST_CASE("a search that no time was left for fails, but its command was right")
   CHECK(o.err.find("time limit of 1e-06 s before a plan was found") != std::string::npos);
 }
 
+TEST_CASE("a wrong command is one, whatever time has passed") {
+  check_refused(
+      "search mlp-mnist --topology summit --devices 7 --global-batch 10 --strategy data-parallel"
+      " --time-limit 0.0001",
+      {"batch of 10 samples is not divisible by 7 devices"});
+}
+
 TEST_CASE("a batch that cannot be cut into so many micro-batches is refused") {
   check_refused("search bert-tiny --topology summit --nodes 1 --micro-batches 7 --global-batch 24",
                 {"strategy unity: pipeline: 7 micro-batches do not divide", "24"});

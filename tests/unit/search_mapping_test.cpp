@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/search/mapping_problem.h"
 #include "core/search/mapping_search.h"
 #include "core/search/split.h"
 #include "tests/support/plan_builder.h"
@@ -97,6 +98,33 @@ TEST_CASE("of all mappings, those that only name devices otherwise are one where
   StubCostModel cost(one_is_far);
   CHECK(MappingSearch(cost).all(g, 8).ok());
   CHECK_FALSE(MappingSearch(cost).all(g, 7).ok());
+}
+
+TEST_CASE("costs of edges are kept by operands and their dimensions, not by a row of numbers") {
+  // All boxes in a row are [0, 256) six times and three times two of these.
+  auto squares = [](Builder& b) {
+    ValueRef r = b.apply("matmul", {}, {b.input("x", {256, 256}), b.weight("w0", {256, 256})});
+    return b.apply("matmul", {}, {r, b.weight("w1", {256, 256})});
+  };
+  auto cubes = [](Builder& b) { return b.apply("relu", {}, {b.apply("relu", {}, {b.input("x", {256, 256, 256})})}); };
+  auto graph = [](auto make) {
+    Builder b("g");
+    return std::move(b).finish({make(b)});
+  };
+  const Pcg plane = graph(squares), cube = graph(cubes);
+  StubCostModel cost(uniform_topology(2));
+  auto costs = [&](const Pcg& pcg, MappingSearch::Cache& cache) {
+    MappingProblem problem(pcg, cost, cache);
+    REQUIRE(problem.build().ok());
+    std::vector<std::int64_t> all;
+    for (const auto& edge : problem.edges())
+      for (int from = 0; from < 2; ++from)
+        for (int to = 0; to < 2; ++to) all.push_back(problem.edge_cost(edge, from, to));
+    return all;
+  };
+  MappingSearch::Cache fresh, shared;
+  costs(cube, shared);
+  CHECK(costs(plane, shared) == costs(plane, fresh));
 }
 
 TEST_CASE("a grid larger than the machine is refused by name") {

@@ -8,6 +8,7 @@
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
 #include "core/search/memory_tradeoffs.h"
+#include "core/search/pareto.h"
 #include "core/search/search.h"
 #include "core/search/strategy.h"
 #include "simulator/cost_model.h"
@@ -83,6 +84,64 @@ TEST_CASE("a front holds the fastest plan, and of each memory only the fastest")
   SearchOptions fastest;
   fastest.optimizer = {.name = "adam"};
   CHECK(find_plan(kBert, build_model(kBert), cost, fastest)->prediction.iteration == plans[0].prediction.iteration);
+}
+
+TEST_CASE("what does not fit beats nothing that does") {
+  struct Item {
+    int time, memory;
+    bool fits;
+    bool operator==(const Item&) const = default;
+  };
+  // The fullest device of the first has room for more than that of the others.
+  std::vector<Item> items = {{4, 25, true}, {1, 20, false}, {2, 30, true},
+                             {3, 30, true}, {3, 22, false}, {5, 10, false}};
+  keep_pareto_front(
+      items, items.size(), [](const Item& i) { return i.time; }, [](const Item& i) { return i.memory; },
+      [](const Item& i) { return i.fits; });
+  CHECK(items == std::vector<Item>{{1, 20, false}, {2, 30, true}, {4, 25, true}, {5, 10, false}});
+}
+
+TEST_CASE("the front of what is fused is one, of plans that fit") {
+  SimulatedCostModel cost(load_topology("dgx-a100", {1, 1}));
+  SearchOptions options;
+  options.strategy = "data-parallel", options.pareto = true, options.schedule.fuse = Fuse::chains;
+  options.optimizer = {.name = "adam"};
+  auto fused = [&] { return find_plans(kBert, build_model(kBert), cost, options).value(); };
+  const std::vector<Plan> all = fused();
+  REQUIRE(all.size() >= 3);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    CHECK(all[i - 1].prediction.iteration < all[i].prediction.iteration);
+    CHECK(all[i].prediction.peak_memory < all[i - 1].prediction.peak_memory);
+  }
+  // One of them that does not fit once it is fused is no reason to have none.
+  options.memory_limit = {all[0].prediction.peak_memory.count - 1};
+  const std::vector<Plan> small = fused();
+  for (const Plan& plan : small) CHECK(plan.prediction.peak_memory <= options.memory_limit);
+  options.memory_limit = Bytes{1000};
+  CHECK_FALSE(find_plans(kBert, build_model(kBert), cost, options).ok());
+}
+
+TEST_CASE("where nothing fits, the batch is cut into more and more micro-batches") {
+  SimulatedCostModel cost(load_topology("summit", {1, 1}));
+  const ModelSpec spec{"mlp-mnist", {{"batch", 3072}}};
+  SearchOptions options;
+  options.budget = 60;
+  options.micro_batches = 32;
+  const Bytes needed = find_plan(spec, build_model(spec), cost, options)->prediction.peak_memory;
+  options.micro_batches = 8, options.pareto = true;
+  REQUIRE(find_plans(spec, build_model(spec), cost, options)->back().prediction.peak_memory > needed);
+  options.micro_batches = 0, options.pareto = false, options.memory_limit = needed;
+  const auto plan = find_plan(spec, build_model(spec), cost, options);
+  REQUIRE(plan.ok());
+  CHECK(plan->prediction.peak_memory <= needed);
+}
+
+TEST_CASE("on one device deepspeed-zero stores no parts") {
+  SimulatedCostModel cost(load_topology("laptop", {1, 1}));
+  SearchOptions options;
+  options.strategy = "deepspeed-zero";
+  const Plan plan = find_plan(kBert, build_model(kBert), cost, options).value();
+  for (const DerivationStep& step : plan.derivation) CHECK(step.rule != "gather_stored_parts");
 }
 
 TEST_CASE("what the front promises is what its plans cost") {
