@@ -88,7 +88,7 @@ TEST_CASE("a front holds the fastest plan, and of each memory only the fastest")
 
 TEST_CASE("what does not fit beats nothing that does") {
   struct Item {
-    int time, memory;
+    std::int64_t time, memory;
     bool fits;
     bool operator==(const Item&) const = default;
   };
