@@ -9,8 +9,8 @@
 #include "core/plan/repeat.h"
 #include "core/search/lower_bound.h"
 #include "core/search/memory_tradeoffs.h"
-#include "core/search/pareto.h"
 #include "core/search/parallelism.h"
+#include "core/search/pareto.h"
 #include "core/search/strategy.h"
 
 namespace unity {
