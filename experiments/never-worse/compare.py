@@ -198,6 +198,8 @@ def main():
             print(f"  {l['model']} on {l['devices']}: {l['complete']} of {len(baselines)} baselines so far")
     for name in OURS:
         there = [l for l in lines if not math.isinf(l[name])]
+        if not there:  # not searched for
+            continue
         slower = losses(there, name, arguments.tolerance)
         worst = max((l[f"{name}_ratio"] for l in there), default=math.nan)
         print(f"{name}: {len(there) - len(slower)} of {len(there)} as fast as the best baseline or faster, worst {worst:.4f}")
