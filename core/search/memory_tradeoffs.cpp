@@ -266,11 +266,11 @@ std::vector<Outcome> memory_tradeoffs(const Outcome& plan, const StrategyInput& 
     return std::none_of(plans.begin(), plans.end(),
                         [&](const Outcome& o) { return input.evaluator.fits(o.candidate.score); });
   };
-  const std::vector<int> as_it_is = stored ? std::vector{0} : std::vector{0, 1};
-  try_all(as_it_is, {1, 2, 4, 8});
+  const std::vector<int> usual = {1, 2, 4, 8}, as_it_is = stored ? std::vector{0} : std::vector{0, 1};
+  try_all(as_it_is, usual);
   // What communicates more is of use where nothing else fits.
   if (which == Tradeoffs::all && plan.candidate.schedule.zero_stage == 0 && (input.options.pareto || none_fits()))
-    try_all({2, 3}, {1, 2, 4, 8});
+    try_all({2, 3}, usual);
   // So are more micro-batches, as long as they save anything.
   auto least_excess = [&] {
     double least = std::numeric_limits<double>::infinity();
