@@ -13,12 +13,19 @@
 
 namespace unity {
 
+struct OneEach {
+  template <class Key>
+  std::size_t operator()(const Key&) const {
+    return 1;
+  }
+};
+
 // In parts with a lock each, so that threads seldom wait for one another. `Value` is small and copied: a pointer, say.
-// `Hash` and `Equal` may be transparent.
-template <class Key, class Value, class Hash, class Equal = std::equal_to<>>
+// `Hash` and `Equal` may be transparent. `Weight` says what a key counts for.
+template <class Key, class Value, class Hash, class Equal = std::equal_to<>, class Weight = OneEach>
 class ConcurrentMap {
  public:
-  // Beyond about so many keys it forgets what it knows.
+  // Beyond about so many keys, or so much weight, it forgets what it knows.
   explicit ConcurrentMap(std::size_t most = std::numeric_limits<std::size_t>::max()) : most_(most / kParts) {}
 
   // What `make()` gives where the key is new; of threads that ask at the same time each may call it, and all get the
@@ -32,8 +39,10 @@ class ConcurrentMap {
     }
     Value made = make();
     std::unique_lock lock(part.mutex);
-    if (part.map.size() >= most_) part.map.clear();
-    return part.map.emplace(Key(key), std::move(made)).first->second;
+    if (part.weight >= most_) part.map.clear(), part.weight = 0;
+    auto [at, is_new] = part.map.emplace(Key(key), std::move(made));
+    if (is_new) part.weight += Weight()(at->first);
+    return at->second;
   }
 
  private:
@@ -41,6 +50,7 @@ class ConcurrentMap {
   struct Part {
     std::shared_mutex mutex;
     std::unordered_map<Key, Value, Hash, Equal> map;
+    std::size_t weight = 0;
   };
 
   std::size_t most_;

@@ -1,8 +1,8 @@
 #include "simulator/collectives/choice.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <map>
 
 #include "core/base/hash.h"
 #include "core/base/longest_time.h"
@@ -96,16 +96,27 @@ void take_measured(CollectiveChoice& choice, const CollectiveOptions& options, c
     stretch(choice, bounded_seconds(seconds_at(*points, key.bytes).warm), topology);
 }
 
+// Each pair once, in order of its devices.
 std::vector<PairBytes> pairs_of(const Communication& c) {
-  std::map<std::pair<DeviceId, DeviceId>, double> bytes;
+  std::vector<PairBytes> pairs;
+  pairs.reserve(c.exchanges.size());
   for (const Exchange& e : c.exchanges) {
     DeviceId from = c.participants[static_cast<std::size_t>(e.from)].device;
     DeviceId to = c.participants[static_cast<std::size_t>(e.to)].device;
-    if (from != to) bytes[{from, to}] += static_cast<double>(e.box.elements() * size_of(c.dtype));
+    auto bytes = static_cast<double>(e.box.elements() * size_of(c.dtype));
+    if (from != to && bytes > 0) pairs.push_back({from, to, bytes});
   }
-  std::vector<PairBytes> pairs;
-  for (const auto& [ends, count] : bytes)
-    if (count > 0) pairs.push_back({ends.first, ends.second, count});
+  auto ends = [](const PairBytes& pair) { return std::pair(pair.from, pair.to); };
+  auto before = [&](const PairBytes& a, const PairBytes& b) { return ends(a) < ends(b); };
+  if (!std::is_sorted(pairs.begin(), pairs.end(), before)) std::sort(pairs.begin(), pairs.end(), before);
+  std::size_t kept = 0;
+  for (const PairBytes& pair : pairs) {
+    if (kept > 0 && ends(pairs[kept - 1]) == ends(pair))
+      pairs[kept - 1].bytes += pair.bytes;  // whole numbers: exact in every order
+    else
+      pairs[kept++] = pair;
+  }
+  pairs.resize(kept);
   return pairs;
 }
 
@@ -165,6 +176,30 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Asked& ask
   });
 }
 
+std::size_t CollectiveCache::ExchangeHash::operator()(const ExchangeKey& key) const {
+  Hash h = combine(key.pairs.size(), hash_text(key.options.protocol));
+  for (const PairBytes& pair : key.pairs) {
+    h = mix(h ^ (static_cast<Hash>(pair.from.value) << 32 | static_cast<Hash>(pair.to.value)));
+    h = mix(h ^ std::bit_cast<Hash>(pair.bytes));
+  }
+  return h;
+}
+
+CollectiveChoice CollectiveCache::choose_exchange(const ExchangeKey& asked) const {
+  double bytes = 0;
+  for (const PairBytes& pair : asked.pairs) bytes += pair.bytes;
+  std::vector<std::unique_ptr<const CollectiveShape>> made;
+  auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol,
+                      int) -> const CollectiveShape* {
+    if (algorithm != direct || (protocol && !protocol->of(direct))) return nullptr;
+    return made.emplace_back(std::make_unique<const CollectiveShape>(shapes_.exchange(protocol, asked.pairs))).get();
+  };
+  CollectiveChoice choice = cheapest(topology(), bytes, asked.options, {}, shape_of);
+  for (auto& shape : made)
+    if (shape.get() == choice.shape) choice.own = std::move(shape);
+  return choice;
+}
+
 std::shared_ptr<const CollectiveChoice> CollectiveCache::host_copy(DeviceId device, bool to_host, Bytes bytes) const {
   const CollectiveShape* shape = shapes_.host_copy(device, to_host);
   if (!shape) return nullptr;
@@ -178,22 +213,17 @@ std::shared_ptr<const CollectiveChoice> CollectiveCache::host_copy(DeviceId devi
 std::shared_ptr<const CollectiveChoice> CollectiveCache::choose(const Communication& c,
                                                                 const CollectiveOptions& options) const {
   if (c.kind == CollectiveKind::all_to_all) {
-    std::vector<PairBytes> pairs = pairs_of(c);
-    if (pairs.empty()) return std::make_shared<const CollectiveChoice>();
-    double bytes = 0;
-    for (const PairBytes& pair : pairs) bytes += pair.bytes;
-    std::vector<std::unique_ptr<const CollectiveShape>> made;
-    auto shape_of = [&](CollectiveAlgorithm algorithm, const CollectiveProtocol* protocol,
-                        int) -> const CollectiveShape* {
-      if (algorithm != direct || (protocol && !protocol->of(direct))) return nullptr;
-      return made.emplace_back(std::make_unique<const CollectiveShape>(shapes_.exchange(protocol, pairs))).get();
+    ExchangeKey asked{pairs_of(c), options};
+    if (asked.pairs.empty()) return std::make_shared<const CollectiveChoice>();
+    // A measured one is named by more than its pairs.
+    const DeviceId first = c.participants[0].device;
+    const bool measured = collectives_measured_on(topology(), first) != nullptr;
+    auto choose = [&] {
+      CollectiveChoice choice = choose_exchange(asked);
+      if (measured) take_measured(choice, options, topology(), first, [&] { return collective_key(c, topology()); });
+      return std::make_shared<const CollectiveChoice>(std::move(choice));
     };
-    auto choice = std::make_shared<CollectiveChoice>(cheapest(topology(), bytes, options, {}, shape_of));
-    for (auto& shape : made)
-      if (shape.get() == choice->shape) choice->own = std::move(shape);
-    take_measured(*choice, options, topology(), c.participants[0].device,
-                  [&] { return collective_key(c, topology()); });
-    return choice;
+    return measured ? choose() : exchanges_.get(asked, choose);
   }
   std::vector<DeviceId> devices;
   devices.reserve(c.participants.size());

@@ -50,8 +50,8 @@ struct CollectiveChoice {
   std::unique_ptr<const CollectiveShape> own;  // where nobody else keeps the shape
 };
 
-// Choices on a topology, made once for each (kind, group, bytes, options). Thread-safe; gives the same to every thread.
-// The topology must outlive it.
+// Choices on a topology, made once for each (kind, group, bytes, options) or (pairs, options). Thread-safe; gives the
+// same to every thread. The topology must outlive it.
 class CollectiveCache {
  public:
   explicit CollectiveCache(const Topology& topology) : shapes_(topology), algorithms_(topology) {}
@@ -97,11 +97,29 @@ class CollectiveCache {
   };
   std::shared_ptr<const CollectiveChoice> choose(const Asked& asked) const;
 
-  static constexpr std::size_t kKept = 1 << 18;  // a long search asks for ever new sizes
+  // What an all-to-all moves. Candidates of a search have most of theirs in common.
+  struct ExchangeKey {
+    std::vector<PairBytes> pairs;
+    CollectiveOptions options;
+    bool operator==(const ExchangeKey&) const = default;
+  };
+  struct ExchangeHash {
+    std::size_t operator()(const ExchangeKey& key) const;
+  };
+  struct ExchangeWeight {
+    std::size_t operator()(const ExchangeKey& key) const { return key.pairs.size(); }
+  };
+  CollectiveChoice choose_exchange(const ExchangeKey& asked) const;
+
+  static constexpr std::size_t kKept = 1 << 18;       // a long search asks for ever new sizes
+  static constexpr std::size_t kPairsKept = 1 << 20;  // of some 100 bytes each
 
   ShapeCache shapes_;
   CollectiveAlgorithms algorithms_;
   mutable ConcurrentMap<Key, std::shared_ptr<const CollectiveChoice>, KeyHash, KeyEqual> choices_{kKept};
+  mutable ConcurrentMap<ExchangeKey, std::shared_ptr<const CollectiveChoice>, ExchangeHash, std::equal_to<>,
+                        ExchangeWeight>
+      exchanges_{kPairsKept};
 };
 
 }  // namespace unity

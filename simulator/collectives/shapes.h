@@ -104,6 +104,7 @@ double bus_bandwidth_factor(CollectiveKind kind, std::size_t devices);
 struct PairBytes {
   DeviceId from, to;
   double bytes;
+  bool operator==(const PairBytes&) const = default;
 };
 
 // Patterns and shapes on a topology, made once each. Thread-safe. The topology must outlive it.

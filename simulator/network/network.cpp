@@ -169,6 +169,20 @@ bool Network::start_beside_others(Flow& flow, double bound) {
   return true;
 }
 
+// Flows that start together tend to end in that order: from where the one before was found, to both sides.
+void Network::remove(LinkState& link, FlowIndex index) {
+  std::vector<Member>& flows = link.flows;
+  std::size_t up = std::min<std::size_t>(link.removed, flows.size() - 1), down = up;
+  while (flows[up].flow != index && flows[down].flow != index) {
+    if (up + 1 < flows.size()) ++up;
+    if (down > 0) --down;
+  }
+  std::size_t at = flows[up].flow == index ? up : down;
+  link.removed = static_cast<std::uint32_t>(at + 1);
+  flows[at] = flows.back();
+  flows.pop_back();
+}
+
 void Network::finish(FlowIndex index) {
   Flow& flow = flows_[index];
   for (const LinkUse& use : flow.links()) {
@@ -179,10 +193,7 @@ void Network::finish(FlowIndex index) {
       link.level = kNone;
       continue;
     }
-    auto at = link.flows.begin();
-    while (at->flow != index) ++at;
-    *at = link.flows.back();
-    link.flows.pop_back();
+    remove(link, index);
     link.load -= flow.rate * use.times;
     if (link.level == kNone || link.touched == turn_) continue;
     link.touched = turn_;

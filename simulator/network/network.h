@@ -129,6 +129,7 @@ class Network {
     double share = 0;                        // left / weight
     std::uint32_t weight = 0;                // times of the flows that are not frozen
     std::uint32_t frozen = 0;                // times of the flows that this round froze
+    std::uint32_t removed = 0;               // beside the flow that was removed last
   };
   struct Bound {
     double rate;
@@ -136,6 +137,7 @@ class Network {
   };
 
   bool start_beside_others(Flow& flow, double bound);
+  static void remove(LinkState& link, FlowIndex flow);
   void set_rate(Flow& flow, double rate, Picoseconds now);
   void report(FlowIndex flow);
 
