@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
+#include "core/base/hash.h"
 #include "core/base/union_find.h"
 #include "core/plan/join_communications.h"
 
@@ -13,17 +15,36 @@ constexpr std::size_t kNone = SIZE_MAX;
 
 // A tensor's share of an all-to-all: every device sends from one buffer and receives into one.
 struct Part {
-  std::int32_t tensor;
   std::vector<Participant> participants;
   std::vector<bool> sends, receives;  // by participant
 
-  Part(std::int32_t of, const std::vector<DeviceId>& devices)
-      : tensor(of), sends(devices.size(), false), receives(devices.size(), false) {
+  explicit Part(const std::vector<DeviceId>& devices) : sends(devices.size(), false), receives(devices.size(), false) {
     participants.reserve(devices.size());
     for (DeviceId d : devices) participants.push_back({d, {}, {}, {}});
   }
   bool takes(std::size_t from, BufferId sent, std::size_t to, BufferId received) const {
     return (!sends[from] || participants[from].send == sent) && (!receives[to] || participants[to].receive == received);
+  }
+};
+
+// Sends of one key travel together: the task before or behind, or the buffer in which tasks behind put together what
+// comes; the level. In bf16, tensors of one dimension are held in f32 (runtime/held_types.h), and what travels together
+// in one type.
+enum class What : std::uint8_t { before, behind, together };
+struct Key {
+  std::size_t number = 0;
+  std::uint32_t level = 0;
+  What what = What::before;
+  Phase phase = Phase::forward;
+  DType dtype = DType::f32;
+  bool wide = false;
+  bool operator==(const Key&) const = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    Hash h = static_cast<Hash>(key.level) << 32 | static_cast<Hash>(key.what) << 24 |
+             static_cast<Hash>(key.phase) << 16 | static_cast<Hash>(key.dtype) << 8 | static_cast<Hash>(key.wide);
+    return mix(mix(h) ^ key.number);
   }
 };
 
@@ -77,16 +98,12 @@ class Joiner {
   UnionFind find_sets() {
     std::vector<std::uint32_t> level(pool_.size(), 0);
     UnionFind sets(sends_.size());
-    // The task before or behind, or the buffer in which tasks behind put together what comes; the level. In bf16,
-    // tensors of one dimension are held in f32 (runtime/held_types.h), and what travels together in one type.
-    enum class What : std::uint8_t { before, behind, together };
-    using Key = std::tuple<What, std::size_t, std::uint32_t, Phase, DType, bool>;
-    std::map<Key, std::size_t> first;
+    std::unordered_map<Key, std::size_t, KeyHash> first;
     auto join = [&](What what, std::size_t number, std::size_t send) {
       const Task& t = pool_[sends_[send]].task;
       const Communication& c = communication_of(sends_[send]);
       const bool wide = program_.tensors[static_cast<std::size_t>(tensor_of(c))].dims.size() > 1;
-      auto [known, fresh] = first.try_emplace({what, number, level[sends_[send]], t.phase, c.dtype, wide}, send);
+      auto [known, fresh] = first.try_emplace({number, level[sends_[send]], what, t.phase, c.dtype, wide}, send);
       if (!fresh) sets.join(known->second, send);
     };
     for (std::size_t i = 0; i < pool_.size(); ++i)
@@ -118,19 +135,26 @@ class Joiner {
     all.name = fmt::format("{} and {} more", communication_of(tasks[0]).name, tasks.size() - 1);
     all.exchanges.reserve(tasks.size());
     std::vector<Part> parts;
+    std::map<std::int32_t, std::vector<std::size_t>> parts_of;  // by tensor
     for (std::size_t t : tasks) {
       Communication& c = communication_of(t);
       const Participant &source = c.participants[0], &target = c.participants[1];
       const std::size_t from = number(source.device), to = number(target.device);
       const std::int32_t tensor = tensor_of(c);
-      auto part = std::ranges::find_if(
-          parts, [&](const Part& p) { return p.tensor == tensor && p.takes(from, source.send, to, target.receive); });
-      if (part == parts.end()) part = parts.insert(part, Part(tensor, devices));
-      part->participants[from].send = source.send;
-      part->participants[to].receive = target.receive;
-      part->sends[from] = part->receives[to] = true;
+      std::vector<std::size_t>& same = parts_of[tensor];
+      auto known = std::ranges::find_if(
+          same, [&](std::size_t k) { return parts[k].takes(from, source.send, to, target.receive); });
+      const std::size_t number_of_part = known == same.end() ? parts.size() : *known;
+      if (known == same.end()) {
+        same.push_back(parts.size());
+        parts.emplace_back(devices);
+      }
+      Part& part = parts[number_of_part];
+      part.participants[from].send = source.send;
+      part.participants[to].receive = target.receive;
+      part.sends[from] = part.receives[to] = true;
       all.exchanges.push_back({static_cast<std::int32_t>(from), static_cast<std::int32_t>(to),
-                               std::move(c.participants[0].piece), static_cast<std::int32_t>(part - parts.begin())});
+                               std::move(c.participants[0].piece), static_cast<std::int32_t>(number_of_part)});
     }
     all.participants = std::move(parts[0].participants);
     for (std::size_t k = 1; k < parts.size(); ++k) all.joined.push_back(std::move(parts[k].participants));

@@ -22,10 +22,11 @@ class StageDp {
         for (std::size_t w = 0; w < p_.submeshes.size(); ++w)
           options_[place(first, last, w)] =
               p_.options(static_cast<int>(first), static_cast<int>(last), static_cast<int>(w));
-    behind_.resize(p_.submeshes.size());
+    behind_.assign(p_.submeshes.size(), std::vector<char>(devices_ + 1, false));
     for (std::size_t w = 0; w < p_.submeshes.size(); ++w)
       for (std::size_t behind = 0, width = index(p_.submeshes[w].width); behind + width <= devices_; ++behind)
-        if (p_.submeshes[w].starts[devices_ - behind - width]) behind_[w].push_back(behind);
+        behind_[w][behind] = p_.submeshes[w].starts[devices_ - behind - width];
+    reached_.resize(layers_ + 1);
     handover_.assign((layers_ + 1) * (devices_ + 1), 0);
     for (std::size_t cut = 1; cut < layers_; ++cut)
       for (std::size_t d = 1; d < devices_; ++d)
@@ -141,18 +142,22 @@ class StageDp {
     fronts_.resize(most_ * sums_.size());
     sums_.swap(rest_);
     sums_.assign(rest_.size(), kNever);
+    for (std::size_t last = 1; last <= layers_; ++last) {
+      reached_[last].clear();
+      for (std::size_t behind = 0; behind < devices_; ++behind)
+        if (rest_[sum_at(last, behind)] != kNever) reached_[last].push_back(behind);
+    }
     bool any = false;
     for (std::size_t first = 0; first < layers_; ++first)
       for (std::size_t last = first + 1; last <= layers_; ++last)
-        for (std::size_t w = 0; w < p_.submeshes.size(); ++w) {
-          std::int64_t time = time_of(stages, place(first, last, w));
-          if (time > bound) continue;
-          std::size_t width = index(p_.submeshes[w].width);
-          for (std::size_t behind : behind_[w]) {
-            std::int64_t rest = rest_[sum_at(last, behind)];
-            if (rest == kNever) continue;
-            std::int64_t sum =
-                rest + awaited(stages, place(first, last, w)) + handover_[last * (devices_ + 1) + devices_ - behind];
+        for (std::size_t w = 0; w < p_.submeshes.size() && !reached_[last].empty(); ++w) {
+          const std::size_t range = place(first, last, w);
+          if (time_of(stages, range) > bound) continue;
+          const std::size_t width = index(p_.submeshes[w].width);
+          const std::int64_t own = awaited(stages, range);
+          for (std::size_t behind : reached_[last]) {
+            if (!behind_[w][behind]) continue;
+            std::int64_t sum = rest_[sum_at(last, behind)] + own + handover_[last * (devices_ + 1) + devices_ - behind];
             std::int64_t& here = sums_[sum_at(first, behind + width)];
             if (sum >= here) continue;
             here = sum, any = true;
@@ -186,12 +191,13 @@ class StageDp {
   const StageProblem& p_;
   std::size_t layers_, devices_, most_;
   std::vector<std::vector<StageOption>> options_;  // by range and width
-  std::vector<std::vector<std::size_t>> behind_;   // by submesh: how many devices may follow one
+  std::vector<std::vector<char>> behind_;          // by submesh: whether so many devices may follow one
   std::vector<std::vector<int>> fitting_;
   std::vector<std::int64_t> handover_;
   // Of one number of stages, and of one less: the least sum of the layers from one on, on so many of the last devices.
   std::vector<std::int64_t> sums_, rest_;
-  std::vector<Front> fronts_;  // of all numbers
+  std::vector<std::vector<std::size_t>> reached_;  // of the sums of one less: the numbers of devices, by layer
+  std::vector<Front> fronts_;                      // of all numbers
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <ranges>
 #include <tuple>
+#include <utility>
 
 #include "core/base/longest_time.h"
 #include "core/plan/collective_algorithms.h"
@@ -91,6 +92,10 @@ std::vector<CollectiveStage::Busy> busy_links(const Topology& topology, const Co
 }
 
 }  // namespace
+
+std::size_t ShapeCache::PairHash::operator()(const std::pair<DeviceId, DeviceId>& pair) const {
+  return mix(static_cast<Hash>(pair.first.value) << 32 | static_cast<Hash>(pair.second.value));
+}
 
 std::size_t ShapeCache::KeyHash::operator()(const std::vector<std::int32_t>& key) const {
   Hash h = key.size();
@@ -199,7 +204,7 @@ class ShapeMaker {
   CollectiveShape exchange(std::span<const PairBytes> pairs) {
     double all = 0;
     for (const PairBytes& pair : pairs) all += pair.bytes;
-    for (const PairBytes& pair : pairs) add(chain(std::vector{pair.from, pair.to}), pair.bytes / all);
+    for (const PairBytes& pair : pairs) add(cache_.pair(pair.from, pair.to), pair.bytes / all);
     return finish();
   }
 
@@ -352,7 +357,7 @@ class ShapeMaker {
       }
       for (DeviceId a : group_)
         for (DeviceId b : group_)
-          if (a != b) add(chain({a, b}), pair);
+          if (a != b) add(cache_.pair(a, b), pair);
       return true;
     }
     bool all = times_around(kind) > 0;
@@ -433,6 +438,13 @@ class ShapeMaker {
     shape_.phases.push_back(phase);
   }
 
+  // Of the stage at hand.
+  double& load_on(std::uint32_t link) {
+    if (loads_.empty()) loads_.resize(topology_.links.size(), 0);
+    if (loads_[link] == 0) loaded_.push_back(link);
+    return loads_[link];
+  }
+
   CollectiveShape finish() {
     std::vector<CollectivePhase>& phases = shape_.phases;
     for (std::uint32_t p = 0; p < phases.size();) {
@@ -444,18 +456,18 @@ class ShapeMaker {
         shape_.stages.push_back(stage);
         continue;
       }
-      std::map<std::uint32_t, double> load;
       double wait = 0;
       for (; p < phases.size() && phases[p].stage == phases[stage.first].stage; ++p) {
         stage.latency = std::max(stage.latency, phases[p].latency);
         stage.seconds = std::max(stage.seconds, phases[p].drain);
         wait = std::max(wait, phases[p].wait);
-        for (const LinkUse& use : phases[p].pattern->uses) load[use.link] += phases[p].share * use.times;
+        for (const LinkUse& use : phases[p].pattern->uses) load_on(use.link) += phases[p].share * use.times;
       }
       stage.end = p;
-      if (stage.end - stage.first > 1)
-        for (const auto& [link, bytes] : load)
+      for (std::uint32_t link : loaded_)
+        if (double bytes = std::exchange(loads_[link], 0); stage.end - stage.first > 1)
           stage.seconds = std::max(stage.seconds, bytes / topology_.links[link].bandwidth.rate);
+      loaded_.clear();
       stage.seconds += wait;
       if (shape_.chunks > 1) stage.busy = busy_links(topology_, shape_, stage);
       shape_.stages.push_back(std::move(stage));
@@ -487,12 +499,21 @@ class ShapeMaker {
   Nodes nodes_;
   CollectiveShape shape_;
   std::uint32_t stage_ = 0;
+  std::vector<double> loads_;          // by link
+  std::vector<std::uint32_t> loaded_;  // links
 };
 
 template <class Make>
 const Pattern* ShapeCache::pattern(std::vector<std::int32_t> key, std::span<const DeviceId> devices, Make make) const {
   for (DeviceId d : devices) key.push_back(d.value);
   return given(*patterns_.get(key, [&] { return std::make_shared<const std::optional<Pattern>>(make()); }));
+}
+
+const Pattern* ShapeCache::pair(DeviceId from, DeviceId to) const {
+  return pairs_.get(std::pair(from, to), [&] {
+    const std::vector<DeviceId> path = {from, to};
+    return pattern({'c'}, path, [&] { return chain_pattern(topology_, path); });
+  });
 }
 
 const CollectiveShape* ShapeCache::find(CollectiveKind kind, CollectiveAlgorithm algorithm,

@@ -140,10 +140,16 @@ class ShapeCache {
   template <class Make>
   const Pattern* pattern(std::vector<std::int32_t> key, std::span<const DeviceId> devices, Make make) const;
 
+  // Straight from one device to the other.
+  const Pattern* pair(DeviceId from, DeviceId to) const;
   std::vector<const Pattern*> lumps(std::span<const DeviceId> group) const;
 
   const Topology& topology_;
+  struct PairHash {
+    std::size_t operator()(const std::pair<DeviceId, DeviceId>& pair) const;
+  };
   mutable Map<Pattern> patterns_;
+  mutable ConcurrentMap<std::pair<DeviceId, DeviceId>, const Pattern*, PairHash> pairs_;
   mutable Map<CollectiveShape> shapes_;  // host copies: under keys of two numbers
 };
 
