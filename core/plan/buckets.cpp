@@ -1,5 +1,6 @@
 #include "core/plan/buckets.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/plan/join_communications.h"
@@ -64,6 +65,7 @@ bool join_gradients(Program& program, std::vector<PooledTask>& pool, Bytes bytes
       const std::size_t last = bucket.tasks.back();
       groups.push_back({std::move(bucket.tasks), last});
     }
+  if (std::ranges::none_of(groups, [](const JoinedTasks& group) { return group.tasks.size() > 1; })) return false;
   join_communications(program, pool, groups);
   return true;
 }

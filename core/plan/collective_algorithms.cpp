@@ -221,8 +221,7 @@ void sort_by_device(std::span<Participant> participants) {
 
 }  // namespace
 
-void choose_algorithms(Program& program, const Topology& topology) {
-  const CollectiveAlgorithms algorithms(topology);
+void choose_algorithms(Program& program, const CollectiveAlgorithms& algorithms) {
   for (Task& t : program.tasks) {
     if (t.kind != TaskKind::communicate) continue;
     Communication& c = program.communications[static_cast<std::size_t>(t.op)];

@@ -76,6 +76,6 @@ class CollectiveAlgorithms {
 };
 
 // Sets Communication::algorithm of all, and puts participants in order where it is not the plain one.
-void choose_algorithms(Program& program, const Topology& topology);
+void choose_algorithms(Program& program, const CollectiveAlgorithms& algorithms);
 
 }  // namespace unity

@@ -506,7 +506,7 @@ Result<Program> lower(const Pcg& pcg, const std::vector<MachineMapping>& mapping
   } catch (const Movements::TooMany& e) {
     return fail("{}: at least {} transfers from where it is to where it is wanted", e.value, e.transfers);
   }
-  if (program.ok() && !options.training) choose_algorithms(*program, topology);
+  if (program.ok() && !options.training) choose_algorithms(*program, CollectiveAlgorithms(topology));
   if (!program.ok() || !options.training || !options.scheduled) return program;
   Schedule schedule = options.schedule;
   // What a schedule names may be in another piece.

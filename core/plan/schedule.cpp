@@ -119,6 +119,11 @@ void join_transfers(Program& program) {
 }
 
 Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology, bool joined) {
+  return schedule_tasks(program, schedule, CollectiveAlgorithms(topology), joined);
+}
+
+Result<void> schedule_tasks(Program& program, const Schedule& schedule, const CollectiveAlgorithms& algorithms,
+                            bool joined) {
   UNITY_CHECK(!joined || schedule.remat.empty(), "transfers are joined before {} is computed again", schedule.remat[0]);
   UNITY_TRY_VOID(rematerialise(program, schedule.remat));
   std::vector<PooledTask> pool = take_tasks(program);
@@ -135,7 +140,7 @@ Result<void> schedule_tasks(Program& program, const Schedule& schedule, const To
   offload(program, schedule.offload);
   if (schedule.fuse == Fuse::chains)
     if (std::vector<PooledTask> all = take_tasks(program); fuse_chains(program, all)) put_tasks(program, all);
-  choose_algorithms(program, topology);
+  choose_algorithms(program, algorithms);
   return check_program(program);
 }
 

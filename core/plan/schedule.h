@@ -89,12 +89,15 @@ std::vector<std::string> parse_remat(std::string_view text, std::string_view sub
 // "1", "2", "3"; "" is 0. InputError, which begins with `subject`.
 int parse_zero_stage(std::string_view text, std::string_view subject);
 
+class CollectiveAlgorithms;
 class Program;
 class Topology;
 
 // The passes, one after the other, the algorithms of its communications (collective_algorithms.h), and check_program():
 // what lowering ends with. Error when the Program has a form that the schedule does not order, or lacks a label that it
 // names. `joined`: join_transfers() was called.
+Result<void> schedule_tasks(Program& program, const Schedule& schedule, const CollectiveAlgorithms& algorithms,
+                            bool joined = false);
 Result<void> schedule_tasks(Program& program, const Schedule& schedule, const Topology& topology, bool joined = false);
 
 // The first passes, which all schedules have in common that compute nothing again: what is received is put where it is

@@ -113,6 +113,17 @@ Held held_memory(const Program& program, int micro_batches) {
   return held;
 }
 
+// What a score depends on: what the Program does, and what is made of that.
+Hash scored_hash(const Program& program, const LowerOptions& options, bool piece) {
+  const Schedule& schedule = options.schedule;
+  // Iterations that go on into one another are scheduled once more.
+  Hash hash = schedule.weights == WeightVersions::delayed ? combine(schedule_hash(schedule), Hash{piece})
+                                                          : Hash{schedule.order == PipelineOrder::gpipe};
+  hash = combine(combine(hash, static_cast<Hash>(options.micro_batches)), static_cast<Hash>(options.blocks.size));
+  for (int block : options.blocks.stands_for) hash = combine(hash, static_cast<Hash>(block));
+  return combine(hash, work_hash(program));
+}
+
 }  // namespace
 
 MemoryUse memory_use(const Program& program) { return held_memory(program, 1).use; }
@@ -124,6 +135,7 @@ Evaluator::Evaluator(const CostModel& cost, const LowerOptions& lower, Bytes mem
       memory_limit_(memory_limit),
       options_(options),
       mapping_(cost, options.cache),
+      algorithms_(cost.topology()),
       blocks_(cost.topology()),
       own_record_(std::in_place, options.stop, options.time_limit),
       record_(*own_record_),
@@ -136,6 +148,7 @@ Evaluator::Evaluator(Beside beside)
       memory_limit_(beside.other.memory_limit_),
       options_(beside.other.options_),
       mapping_(cost_, options_.cache),
+      algorithms_(cost_.topology()),
       blocks_(cost_.topology()),
       own_record_(std::in_place, SearchRecorder::Beside{beside.other.record_}),
       record_(*own_record_),
@@ -293,12 +306,30 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
       if (joined) join_transfers(fresh);
       return fresh;
     }));
-    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, cost_.topology(), joined));
+    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, algorithms_, joined));
     return kept;
   }));
+  Hash work = 0;
+  if (options_.cache) {
+    work = scored_hash(program, options, piece);
+    std::lock_guard lock(scores_mutex_);
+    if (auto known = plan_of_work_.find(work); known != plan_of_work_.end()) {
+      Scored same = scores_.at(known->second);
+      same.program = key;
+      return scores_.try_emplace(key, std::move(same)).first->second;
+    }
+  }
+  Scored scored = UNITY_TRY(score(std::move(program), options, piece));
+  scored.program = key;
+  if (!options_.cache) return scored;
+  std::lock_guard lock(scores_mutex_);
+  plan_of_work_.try_emplace(work, key);
+  return scores_.try_emplace(key, std::move(scored)).first->second;
+}
+
+Result<Evaluator::Scored> Evaluator::score(Program program, const LowerOptions& options, bool piece) {
   auto timer = record_.time(SearchLevel::simulation);
   Scored scored;
-  scored.program = key;
   Held held = held_memory(program, std::max(1, options.micro_batches));
   scored.memory = held.use;
   if (options.schedule.order == PipelineOrder::gpipe) scored.behind_turn = std::move(held.behind_turn);
@@ -313,9 +344,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     unfold(scored.behind_turn, options.blocks);
     unfold(scored.kept, options.blocks);
   }
-  if (!options_.cache) return scored;
-  std::lock_guard lock(scores_mutex_);
-  return scores_.try_emplace(key, std::move(scored)).first->second;
+  return scored;
 }
 
 // Two numbers of micro-batches tell how long one more takes, and what it needs, once all stages have two: so long as

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "core/base/parallel.h"
+#include "core/plan/collective_algorithms.h"
 #include "core/plan/device_blocks.h"
 #include "core/plan/lower.h"
 #include "core/search/cost_model.h"
@@ -135,6 +136,7 @@ class Evaluator {
   bool one_at_once() const { return static_cast<int>(cost_.topology().device_count()) > kOneAtOnce; }
   Result<Scored> score(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options,
                        bool keep);
+  Result<Scored> score(Program program, const LowerOptions& options, bool piece);
   Result<Scored> score_from_first(const Pcg& pcg, const std::vector<MachineMapping>& mappings,
                                   const LowerOptions& options, double most_tasks);
   Result<Candidate> evaluate(Pcg pcg, const LowerOptions& lower, const Limits& limits);
@@ -147,6 +149,7 @@ class Evaluator {
   Bytes memory_limit_;
   EvaluatorOptions options_;
   MappingSearch mapping_;
+  CollectiveAlgorithms algorithms_;
   DeviceBlocks blocks_;
   std::optional<SearchRecorder> own_record_;
   SearchRecorder& record_;
@@ -156,7 +159,9 @@ class Evaluator {
   std::mutex smallest_mutex_;
   std::optional<Score> smallest_;
   std::mutex scores_mutex_;
-  std::unordered_map<Hash, Scored> scores_;  // what is asked for again is not simulated again
+  // What is asked for again is not simulated again, nor a Program that does the same as another one.
+  std::unordered_map<Hash, Scored> scores_;      // by plan and schedule
+  std::unordered_map<Hash, Hash> plan_of_work_;  // a key of these
   std::unordered_set<Hash> programs_seen_;
   std::atomic<std::int64_t> scored_{0};
   std::atomic<int> after_stop_{0};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "core/search/operator_orders.h"
 
@@ -15,18 +16,25 @@ class Improvement {
  public:
   Improvement(Evaluator& evaluator, std::int64_t most) : evaluator_(evaluator), limit_(evaluator.scored() + most) {}
 
+  using Neighbours = Result<std::vector<std::vector<MachineMapping>>>;
+  Neighbours neighbours(const Found& f, bool pairs) const {
+    return evaluator_.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings, pairs);
+  }
+  static std::vector<Ordered> other_orders(const Found& f) {
+    std::vector<Ordered> orders = operator_orders(f.candidate.pcg, kMostOrders);
+    orders.erase(orders.begin());
+    return orders;
+  }
+
   // Takes the fastest of the neighbours. False: none is faster, or there are too many.
-  bool map_otherwise(Found& f, bool pairs) {
-    auto neighbours = evaluator_.mapping_search().neighbours(f.candidate.pcg, f.candidate.mappings, pairs);
+  bool map_otherwise(Found& f, bool pairs) { return take_fastest_of(f, neighbours(f, pairs)); }
+  bool take_fastest_of(Found& f, Neighbours neighbours) {
     if (!neighbours.ok()) return false;
     return take_fastest(f, neighbours->size(), [&](std::size_t i) {
       return evaluator_.evaluate(f.candidate.pcg, std::move((*neighbours)[i]));
     });
   }
-
-  bool order_otherwise(Found& f) {
-    std::vector<Ordered> orders = operator_orders(f.candidate.pcg, kMostOrders);
-    orders.erase(orders.begin());
+  bool take_fastest_of(Found& f, std::vector<Ordered> orders) {
     return take_fastest(f, orders.size(), [&](std::size_t i) {
       std::vector<MachineMapping> mappings;
       for (NodeId was : orders[i].was) mappings.push_back(f.candidate.mappings[was.index()]);
@@ -57,6 +65,18 @@ class Improvement {
   std::int64_t limit_;
 };
 
+// use(found[i], prepare(found[i])), one after the other; what `prepare` gives is worked out for several at once before.
+template <class Prepare, class Use>
+void prepare_and_use(std::span<Found> found, Threads& threads, const Prepare& prepare, const Use& use) {
+  constexpr std::size_t kAtOnce = 16;
+  using Prepared = decltype(prepare(found[0]));
+  for (std::size_t first = 0; first < found.size(); first += kAtOnce) {
+    std::vector<std::optional<Prepared>> prepared(std::min(kAtOnce, found.size() - first));
+    parallel_for(prepared.size(), threads, [&](std::size_t i) { prepared[i].emplace(prepare(found[first + i])); });
+    for (std::size_t i = 0; i < prepared.size(); ++i) use(found[first + i], std::move(*prepared[i]));
+  }
+}
+
 void sort_by_time(std::vector<Found>& found) {
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return a.candidate.score.iteration < b.candidate.score.iteration;
@@ -67,14 +87,21 @@ void sort_by_time(std::vector<Found>& found) {
 
 void improve_mappings(std::vector<Found>& found, Evaluator& evaluator, std::int64_t most) {
   Improvement improvement(evaluator, most);
+  using Neighbours = Improvement::Neighbours;
   for (bool pairs : {false, true})
-    for (Found& f : found)
-      while (improvement.map_otherwise(f, pairs))
-        while (pairs && improvement.map_otherwise(f, false)) continue;
+    prepare_and_use(
+        found, evaluator.threads(), [&](const Found& f) { return improvement.neighbours(f, pairs); },
+        [&](Found& f, Neighbours neighbours) {
+          for (bool better = improvement.take_fastest_of(f, std::move(neighbours)); better;
+               better = improvement.map_otherwise(f, pairs))
+            while (pairs && improvement.map_otherwise(f, false)) continue;
+        });
   sort_by_time(found);
-  for (std::size_t i = 0; i < std::min(found.size(), kReordered); ++i)
-    if (improvement.order_otherwise(found[i]))
-      while (improvement.map_otherwise(found[i], false)) continue;
+  prepare_and_use(std::span(found).first(std::min(found.size(), kReordered)), evaluator.threads(),
+                  Improvement::other_orders, [&](Found& f, std::vector<Ordered> orders) {
+                    if (improvement.take_fastest_of(f, std::move(orders)))
+                      while (improvement.map_otherwise(f, false)) continue;
+                  });
   sort_by_time(found);
 }
 

@@ -18,6 +18,9 @@ namespace unity {
 // scheduled is the same.
 Hash lowered_hash(const Pcg& pcg, const std::vector<MachineMapping>& mappings, const LowerOptions& options);
 Hash schedule_hash(const Schedule& schedule);
+// Equal for Programs that do the same on the same devices, whatever things are called: as where buckets of two sizes
+// join the same gradients. They take as long, and need as much memory.
+Hash work_hash(const Program& program);
 
 // Programs that are still to be scheduled (LowerOptions::scheduled), of the plans that were asked for last: as many as
 // have 600,000 tasks together, or one of up to two million. Thread-safe.

@@ -49,7 +49,7 @@ Program collective_of(CollectiveKind kind, const std::vector<DeviceId>& group, B
   Program p = collective_program(kind, group, elements);
   p.name = "collective";
   p.devices = static_cast<int>(topology.device_count());
-  choose_algorithms(p, topology);
+  choose_algorithms(p, CollectiveAlgorithms(topology));
   return p;
 }
 

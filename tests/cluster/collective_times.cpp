@@ -51,7 +51,7 @@ int main(int argc, char** argv) try {
       Program program = collective_program(kind, std::span(all).first(kind == send ? 2 : all.size()), bytes / 4);
       program.name = fmt::format("{} of {} bytes", to_string(kind), bytes);
       program.devices = static_cast<int>(all.size());
-      choose_algorithms(program, topology);
+      choose_algorithms(program, CollectiveAlgorithms(topology));
       const CommunicationAlgorithm algorithm = program.communications[0].algorithm;
       std::vector<double> seconds = measure(program, *processes, std::atoi(argv[2]));
       double median = seconds[seconds.size() / 2], simulated = simulate(program, topology).iteration.seconds();

@@ -87,7 +87,7 @@ TEST_CASE("participants of a tree or hierarchy go by number behind the root, wha
   b.communicate(kAllReduce, {7, 3, 11, 0, 5}, 16);
   b.communicate(kAllReduce, {7, 3, 11, 0, 5}, 100'000'000);
   b.communicate(kAllReduce, {7, 3, 11, 2}, 10'000'000);
-  choose_algorithms(b.program, summit);
+  choose_algorithms(b.program, CollectiveAlgorithms(summit));
   auto devices = [&](std::size_t c) {
     std::vector<int> list;
     for (const Participant& p : b.program.communications[c].participants) list.push_back(p.device.value);
