@@ -47,6 +47,8 @@ class DeviceBlocks {
 
   // The smallest blocks, as few as possible lowered; all devices where that would save little.
   LoweredBlocks find(const Pcg& pcg, const std::vector<MachineMapping>& mappings) const;
+  // Whether blocks of so many devices are built alike, and what moves inside one leaves the links of the others alone.
+  bool are_alike(int block) const { return alike(block) != nullptr; }
 
  private:
   using Owners = std::shared_ptr<const std::unordered_map<LinkId, int>>;

@@ -297,16 +297,19 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   const bool piece = is_piece(pcg);
   keep = keep && !piece && !one_at_once();
   Program program = UNITY_TRY(record_.timed(SearchLevel::lowering, [&]() -> Result<Program> {
-    if (!keep || !options.training || !options_.cache) return lower(pcg, mappings, cost_.topology(), options);
+    const bool joined = options.schedule.remat.empty();
+    // What a schedule names may be in another piece, which lowering knows.
+    if (!options.training || (piece && !joined)) return lower(pcg, mappings, cost_.topology(), options);
     LowerOptions unscheduled = options;
     unscheduled.scheduled = false;
-    const bool joined = options.schedule.remat.empty();
-    Program kept = UNITY_TRY(programs_.get(combine(plan, joined), [&]() -> Result<Program> {
-      Program fresh = UNITY_TRY(lower(pcg, mappings, cost_.topology(), unscheduled));
-      if (joined) join_transfers(fresh);
-      return fresh;
-    }));
-    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, algorithms_, joined));
+    const bool once = !keep || !options_.cache;
+    Program kept = UNITY_TRY(once ? lower(pcg, mappings, cost_.topology(), unscheduled)
+                                  : programs_.get(combine(plan, joined), [&]() -> Result<Program> {
+                                      Program fresh = UNITY_TRY(lower(pcg, mappings, cost_.topology(), unscheduled));
+                                      if (joined) join_transfers(fresh);
+                                      return fresh;
+                                    }));
+    UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, algorithms_, joined && !once));
     return kept;
   }));
   Hash work = 0;

@@ -6,7 +6,9 @@
 #include <unordered_map>
 
 #include "core/graph/autodiff.h"
+#include "core/plan/device_blocks.h"
 #include "core/plan/row_updates.h"
+#include "core/search/device_speeds.h"
 #include "core/search/through_layouts.h"
 
 namespace unity {
@@ -36,10 +38,35 @@ std::vector<DeviceId> kinds_among(const Topology& topology, const Resources& dev
   return kinds;
 }
 
+// Where a group lies: in its nodes, of which all are alike, and in the levels of the machine; and what a ring through
+// it takes. Equal for groups whose collectives take as long.
+using LiesAs = std::tuple<int, std::vector<int>, double, Picoseconds>;
+
+// `node`: devices of one; 0 where nodes are not alike.
+LiesAs lies_as(const Topology& topology, const std::vector<DeviceId>& group, int node, double ring,
+               Picoseconds latencies) {
+  LiesAs as{node > 0 ? group[0].value % node : group[0].value, {}, ring, latencies};
+  for (std::size_t level = 0; level < topology.levels.size(); ++level)
+    for (DeviceId d : group) std::get<1>(as).push_back(topology.part(level, d) - topology.part(level, group[0]));
+  return as;
+}
+
+// Devices of a node, where all nodes are built alike; else 0.
+int size_of_nodes(const Topology& topology) {
+  const int node = common_node_size(topology);
+  const bool whole = node * topology.nodes == static_cast<int>(topology.device_count());
+  return whole && DeviceBlocks(topology).are_alike(node) ? node : 0;
+}
+
 }  // namespace
 
 IntraCosts::IntraCosts(const StrategyInput& input, const IntraPlans& plans, Bytes bucket)
-    : in_(input), plans_(plans), bucket_(bucket), reads_(backward_reads(plans)), lookups_(find_lookups(plans)) {}
+    : in_(input),
+      plans_(plans),
+      bucket_(bucket),
+      reads_(backward_reads(plans)),
+      lookups_(find_lookups(plans)),
+      node_(size_of_nodes(input.evaluator.cost().topology())) {}
 
 std::int64_t IntraCosts::collective(CollectiveKind kind, int group, int stride, const Resources& devices,
                                     double bytes) const {
@@ -73,17 +100,24 @@ std::int64_t IntraCosts::slowest_collective(CollectiveKind kind, int group, int 
   };
   if (groups.size() > 1)
     for (const auto& g : groups) each_link(g, [&](LinkId l) { ++busy[l]; });
+  std::map<LiesAs, std::pair<std::int64_t, std::int64_t>> known;  // what all bytes take, and one
   std::int64_t slowest = 0;
   for (const auto& g : groups) {
     std::unordered_map<LinkId, double> own;
-    if (groups.size() > 1) each_link(g, [&](LinkId l) { ++own[l]; });
+    Picoseconds around;
+    auto visit = [&](LinkId l) { ++own[l], around += topology.links[l.index()].latency; };
+    if (groups.size() > 1) each_link(g, visit);
     double alone = 0, together = 0;  // seconds for each byte that goes around
     for (auto [l, rings] : own) {
       const double rate = topology.links[l.index()].bandwidth.rate;
       alone = std::max(alone, rings / rate), together = std::max(together, busy.at(l) / rate);
     }
-    const std::int64_t time = cost.collective_time(kind, g, bytes).count;
-    const std::int64_t latency = std::min(time, cost.collective_time(kind, g, Bytes{1}).count);
+    auto [at, fresh] = known.try_emplace(lies_as(topology, g, node_, alone, around));
+    auto& [time, latency] = at->second;
+    if (fresh) {
+      time = cost.collective_time(kind, g, bytes).count;
+      latency = std::min(time, cost.collective_time(kind, g, Bytes{1}).count);
+    }
     const double slower = alone > 0 ? together / alone : 1;
     slowest = std::max(slowest, latency + static_cast<std::int64_t>(slower * static_cast<double>(time - latency)));
   }

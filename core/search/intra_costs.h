@@ -71,6 +71,7 @@ class IntraCosts {
   const Bytes bucket_;
   const std::vector<BackwardReads> reads_;
   const std::vector<bool> lookups_;  // by operator
+  const int node_;                   // devices of one, where all are alike; else 0
   mutable std::mutex mutex_;         // of what follows
   mutable std::map<std::tuple<IntraPlan, int, Resources>, Sums> sums_;
   mutable std::map<std::pair<IntraPlan, int>, StageBytes> bytes_;

@@ -274,23 +274,26 @@ std::int64_t MappingProblem::movement_time(const Edge& e, int from_choice, int t
   const auto& held = from.outputs[static_cast<std::size_t>(e.output)];
   const auto& used = to.inputs[static_cast<std::size_t>(e.input)];
   const auto& partials = from.partials[static_cast<std::size_t>(e.output)];
+  const Overlaps& common = overlaps(e);
   std::int64_t time = 0;
-  if (e.sum > 1) {
-    for (std::size_t s = 0; s < held.size(); ++s) {
-      if (partials[s] % e.sum != 0) continue;
+  for (std::size_t box = 0; e.sum > 1 && box < common.holders.size(); ++box) {
+    std::vector<std::pair<int, DeviceId>> summands;  // by the sum they are of
+    for (int s : common.holders[box])
+      summands.emplace_back(partials[static_cast<std::size_t>(s)] / e.sum, held_at[static_cast<std::size_t>(s)]);
+    std::sort(summands.begin(), summands.end());
+    summands.erase(std::unique(summands.begin(), summands.end()), summands.end());
+    const std::int64_t bytes = held[static_cast<std::size_t>(common.holders[box][0])].elements() * e.element_bytes;
+    for (std::size_t first = 0, end = 0; first < summands.size(); first = end) {
       std::vector<DeviceId> group;
-      for (std::size_t t = 0; t < held.size(); ++t)
-        if (held[t] == held[s] && partials[t] / e.sum == partials[s] / e.sum) group.push_back(held_at[t]);
-      std::sort(group.begin(), group.end());
-      group.erase(std::unique(group.begin(), group.end()), group.end());
+      for (; end < summands.size() && summands[end].first == summands[first].first; ++end)
+        group.push_back(summands[end].second);
       if (group.size() < 2) continue;
       CollectiveKind kind = used.size() > 1 ? CollectiveKind::all_reduce : CollectiveKind::reduce;
-      time = std::max(time, cost_.collective_time(kind, group, {held[s].elements() * e.element_bytes}).count);
+      time = std::max(time, cost_.collective_time(kind, group, Bytes{bytes}).count);
     }
   }
   std::vector<int> held_on(topology_.device_count(), -1);  // by device: a task of the producer
   for (std::size_t s = 0; s < held.size(); ++s) held_on[held_at[s].index()] = static_cast<int>(s);
-  const Overlaps& common = overlaps(e);
   std::int64_t slowest = 0;
   for (std::size_t t = 0; t < used.size(); ++t) {
     auto same = [&](std::size_t s) {

@@ -193,4 +193,15 @@ TEST_CASE("a map of threads gives all of them the same, and forgets when it know
   auto ask = [&](int key) { return small.get(key, [&] { return ++asked, -key; }); };
   CHECK((ask(1) == -1 && ask(1) == -1 && asked == 1));
   CHECK((ask(2) == -2 && ask(1) == -1 && asked == 3));  // small numbers are in one part
+
+  // Or keys that count for too much: each for itself here, of up to 10 in a part.
+  struct Weight {
+    std::size_t operator()(int key) const { return static_cast<std::size_t>(key); }
+  };
+  ConcurrentMap<int, int, std::hash<int>, std::equal_to<>, Weight> heavy(64 * 10);
+  asked = 0;
+  auto ask_heavy = [&](int key) { return heavy.get(key, [&] { return ++asked, -key; }); };
+  CHECK((ask_heavy(4) == -4 && ask_heavy(5) == -5 && ask_heavy(4) == -4 && ask_heavy(5) == -5 && asked == 2));
+  CHECK((ask_heavy(6) == -6 && ask_heavy(4) == -4 && asked == 3));  // 15 are too many for the next one
+  CHECK((ask_heavy(7) == -7 && ask_heavy(4) == -4 && asked == 5));
 }

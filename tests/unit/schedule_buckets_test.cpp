@@ -1,8 +1,11 @@
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "core/models/models.h"
 #include "core/plan/buckets.h"
 #include "core/plan/lower.h"
+#include "core/search/lowered_programs.h"
 #include "core/search/search.h"
 #include "simulator/cost_model.h"
 #include "simulator/simulate.h"
@@ -44,6 +47,45 @@ TEST_CASE("gradients are joined until a bucket has the bytes asked for, and the 
   CHECK(parts_of(layers({1'000'000})) == std::vector<std::size_t>{4});
   for (std::int64_t bytes : {0, 257, 513, 1'000'000})
     CHECK(layers({bytes}).communicated().count == 4 * 2 * 256);  // 2 (n - 1) S for each weight
+}
+
+TEST_CASE("buckets that join nothing change nothing, and the work is that of other such buckets") {
+  CHECK(program_hash(layers({256})) == program_hash(layers({0})));
+  CHECK(work_hash(layers({256})) == work_hash(layers({0})));
+  CHECK(work_hash(layers({513})) == work_hash(layers({600})));
+  CHECK(work_hash(layers({257})) != work_hash(layers({0})));
+  CHECK(work_hash(layers({257})) != work_hash(layers({513})));
+}
+
+TEST_CASE("work is the same whatever things are called, and differs with what is done, when and where") {
+  const Program program = layers({257});
+  Program named = program;
+  named.name = "other";
+  for (ProgramTensor& t : named.tensors) t.name += "'";
+  for (ProgramOp& op : named.ops) op.name += "'";
+  for (Communication& c : named.communications) c.name += "'";
+  CHECK(work_hash(named) == work_hash(program));
+  std::set<Hash> seen = {work_hash(program)};
+  auto differs = [&](auto change) {
+    Program changed = program;
+    change(changed);
+    return seen.insert(work_hash(changed)).second;
+  };
+  CHECK(differs([](Program& p) { p.tasks.back().flops += 1; }));
+  CHECK(differs([](Program& p) { p.tasks.back().bytes += 1; }));
+  CHECK(differs([](Program& p) { p.tasks.back().device = DeviceId(1 - p.tasks.back().device.value); }));
+  CHECK(differs([](Program& p) { p.tasks.back().micro = 1; }));
+  CHECK(differs([](Program& p) { p.tasks.back().stream = Stream::copy; }));
+  CHECK(differs([](Program& p) { p.dependencies.pop_back(), --p.tasks.back().dependencies_end; }));
+  CHECK(differs([](Program& p) { p.operands.back() = p.operands.front(); }));
+  CHECK(differs([](Program& p) { p.tensors.back().dtype = DType::i64; }));
+  CHECK(differs([](Program& p) { p.buffers.back().box.extent[0] += 1; }));
+  CHECK(differs([](Program& p) { p.buffers.back().category = BufferCategory::activation; }));
+  CHECK(differs([](Program& p) { p.communications[0].kind = CollectiveKind::reduce; }));
+  CHECK(differs([](Program& p) { p.communications[0].algorithm.name = CollectiveAlgorithm::binomial; }));
+  CHECK(
+      differs([](Program& p) { std::swap(p.communications[0].participants[0], p.communications[0].participants[1]); }));
+  CHECK(differs([](Program& p) { p.outputs[0].buffers.clear(); }));
 }
 
 TEST_CASE("a bucket starts with its last gradient, and the backward pass goes on meanwhile") {

@@ -343,6 +343,29 @@ TEST_CASE("a topology without a library takes rings, chains, trees and direct ex
   CHECK_THROWS_WITH(check_options({.protocol = "LL"}, t), Catch::Contains("'LL'"));
 }
 
+TEST_CASE("exchanges of the same pairs have one choice, in whatever order and pieces they are listed") {
+  Topology t = ring_machine(4, 10, 5);
+  CollectiveCache cache(t);
+  ProgramBuilder b(4);
+  b.all_to_all({0, 1, 2, 3}, 1000);
+  const Communication plain = b.program.communications[0];
+  const auto choice = cache.choose(plain);
+  CHECK(cache.choose(plain) == choice);
+  Communication other = plain;
+  std::reverse(other.exchanges.begin(), other.exchanges.end());
+  Exchange half = other.exchanges[0];
+  half.box.extent[0] /= 2;
+  other.exchanges[0].box.extent[0] -= half.box.extent[0];
+  other.exchanges.push_back(half);
+  CHECK(cache.choose(other) == choice);
+  CHECK(cache.choose(plain, {.protocol = "LL"}) != choice);
+  other.exchanges.pop_back();  // fewer bytes of one pair
+  const auto less = cache.choose(other);
+  CHECK(less != choice);
+  CHECK(less->bytes < choice->bytes);
+  CHECK(less->shape->phases.size() == choice->shape->phases.size());
+}
+
 TEST_CASE("send, broadcast and reduce take all latencies of their chain and the bytes once") {
   Topology t = ring_machine(5, 10, 5);
   CHECK(seconds(t, CollectiveKind::send, {0, 1}, 250'000) == Approx(5e-6 + 1e6 / 10e9));
