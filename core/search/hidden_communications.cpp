@@ -5,8 +5,11 @@
 #include <optional>
 
 #include "core/base/parallel.h"
+#include "core/plan/row_updates.h"
+#include "core/search/busy_bound.h"
 #include "core/search/data_parallel.h"
 #include "core/search/pipeline_stages.h"
+#include "core/search/through_layouts.h"
 
 namespace unity {
 namespace {
@@ -22,6 +25,37 @@ bool takes_some_whole(const Pcg& pcg) {
   for (std::size_t i = 0; i < pcg.size(); ++i)
     if (NodeId id(static_cast<std::int64_t>(i)); tables[i] && micro_count(node_sharding(pcg, id)) == 1) return true;
   return false;
+}
+
+// The least that the busiest device computes where lookups come in `micro_batches`: what it does without, and gradients
+// of all rows of its tables, which are written by each and read by the update (of rows alone, where the batch is
+// whole).
+Picoseconds least_with_gradients_of_tables(const Candidate& plan, int micro_batches, const StrategyInput& input) {
+  const CostModel& cost = input.evaluator.cost();
+  const OptimizerSpec& optimizer = input.options.optimizer;
+  const std::vector<bool> tables = lookups(plan.pcg);
+  if (!updates_by_rows(optimizer) || std::find(tables.begin(), tables.end(), true) == tables.end()) return {};
+  std::vector<double> bytes(cost.topology().device_count(), 0);
+  for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
+    if (!tables[i]) continue;
+    const NodeId id(static_cast<std::int64_t>(i));
+    double table = 0;
+    for (ValueRef operand : plan.pcg[id].inputs) {
+      const ParallelShape& shape = plan.pcg.shape(operand);
+      if (plan.pcg[source_of(plan.pcg, operand).node].op->name() == "weight")
+        table = static_cast<double>(shape.shape().bytes()) / shape.shards();
+    }
+    for (DeviceId d : plan.mappings[i].devices(node_grid(plan.pcg, id))) bytes[d.index()] += table;
+  }
+  Picoseconds longest;
+  for (std::size_t d = 0; d < bytes.size(); ++d) {
+    Task task;
+    // Of sums, all but the first are read and written; the update reads weight and gradient, and writes the weight.
+    task.bytes = (2 * micro_batches - 1 + 3) * bytes[d];
+    longest = std::max(longest, cost.task_time(task, nullptr, DeviceId(static_cast<std::int64_t>(d))));
+  }
+  BusyBound bound(cost, optimizer, {});
+  return longest + bound.busiest(bound.of(plan.pcg), plan.mappings);
 }
 
 bool has_micro_batches(const Pcg& pcg) {
@@ -157,13 +191,16 @@ std::vector<Outcome> hide_communications(const std::vector<Outcome>& plans, cons
       first.push_back({o, some, false, true});
     if (has_micro_batches(o->candidate.pcg) || asked == 1 || asked > kMostAtOnce) continue;
     const int some = asked > 0 ? asked : 2;
-    if (!shared_places(o->candidate.mappings)) first.push_back({o, some});
+    const auto least = static_cast<double>(least_with_gradients_of_tables(o->candidate, some, input).count);
+    const bool too_slow = !input.options.pareto && least >= fastest;
+    if (too_slow) input.evaluator.record().left_out(LeftOut::much_work);
+    if (!too_slow && !shared_places(o->candidate.mappings)) first.push_back({o, some});
     const std::vector<bool> tables = lookups(o->candidate.pcg);
     if (std::find(tables.begin(), tables.end(), true) != tables.end()) first.push_back({o, some, true});
   }
   try_all(first);
   for (std::size_t i = 0; i < from.size(); ++i)
-    if (asked == 0 && best[i] && best[i]->candidate.schedule.overlap == 2)
+    if (asked == 0 && best[i] && best[i]->candidate.schedule.overlap == 2 && time(*best[i]) < time(*from[i]))
       for (int micro_batches : {3, 4})
         more.push_back({from[i], micro_batches, takes_some_whole(best[i]->candidate.pcg)});
   try_all(more);
