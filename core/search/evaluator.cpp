@@ -113,11 +113,11 @@ Held held_memory(const Program& program, int micro_batches) {
   return held;
 }
 
-// What a score depends on: what the Program does, and what is made of that.
-Hash scored_hash(const Program& program, const LowerOptions& options, bool piece) {
+// What the score of a whole graph depends on: what the Program does, and what is made of that.
+Hash scored_hash(const Program& program, const LowerOptions& options) {
   const Schedule& schedule = options.schedule;
   // Iterations that go on into one another are scheduled once more.
-  Hash hash = schedule.weights == WeightVersions::delayed ? combine(schedule_hash(schedule), Hash{piece})
+  Hash hash = schedule.weights == WeightVersions::delayed ? schedule_hash(schedule)
                                                           : Hash{schedule.order == PipelineOrder::gpipe};
   hash = combine(combine(hash, static_cast<Hash>(options.micro_batches)), static_cast<Hash>(options.blocks.size));
   for (int block : options.blocks.stands_for) hash = combine(hash, static_cast<Hash>(block));
@@ -312,9 +312,11 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
     UNITY_TRY_VOID(schedule_tasks(kept, options.schedule, algorithms_, joined && !once));
     return kept;
   }));
+  // (Pieces are many, and seldom the same.)
+  const bool may_be_known = options_.cache && !piece;
   Hash work = 0;
-  if (options_.cache) {
-    work = scored_hash(program, options, piece);
+  if (may_be_known) {
+    work = scored_hash(program, options);
     std::lock_guard lock(scores_mutex_);
     if (auto known = plan_of_work_.find(work); known != plan_of_work_.end()) {
       Scored same = scores_.at(known->second);
@@ -326,7 +328,7 @@ Result<Evaluator::Scored> Evaluator::score(const Pcg& pcg, const std::vector<Mac
   scored.program = key;
   if (!options_.cache) return scored;
   std::lock_guard lock(scores_mutex_);
-  plan_of_work_.try_emplace(work, key);
+  if (may_be_known) plan_of_work_.try_emplace(work, key);
   return scores_.try_emplace(key, std::move(scored)).first->second;
 }
 
