@@ -6,7 +6,6 @@
 
 #include "core/base/parallel.h"
 #include "core/plan/row_updates.h"
-#include "core/search/busy_bound.h"
 #include "core/search/data_parallel.h"
 #include "core/search/pipeline_stages.h"
 #include "core/search/through_layouts.h"
@@ -27,14 +26,13 @@ bool takes_some_whole(const Pcg& pcg) {
   return false;
 }
 
-// The least that the busiest device computes where lookups come in `micro_batches`: what it does without, and gradients
-// of all rows of its tables, which are written by each and read by the update (of rows alone, where the batch is
-// whole).
+// Where lookups come in `micro_batches`, the least that gradients of all rows of its tables take a device, of which all
+// but the first are added to those before: the longest of all devices. None, where the batch as a whole has such, too.
 Picoseconds least_with_gradients_of_tables(const Candidate& plan, int micro_batches, const StrategyInput& input) {
   const CostModel& cost = input.evaluator.cost();
-  const OptimizerSpec& optimizer = input.options.optimizer;
   const std::vector<bool> tables = lookups(plan.pcg);
-  if (!updates_by_rows(optimizer) || std::find(tables.begin(), tables.end(), true) == tables.end()) return {};
+  if (!updates_by_rows(input.options.optimizer) || std::find(tables.begin(), tables.end(), true) == tables.end())
+    return {};
   std::vector<double> bytes(cost.topology().device_count(), 0);
   for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
     if (!tables[i]) continue;
@@ -50,12 +48,10 @@ Picoseconds least_with_gradients_of_tables(const Candidate& plan, int micro_batc
   Picoseconds longest;
   for (std::size_t d = 0; d < bytes.size(); ++d) {
     Task task;
-    // Of sums, all but the first are read and written; the update reads weight and gradient, and writes the weight.
-    task.bytes = (2 * micro_batches - 1 + 3) * bytes[d];
+    task.bytes = (2 * micro_batches - 1) * bytes[d];
     longest = std::max(longest, cost.task_time(task, nullptr, DeviceId(static_cast<std::int64_t>(d))));
   }
-  BusyBound bound(cost, optimizer, {});
-  return longest + bound.busiest(bound.of(plan.pcg), plan.mappings);
+  return longest;
 }
 
 bool has_micro_batches(const Pcg& pcg) {
