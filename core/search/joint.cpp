@@ -193,23 +193,30 @@ void JointSearch::whole_graph() {
 // Scores what the parts' solutions make together, each graph once. `rivals`: they may overtake what is faster.
 void JointSearch::whole_plans(const std::vector<ChainPlan>& plans, bool rivals) {
   SearchRecorder& record = in_.evaluator.record();
-  std::vector<State> states;
-  std::vector<const ChainPlan*> made_of;
+  std::vector<const ChainPlan*> promising, made_of;
   for (const ChainPlan& plan : plans) promised_ = std::min(promised_, plan.time);
   for (const ChainPlan& plan : plans) {
-    if (in_.evaluator.stopping()) break;
     if (found_.has_best() && !in_.options.pareto &&
-        static_cast<double>(plan.time) > kFarSlower * static_cast<double>(promised_)) {
+        static_cast<double>(plan.time) > kFarSlower * static_cast<double>(promised_))
       record.left_out(LeftOut::given_up);
-      continue;
-    }
-    auto state = record.timed(SearchLevel::split, [&] { return chain_.assemble(plan); });
+    else
+      promising.push_back(&plan);
+  }
+  std::vector<std::optional<Result<State>>> whole(promising.size());
+  parallel_for(whole.size(), in_.evaluator.threads(), [&](std::size_t i) {
+    if (in_.evaluator.stopping()) return;
+    whole[i] = record.timed(SearchLevel::split, [&] { return chain_.assemble(*promising[i]); });
+  });
+  std::vector<State> states;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (!whole[i]) continue;
+    Result<State>& state = *whole[i];
     if (!state.ok())
       found_.take(state.error());
     else if (!assembled_.insert(canonical_hash(state->pcg)).second)
       record.left_out(LeftOut::duplicate);
     else
-      states.push_back(std::move(*state)), made_of.push_back(&plan);
+      states.push_back(std::move(*state)), made_of.push_back(promising[i]);
   }
   std::vector<Result<Candidate>> candidates(states.size(), fail("the search was stopped"));
   std::int64_t number = in_.evaluator.scored();
@@ -357,6 +364,8 @@ Result<Outcome> JointSearch::run() {
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on. Unequal shares of the batch are of a whole plan alone.
   std::optional<Result<Outcome>> data;
+  const bool small = compute_operators(in_.model) <= kFewOperators;
+  if (first && in_.options.algebra && (small || copies_may_fit())) begin_algebra();
   // (What is fastest on one device is not to be compared with branches on several.)
   if (!serial_ && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) {
     if (in_.options.seeds) data = data_parallel(in_);
@@ -378,8 +387,7 @@ Result<Outcome> JointSearch::run() {
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = first && in_.devices > kManyDevices &&
                    !(data ? data->ok() && found_.fits((*data)->candidate.score) : copies_may_fit());
-  const bool small = compute_operators(in_.model) <= kFewOperators;
-  if (first && in_.options.algebra && (small || !too_large)) begin_algebra();
+  if (too_large && !small) algebra_.reset();
   if (budget_of_parts() < in_.options.budget) {
     std::optional<Result<Outcome>> experts, placed, placed_alone;
     const StrategyInput one{in_.model, in_.evaluator, in_.options, in_.devices, true};

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/base/ahead.h"
 #include "core/base/text.h"
 #include "core/plan/repeat.h"
 #include "core/search/lower_bound.h"
@@ -258,6 +259,8 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   const Score fastest = front.front().candidate.score;
   std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });
   if (front.empty()) return none_fits(fastest);
+  // It needs nothing of the plans; meanwhile one thread lowers them.
+  Ahead<std::optional<Picoseconds>> bound(evaluator.threads(), [&] { return lower_bound(model, cost, options); });
   for (Outcome& outcome : front) score_from_all(outcome, evaluator);
   // What its first micro-batches need is told nearly.
   const Score first = front.front().candidate.score;
@@ -265,8 +268,8 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   if (front.empty()) return none_fits(first);
   keep_front(front, evaluator);
   std::vector<Plan> plans;
-  Picoseconds bound = lower_bound(model, cost, options).value_or(Picoseconds{});
-  for (Outcome& outcome : front) plans.push_back(make_plan(spec, evaluator, options, bound, std::move(outcome)));
+  const Picoseconds least = bound.get().value_or(Picoseconds{});
+  for (Outcome& outcome : front) plans.push_back(make_plan(spec, evaluator, options, least, std::move(outcome)));
   return plans;
 }
 

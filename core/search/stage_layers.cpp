@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/parallel.h"
 #include "core/search/pipeline_stages.h"
 
 namespace unity {
@@ -35,10 +36,16 @@ std::vector<int> micro_batch_counts(const IntraPlans& plans, const StrategyInput
   if (input.options.micro_batches > 0) return {input.options.micro_batches};
   const int most = std::min(input.devices, stages) *
                    (input.devices > kManyDevices ? kMicroBatchesPerStageOfMany : kMicroBatchesPerStage);
-  std::vector<int> counts = {1};
+  std::vector<int> wanted;
   for (int base : {2, 3})
     for (int m = base; m <= most; m *= 2)
-      if (plans.has_micro_batches({}, m) && with_micro_batches(plans.model(), m).ok()) counts.push_back(m);
+      if (plans.has_micro_batches({}, m)) wanted.push_back(m);
+  std::vector<char> possible(wanted.size());
+  parallel_for(wanted.size(), input.evaluator.threads(),
+               [&](std::size_t i) { possible[i] = with_micro_batches(plans.model(), wanted[i]).ok(); });
+  std::vector<int> counts = {1};
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (possible[i]) counts.push_back(wanted[i]);
   std::sort(counts.begin(), counts.end());
   return counts;
 }
