@@ -194,6 +194,8 @@ void run(const Options& o, Processes& processes) {
   o.processes.require_backend(o.backend);
   if (o.early_stop_on != "accuracy" && o.early_stop_on != "loss")
     throw_input_error("--early-stop-on: found '{}', expected accuracy or loss", o.early_stop_on);
+  if (o.backend == "cuda" && o.threads > 0)
+    throw_input_error("--threads: found {} with --backend cuda, expected none: they are of CPU devices", o.threads);
   if (!o.schedule.empty()) parse_schedule(o.schedule);
   require_writable(o.trace);
   require_writable(o.gradients);

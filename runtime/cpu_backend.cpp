@@ -17,6 +17,8 @@
 namespace unity {
 namespace {
 
+constexpr int kMostThreads = 1024;  // of a device, more than machines have cores; to start more takes seconds
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const Program& program, Processes& processes, const BackendOptions& options)
@@ -152,6 +154,8 @@ class CpuBackend final : public Backend {
 std::unique_ptr<Backend> make_cpu_backend(const Program& program, Processes& processes, const BackendOptions& options) {
   if (options.precision != Precision::f32 && options.precision != Precision::f64)
     throw_input_error("backend cpu: precision is {}, expected f32 or f64", to_string(options.precision));
+  if (options.threads > kMostThreads)
+    throw_input_error("--threads: found {}, expected at most {} for each device", options.threads, kMostThreads);
   return std::make_unique<CpuBackend>(program, processes, options);
 }
 

@@ -68,7 +68,7 @@ class Executor {
   void set_learning_rate_factor(double factor);
 
   // One run of the Program: a step for each of its iterations; the loss is of the last. A task that throws stops all;
-  // its exception is rethrown with the task's name. ProcessFailure when another process gave up.
+  // what it says is rethrown with the task's name, InputError as such. ProcessFailure when another process gave up.
   StepResult step(bool trace = false);
   std::int64_t steps_done() const;
   // Steps done in an earlier run: the next one draws its random numbers, and corrects Adam's bias, as the one after

@@ -228,7 +228,8 @@ struct Lanes::Implementation {
     } catch (const Cancelled&) {
       fail(processes.failure());
     } catch (const std::exception& e) {
-      fail(fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lanes[ready.lane].device, e.what()));
+      fail(fmt::format("task {} ({}) on device {}: {}", id, program.task_name(id), lanes[ready.lane].device, e.what()),
+           dynamic_cast<const InputError*>(&e) != nullptr);
     }
   }
 
@@ -255,10 +256,10 @@ struct Lanes::Implementation {
   }
 
   // The first failure counts; all that wait give up.
-  void fail(const std::string& why) {
+  void fail(const std::string& why, bool by_input = false) {
     {
       std::lock_guard lock(mutex);
-      if (!failed.exchange(true)) failure = why;
+      if (!failed.exchange(true)) failure = why, failed_by_input = by_input;
     }
     communicator->cancel();
   }
@@ -281,6 +282,7 @@ struct Lanes::Implementation {
     if (failed.load()) {
       if (std::string other = processes.failure(); !other.empty()) throw ProcessFailure(other);
       communicator->reset();
+      if (failed_by_input) throw InputError(failure);
       throw std::runtime_error(failure);
     }
     UNITY_CHECK(std::all_of(missing.begin(), missing.end(), [](const auto& m) { return m.load() == 0; }),
@@ -316,6 +318,7 @@ struct Lanes::Implementation {
   bool ended = false;  // the step has
   std::atomic<bool> failed{false};
   std::string failure;
+  bool failed_by_input = false;  // what a task threw was an InputError
   std::vector<std::thread> threads;
 };
 

@@ -59,11 +59,12 @@ Schedule read_schedule(const Reader& reader, const std::string& file) {
 // What rates are counted in is dimension 0 of the inputs; a model file may have it elsewhere, or products of it.
 void check_batch(const Plan& plan, const std::string& file) {
   auto option = plan.model.options.find("batch");
-  if (option == plan.model.options.end()) return;
+  const bool given = option != plan.model.options.end();  // else it is as the graph has it
   const std::int64_t batch = plan.global_batch;
-  if (batch != option->second || batch < 1)
+  if (given && (batch != option->second || batch < 1))
     throw_input_error("{}: plan.global_batch: found {}, expected {} as plan.model.options.batch, at least 1", file,
                       batch, option->second);
+  if (batch < 1) throw_input_error("{}: plan.global_batch: found {}, expected at least 1", file, batch);
   const bool built_in = !plan.model.name.ends_with(".yaml") && !plan.model.name.ends_with(".yml");
   const Node* other = nullptr;
   for (const Node& n : plan.pcg.nodes()) {
@@ -76,6 +77,20 @@ void check_batch(const Plan& plan, const std::string& file) {
   if (other)
     throw_input_error("{}: plan.global_batch: found {}, expected {}, dimension 0 of input '{}'", file, batch,
                       other->outputs[0].shape().dims[0], other->name);
+}
+
+// What is no task lies where the tasks that it goes to or comes from are: its mapping is not read, but has to be one.
+Result<void> check_unread_mapping(const MachineMapping& mapping, int devices) {
+  const int places = mapping.places.empty() ? devices : static_cast<int>(mapping.places.size());
+  auto check = [](const char* what, int found, int least, int beyond) -> Result<void> {
+    if (found < least || found >= beyond)
+      return fail("{}: found {}, expected {} to {}", what, found, least, beyond - 1);
+    return {};
+  };
+  UNITY_TRY_VOID(check("start", mapping.start, 0, places));
+  for (int s : mapping.strides) UNITY_TRY_VOID(check("strides", s, -places, places + 1));
+  for (int d : mapping.places) UNITY_TRY_VOID(check("places", d, 0, devices));
+  return {};
 }
 
 }  // namespace
@@ -234,8 +249,9 @@ Result<void> check_plan(const Plan& plan, const Topology& topology) {
   for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
     NodeId id(static_cast<std::int64_t>(i));
     const Node& n = plan.pcg[id];
-    if (n.is_parallelization() || (n.is_leaf() && !n.op->stored())) continue;
-    auto ok = check_mapping(plan.mappings[i], node_grid(plan.pcg, id), plan.devices);
+    const bool read = !n.is_parallelization() && (!n.is_leaf() || n.op->stored());
+    auto ok = read ? check_mapping(plan.mappings[i], node_grid(plan.pcg, id), plan.devices)
+                   : check_unread_mapping(plan.mappings[i], plan.devices);
     if (!ok.ok()) return fail("mapping of {} ({}): {}", n.name, n.op->name(), ok.error().message);
   }
   return {};

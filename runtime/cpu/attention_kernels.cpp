@@ -75,7 +75,7 @@ void masked_softmax_kernel(const OpCall& call) {
         if (keep[j * step] != 0 && (first || row[j] > max)) max = row[j], first = false;
       for (std::int64_t j = 0; j < c; ++j) y[j] = keep[j * step] != 0 ? exponential(row[j] - max) : T(0);
       sum = lane_sum<T>(c, [&](std::int64_t j) { return y[j]; });
-      T inverse = sum > 0 ? 1 / sum : T(0);
+      T inverse = sum == 0 ? T(0) : 1 / sum;  // nothing is kept
       for (std::int64_t j = 0; j < c; ++j) y[j] *= inverse;
     });
   });

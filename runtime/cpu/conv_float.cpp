@@ -61,10 +61,10 @@ void forward_images(const ConvGeometry& g, const float* x, const float* w, float
     std::int64_t area = g.h * g.w;
     for (std::int64_t i = 0; i < g.n; ++i)
       gemm(false, false, g.co, area, g.ci, w, g.ci, x + i * g.ci * area, area, 0.0f, y + i * g.co * area, area);
-    if (relu) relu_in_place(y, g.n * g.co * area);
-    return;
+  } else {
+    primitive_forward(g, x, w, y);
   }
-  primitive_forward(g, x, w, y, relu);
+  if (relu) relu_in_place(y, g.n * g.co * g.oh * g.ow);  // oneDNN's own makes NaN 0
 }
 
 void input_gradient_images(const ConvGeometry& g, const float* dy, const float* w, float* dx) {

@@ -59,7 +59,7 @@ struct Convolution {
   memory::desc scratchpad;
 };
 
-enum class Direction { forward, forward_relu, input_gradient, weight_gradient };
+enum class Direction { forward, input_gradient, weight_gradient };
 
 memory::desc any(const memory::desc& d) { return {d.dims(), memory::data_type::f32, memory::format_tag::any}; }
 
@@ -86,19 +86,13 @@ std::unique_ptr<Convolution> make(const ConvGeometry& g, Direction direction) {
   const auto algorithm = dnnl::algorithm::convolution_direct;
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::primitive_attr fused = attributes;
-  if (direction == Direction::forward_relu) {
-    dnnl::post_ops relu;
-    relu.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    fused.set_post_ops(relu);
-  }
   dnnl::convolution_forward::primitive_desc forward({dnnl::prop_kind::forward_training, algorithm, any(c->x.plain),
                                                      any(c->w.plain), any(c->y.plain), stride, dilation, before, after},
-                                                    fused, engine());
+                                                    attributes, engine());
   auto finish = [&](const auto& pd, const memory::desc& x, const memory::desc& w, const memory::desc& y) {
     connect(c->x, x, direction == Direction::input_gradient);
     connect(c->w, w, direction == Direction::weight_gradient);
-    connect(c->y, y, direction == Direction::forward || direction == Direction::forward_relu);
+    connect(c->y, y, direction == Direction::forward);
     c->scratchpad = pd.scratchpad_desc();
   };
   if (direction == Direction::input_gradient) {
@@ -160,9 +154,9 @@ memory scratchpad(const Convolution& c) {
 
 }  // namespace
 
-void primitive_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu) {
+void primitive_forward(const ConvGeometry& g, const float* x, const float* w, float* y) {
   Crop crop(g);
-  const Convolution& c = find(g, relu ? Direction::forward_relu : Direction::forward);
+  const Convolution& c = find(g, Direction::forward);
   memory source = given(c.x, 0, x + crop.first), weights = given(c.w, 1, w), result = held(c.y, 2, y);
   c.primitive.execute(stream(), {{DNNL_ARG_SRC, source},
                                  {DNNL_ARG_WEIGHTS, weights},

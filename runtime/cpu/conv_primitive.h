@@ -6,7 +6,7 @@
 
 namespace unity::cpu {
 
-void primitive_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu);
+void primitive_forward(const ConvGeometry& g, const float* x, const float* w, float* y);
 void primitive_input_gradient(const ConvGeometry& g, const float* dy, const float* w, float* dx);
 void primitive_weight_gradient(const ConvGeometry& g, const float* x, const float* dy, float* dw);
 

@@ -21,8 +21,8 @@ struct ConvGeometry {
 };
 
 // y[n, o, i, j] = sum over c, a, b of x[n, c, i stride - pad + a dilation, ...] w[o, c, a, b]; with `relu` max(0,
-// that). CHECKs that oh and ow follow from the rest. Sums depend on the number of threads (threads.h) and on nothing
-// else.
+// that), where NaN stays. CHECKs that oh and ow follow from the rest. Sums depend on the number of threads (threads.h)
+// and on nothing else.
 void conv_forward(const ConvGeometry& g, const float* x, const float* w, float* y, bool relu);
 void conv_forward(const ConvGeometry& g, const double* x, const double* w, double* y, bool relu);
 

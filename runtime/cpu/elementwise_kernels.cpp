@@ -19,11 +19,11 @@ void scale_kernel(const OpCall& call) {
 }
 
 void relu_kernel(const OpCall& call) {
-  unary(call, [](auto x) { return x > 0 ? x : decltype(x)(0); });
+  unary(call, [](auto x) { return relu_of(x); });
 }
 
 void relu_gradient_kernel(const OpCall& call) {
-  unary_gradient(call, [](auto y, auto dy) { return y > 0 ? dy : decltype(dy)(0); });
+  unary_gradient(call, [](auto y, auto dy) { return y <= 0 ? decltype(dy)(0) : dy; });
 }
 
 void gelu_kernel(const OpCall& call) {

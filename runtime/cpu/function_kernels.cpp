@@ -7,7 +7,7 @@
 namespace unity::cpu {
 
 void exp_kernel(const OpCall& call) {
-  unary(call, [](auto x) { return exponential(x); });
+  unary(call, [](auto x) { return unbounded_exponential(x); });
 }
 void log_kernel(const OpCall& call) {
   unary(call, [](auto x) { return std::log(x); });
@@ -39,10 +39,10 @@ void div_kernel(const OpCall& call) {
   binary(call, [](auto x, auto y) { return x / y; });
 }
 void maximum_kernel(const OpCall& call) {
-  binary(call, [](auto x, auto y) { return x > y ? x : y; });
+  binary(call, [](auto x, auto y) { return larger(x, y); });
 }
 void minimum_kernel(const OpCall& call) {
-  binary(call, [](auto x, auto y) { return y > x ? x : y; });
+  binary(call, [](auto x, auto y) { return y > x || x != x ? x : y; });
 }
 
 // Here the result has another element type than the operands.

@@ -48,9 +48,27 @@ T lane_sum(std::int64_t n, F&& f) {
   return sum;
 }
 
-// The largest of f(0) .. f(n - 1), n > 0; NaN may be passed over.
-template <class T, class F>
-T lane_max(std::int64_t n, F&& f) {
+// max(0, y); NaN stays.
+template <class T>
+T relu_of(T y) {
+  return y <= 0 ? T(0) : y;
+}
+
+// The larger of two; NaN where one is NaN.
+template <class T>
+T larger(T x, T y) {
+  return x > y || x != x ? x : y;
+}
+
+// Whether x comes before the best so far, among those of which the largest is wanted; NaN counts as larger than all.
+template <class T>
+bool wins(T x, T best) {
+  return x > best || (x != x && best == best);
+}
+
+// The largest of f(0) .. f(n - 1), n > 0, as `larger` has it of two.
+template <class T, class F, class Larger>
+T lane_max(std::int64_t n, F&& f, Larger&& larger) {
   constexpr int kLanes = 16;
   std::array<T, kLanes> lanes;
   lanes.fill(f(0));
@@ -60,12 +78,17 @@ T lane_max(std::int64_t n, F&& f) {
     for (int l = 0; l < kLanes; ++l) {
       T v = f(i + l);
       T& lane = lanes[static_cast<std::size_t>(l)];
-      lane = v > lane ? v : lane;
+      lane = larger(v, lane);
     }
   T max = lanes[0];
-  for (; i < n; ++i) max = f(i) > max ? f(i) : max;
-  for (T lane : lanes) max = lane > max ? lane : max;
+  for (; i < n; ++i) max = larger(f(i), max);
+  for (T lane : lanes) max = larger(lane, max);
   return max;
+}
+// NaN may be passed over.
+template <class T, class F>
+T lane_max(std::int64_t n, F&& f) {
+  return lane_max<T>(n, f, [](T x, T y) { return x > y ? x : y; });
 }
 
 // Elements below which a second thread costs more than it saves.
@@ -75,7 +98,7 @@ constexpr std::int64_t kGrain = 1 << 14;
 template <class T>
 void relu_in_place(T* y, std::int64_t n) {
   parallel_for(n, kGrain, [y](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) y[i] = y[i] > 0 ? y[i] : T(0);
+    for (std::int64_t i = begin; i < end; ++i) y[i] = relu_of(y[i]);
   });
 }
 

@@ -128,10 +128,7 @@ void batch_norm_kernel(const OpCall& call) {
     for_each_channel(l, [&](std::int64_t c) {
       T mean = in(1)[c], slope = in(3)[c] * inverse_deviation(in(2)[c], epsilon), shift = in(4)[c];
       if (relu)
-        for_each_in_channel<T>(l, c, [=](std::int64_t i) {
-          T value = (v[i] - mean) * slope + shift;
-          y[i] = value > 0 ? value : T(0);
-        });
+        for_each_in_channel<T>(l, c, [=](std::int64_t i) { y[i] = relu_of((v[i] - mean) * slope + shift); });
       else
         for_each_in_channel<T>(l, c, [=](std::int64_t i) { y[i] = (v[i] - mean) * slope + shift; });
     });
@@ -156,7 +153,7 @@ void batch_norm_gradient_kernel(const OpCall& call) {
         for_each_in_channel<T>(l, c, [&](std::int64_t i) { dx[i] = g(i) * slope; });
       };
       if (y)
-        accumulate([=](std::int64_t i) { return y[i] > 0 ? dy[i] : T(0); });
+        accumulate([=](std::int64_t i) { return y[i] <= 0 ? T(0) : dy[i]; });
       else
         accumulate([=](std::int64_t i) { return dy[i]; });
       out(1)[c] = -slope * sum;

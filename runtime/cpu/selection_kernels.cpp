@@ -39,9 +39,10 @@ void reduce_max_kernel(const OpCall& call) {
       const T* from = x.as<T>() + at[0];
       T* to = y.as<T>() + at[1];
       if (step == 0)
-        *to = std::max(*to, lane_max<T>(n, [&](std::int64_t i) { return from[i]; }));
+        *to = larger(*to, lane_max<T>(
+                              n, [&](std::int64_t i) { return from[i]; }, [](T a, T b) { return larger(a, b); }));
       else
-        for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] > to[i] ? from[i] : to[i];
+        for (std::int64_t i = 0; i < n; ++i) to[i] = larger(from[i], to[i]);
     });
   });
 }
@@ -51,17 +52,18 @@ void reduce_max_gradient_kernel(const OpCall& call) {
   std::vector<Loop<2>> loops = reduction_loops(x.extent, ints_attribute(call.attributes, 0));
   auto [n, stride] = loops.back();
   dispatch(call, [&, n = n, step = stride[1]]<class T>() {
+    auto attains = [](T of, T largest) { return of == largest || (of != of && largest != largest); };
     std::vector<T> ties(static_cast<std::size_t>(y.elements()), T(0));
     for_each_outer(loops, [&](const std::array<std::int64_t, 2>& at) {
       for (std::int64_t i = 0; i < n; ++i)
-        ties[static_cast<std::size_t>(at[1] + i * step)] += x.as<T>()[at[0] + i] == y.as<T>()[at[1] + i * step];
+        ties[static_cast<std::size_t>(at[1] + i * step)] += attains(x.as<T>()[at[0] + i], y.as<T>()[at[1] + i * step]);
     });
     for_each_outer(loops, [&](const std::array<std::int64_t, 2>& at) {
       for (std::int64_t i = 0; i < n; ++i) {
         std::int64_t o = at[1] + i * step;
-        bool attains = x.as<T>()[at[0] + i] == y.as<T>()[o];
-        call.outputs[0].as<T>()[at[0] + i] =
-            attains ? call.inputs[2].as<T>()[o] / ties[static_cast<std::size_t>(o)] : T(0);
+        call.outputs[0].as<T>()[at[0] + i] = attains(x.as<T>()[at[0] + i], y.as<T>()[o])
+                                                 ? call.inputs[2].as<T>()[o] / ties[static_cast<std::size_t>(o)]
+                                                 : T(0);
       }
     });
   });
@@ -77,7 +79,7 @@ void argmax_kernel(const OpCall& call) {
       const T* first = x.as<T>() + o / inner * n * inner + o % inner;
       std::int64_t best = 0;
       for (std::int64_t i = 1; i < n; ++i)
-        if (first[i * inner] > first[best * inner]) best = i;
+        if (wins(first[i * inner], first[best * inner])) best = i;
       y.as<std::int32_t>()[o] = static_cast<std::int32_t>(best);
     });
   });

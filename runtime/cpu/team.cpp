@@ -13,8 +13,8 @@ Team::Team(int helpers) {
   } catch (const std::system_error& error) {
     const std::size_t begun = threads_.size();
     quit();
-    throw_input_error("threads of a device: the system starts {} of {}: {}; expected fewer", begun + 1, helpers + 1,
-                      error.what());
+    throw_input_error("--threads: the system starts {} of {} threads of a device: {}; expected fewer", begun + 1,
+                      helpers + 1, error.what());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include <omp.h>
@@ -27,12 +28,16 @@ class IdleTeam {
     if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
     std::promise<void> started;
     std::future<void> end = end_.get_future();
-    owner_ = std::thread([&started, end = std::move(end)] {
+    try {
+      owner_ = std::thread([&started, end = std::move(end)] {
 #pragma omp parallel num_threads(available_cores() + 1)
-      {}
-      started.set_value();
-      end.wait();
-    });
+        {}
+        started.set_value();
+        end.wait();
+      });
+    } catch (const std::system_error&) {
+      return;  // where the system starts no more threads, those that compute will say so
+    }
     started.get_future().wait();
   }
   ~IdleTeam() {

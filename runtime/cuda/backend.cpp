@@ -173,6 +173,13 @@ cudaError_t CudaBackend::wait_for(int gpu, Stream stream) {
   return status;
 }
 
+// Before memory is freed: that waits for all that the GPU does, with no eye on the processes.
+void CudaBackend::wait_for_all_on(int gpu) {
+  for (const auto& [d, device] : devices_)
+    for (const Lane& lane : device.lanes)
+      if (device.gpu == gpu) UNITY_CUDA_CHECK(wait_for(gpu, lane.stream.get()));
+}
+
 void CudaBackend::open_channel() {
   if (processes_.size() == 1) return;
   channel_ = processes_.open({[](int, Message) {}, [] {},
@@ -243,7 +250,7 @@ std::vector<Span> CudaBackend::run_step(const StepInfo& info) {
       times_.push_back({make_event(true), make_event(true)});
     }
   }
-  const bool by_graph = ways_.by_graph() && steps_ > 0;
+  const bool by_graph = steps_ > 0 && ways_.by_graph(collectives_->graphs_may_hang());
   GraphHandle& graph = graphs_[info.trace ? 1 : 0];
   if (by_graph && !graph.get()) graph = capture(info.trace);
   if (by_graph)

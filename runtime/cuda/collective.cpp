@@ -72,6 +72,7 @@ struct Collectives::Implementation {
   std::vector<std::vector<Communication>> parts;
   std::vector<std::size_t> mine;  // communications among several GPUs that this process takes part in, as they run
   std::set<int> others;           // ranks that it meets there
+  bool several_gpus = false;      // of one process, whichever, take part in them
   bool aborted = false;
 
   Milestones milestones;        // communications among several GPUs
@@ -322,8 +323,9 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
 
 Collectives::Collectives(const Program& program, const std::vector<Placement>& placements, Processes& processes)
     : implementation_(std::make_unique<Implementation>(
-          Implementation{program, processes, {}, {}, {}, {}, {}, {}, false, {}, false, {}})) {
+          Implementation{program, processes, {}, {}, {}, {}, {}, {}, false, false, {}, false, {}})) {
   Implementation& m = *implementation_;
+  std::map<int, std::set<Hash>> gpus_of;  // among which NCCL is, by rank
   for (const Communication& c : program.communications) {
     std::vector<Communication>& parts = m.parts.emplace_back();
     for (std::size_t k = 0; k < c.part_count(); ++k) {
@@ -359,8 +361,11 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
     m.group_of.back() = found->second.get();
     bool here = std::any_of(where.begin(), where.end(), [&](const Placement& p) { return p.rank == processes.rank(); });
     if (here) m.mine.push_back(m.on_one_gpu.size() - 1);
-    for (const Placement& p : where)
+    for (const Placement& p : where) {
       if (here && p.rank != processes.rank()) m.others.insert(p.rank);
+      gpus_of[p.rank].insert(p.identity);
+      m.several_gpus = m.several_gpus || gpus_of[p.rank].size() > 1;
+    }
   }
   m.task_of.resize(program.communications.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t)
@@ -500,6 +505,8 @@ void Collectives::Implementation::end() {
 }
 
 bool Collectives::on_one_gpu(std::size_t communication) const { return implementation_->on_one_gpu[communication]; }
+
+bool Collectives::graphs_may_hang() const { return implementation_->several_gpus; }
 
 std::int64_t Collectives::Implementation::scratch_of(const Communication& c, bool one_gpu, DType held) const {
   if (one_gpu) {

@@ -43,6 +43,9 @@ class Collectives {
   // Whether all participants are on one GPU of one process: everything then runs on the first one's stream, which must
   // wait for the others'. Else each process has the part of its participants run on their streams.
   bool on_one_gpu(std::size_t communication) const;
+  // Whether some process, this one or another, has NCCL on several GPUs. NVIDIA does not promise that a graph of these
+  // ends: to launch it may wait for one GPU, whose NCCL waits for another one that has nothing yet.
+  bool graphs_may_hang() const;
   // What each participant needs, and what a communication on one GPU needs in all.
   std::int64_t scratch_bytes(std::size_t communication, DType held) const;
   // Enqueues; waits for nothing. By part of the communication (Communication::joined), by participant of this process.

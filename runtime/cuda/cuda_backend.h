@@ -1,7 +1,7 @@
 // The CUDA backend. Every logical device has a stream on its GPU for each of the Program's: compute, communication, and
 // copies between the GPU's memory and pinned memory of the host, where buffers lie that wait there. Tasks are enqueued
 // in the Program's order, and events make a stream wait for what another one does. The first iteration is enqueued task
-// by task; the second is captured as a CUDA graph, which later ones launch.
+// by task; the second is captured as a CUDA graph, which later ones launch, where that cannot hang (collective.h).
 //
 // prepare.cpp: where devices are, their memory, and what each task enqueues; join.cpp: small tasks in one launch;
 // backend.cpp: iterations, values read and written.
@@ -154,6 +154,7 @@ class CudaBackend final : public Backend {
   void set_step_values(const StepInfo& info);
   void wait();
   cudaError_t wait_for(int gpu, Stream stream);
+  void wait_for_all_on(int gpu);
   void keep_for_ever();
   std::vector<Span> run_step(const StepInfo& info);
 

@@ -71,7 +71,7 @@ UNITY_OF_ONE(Power, parameter == 2         ? x * x
                     : parameter == -1      ? 1 / x
                     : parameter == T(-0.5) ? 1 / sqrt(x)
                                            : pow(x, parameter))
-UNITY_OF_ONE(Relu, x > 0 ? x : T(0))
+UNITY_OF_ONE(Relu, x <= 0 ? T(0) : x)  // NaN stays, as in all that follow
 UNITY_OF_ONE(Scale, parameter* x)
 UNITY_OF_ONE(Shift, x + parameter)
 UNITY_OF_ONE(Sigmoid, sigmoid(x))
@@ -82,14 +82,14 @@ UNITY_OF_ONE(Tanh, tanh(x))
 UNITY_OF_TWO(Add, x, y, x + y)
 UNITY_OF_TWO(Div, x, y, x / y)
 UNITY_OF_TWO(Greater, x, y, x > y ? T(1) : T(0))
-UNITY_OF_TWO(Maximum, x, y, x > y ? x : y)
-UNITY_OF_TWO(Minimum, x, y, y > x ? x : y)
+UNITY_OF_TWO(Maximum, x, y, x > y || x != x ? x : y)
+UNITY_OF_TWO(Minimum, x, y, y > x || x != x ? x : y)
 UNITY_OF_TWO(Mul, x, y, x* y)
 UNITY_OF_TWO(Sub, x, y, x - y)
 
 // The first operand is that of the forward operator, or its result, as the operator says.
 UNITY_OF_TWO(GeluGradient, x, dy, gelu_slope(x) * dy)
-UNITY_OF_TWO(ReluGradient, y, dy, y > 0 ? dy : T(0))
+UNITY_OF_TWO(ReluGradient, y, dy, y <= 0 ? T(0) : dy)
 UNITY_OF_TWO(SigmoidGradient, y, dy, y*(1 - y) * dy)
 UNITY_OF_TWO(SiluGradient, x, dy, sigmoid(x) * (1 + x * (1 - sigmoid(x))) * dy)
 UNITY_OF_TWO(TanhGradient, y, dy, (1 - y * y) * dy)

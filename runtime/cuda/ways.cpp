@@ -28,7 +28,8 @@ Ways ways_of_environment(Precision precision) {
   const std::string_view layout = value_of("UNITY_CUDA_LAYOUT", {"channels-last", "rows"});
   ways.channels_last =
       layout.empty() ? precision == Precision::bf16 || precision == Precision::tf32 : layout == "channels-last";
-  ways.eager = value_of("UNITY_CUDA_EAGER", {"0", "1"}) == "1";
+  const std::string_view eager = value_of("UNITY_CUDA_EAGER", {"0", "1"});
+  if (!eager.empty()) ways.eager = eager == "1";
   ways.careful = value_of("UNITY_CUDA_SYNC", {"0", "1"}) == "1";
   const std::string_view tune = value_of("UNITY_CUDA_TUNE", {"0", "1", "last"});
   ways.choice = tune == "0" ? Choice::first : tune == "last" ? Choice::last : Choice::fastest;
@@ -36,8 +37,9 @@ Ways ways_of_environment(Precision precision) {
 }
 
 std::string in_words(const Ways& ways) {
+  const char* graphs = ways.eager ? "as graphs in any case" : "as graphs";
   return fmt::format("images {} and iterations {}", ways.channels_last ? "with channels last" : "in rows",
-                     ways.by_graph() ? "as graphs" : "task by task");
+                     ways.by_graph(false) ? graphs : "task by task");
 }
 
 }  // namespace unity::cuda

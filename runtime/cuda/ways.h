@@ -1,6 +1,7 @@
 // How the backend works, as the environment says (docs/gpu.md).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/machine/precision.h"
@@ -10,10 +11,10 @@ namespace unity::cuda {
 
 struct Ways {
   bool channels_last = false;       // images as image_layout.h has them
-  bool eager = false;               // iterations task by task, not as graphs
-  bool careful = false;             // so, too, and each task is waited for
+  std::optional<bool> eager;        // iterations task by task, not as graphs; not said: where graphs may hang
+  bool careful = false;             // task by task, and each task is waited for
   Choice choice = Choice::fastest;  // of kernels
-  bool by_graph() const { return !eager && !careful; }
+  bool by_graph(bool may_hang) const { return !careful && !eager.value_or(may_hang); }
 };
 
 // UNITY_CUDA_LAYOUT ("channels-last" or "rows"; by default the former in bf16 and TF32, as it is for tensor cores),

@@ -1,9 +1,7 @@
 // Searches that are interrupted, what they wrote down, and the figures of experiments.
 
-#include <chrono>
 #include <map>
 #include <regex>
-#include <thread>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -58,7 +56,7 @@ TEST_CASE("Ctrl-C ends a search with the best so far, marked as such") {
   Folder f;
   Child child(f, long_search(f));
   REQUIRE(child.listens());
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // data parallelism is scored first, in milliseconds
+  REQUIRE(child.works(1));  // data parallelism is scored first, in milliseconds
   child.press();
   int status = child.wait();
   INFO(read(f.file("err")));
@@ -79,7 +77,7 @@ TEST_CASE("Ctrl-C ends a comparison with what it has, and begins no further sear
   words.insert(words.end(), {"--strategies", "data-parallel,unity,exhaustive"});
   Child child(f, words);
   REQUIRE(child.listens());
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  REQUIRE(child.works(1));
   child.press();
   int status = child.wait();
   INFO(read(f.file("err")));

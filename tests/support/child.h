@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,6 +52,21 @@ class Child {
       std::string text = read(status);
       std::size_t at = text.find("SigCgt:");
       return at != std::string::npos && (std::stoull(text.substr(at + 7), nullptr, 16) & (1u << (SIGINT - 1))) != 0;
+    });
+  }
+  // Until it has had so many seconds of processors: on a machine that is busy with other things, that is later.
+  bool works(double seconds) const {
+    const auto ticks = static_cast<long>(seconds * static_cast<double>(sysconf(_SC_CLK_TCK)));
+    return soon([&] {
+      const std::string stat = read("/proc/" + std::to_string(pid_) + "/stat");
+      const std::size_t name_end = stat.rfind(')');
+      if (name_end == std::string::npos) return false;
+      std::istringstream fields(stat.substr(name_end + 1));
+      std::string skipped;
+      for (int i = 0; i < 11; ++i) fields >> skipped;  // from the state to majflt's children
+      long user = 0, system = 0;
+      fields >> user >> system;
+      return user + system >= ticks;
     });
   }
   bool says(const std::string& words) const {

@@ -281,10 +281,11 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* p) {
   if (!p) return cudaSuccess;
+  if (capturing) return cudaErrorStreamCaptureUnsupported;
   finish(*process);
   std::lock_guard lock(world().mutex);
   for (Arena& arena : world().arenas)
-    if (arena.has(p)) arena.give_back(p);
+    if (arena.has(p)) arena.open(true), arena.give_back(p), arena.open(false);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
@@ -298,6 +299,7 @@ cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* p) {
   if (!process->pinned || !process->pinned->has(p)) return cudaErrorInvalidValue;
+  if (capturing) return cudaErrorStreamCaptureUnsupported;
   return process->pinned->give_back(p), cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -1,6 +1,10 @@
-// NCCL played on the host (fake_cuda.h): each call waits on its stream until all ranks have made theirs.
+// NCCL played on the host (fake_cuda.h): each call waits on its stream until all ranks have made theirs. What a group
+// of calls enqueues is there once the communicator was asked how far it is, and twice: whoever goes on before finds it
+// behind what comes later. Ranks whose calls do not match end the process: on GPUs they hang, or mix up data.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -29,6 +33,7 @@ struct Call {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t operation = ncclSum;
   int root = 0;  // or the other one
+  bool captured = false;
 };
 struct Clique {
   std::vector<std::deque<Call>> calls;  // collectives, by rank
@@ -42,8 +47,11 @@ struct Clique {
 struct ncclComm {
   Clique* clique = nullptr;
   int rank = 0, gpu = 0;
-  bool finalizing = false, aborted = false;
-  std::shared_ptr<void> graphs = std::make_shared<int>();  // each that was captured with it has this, too
+  bool finalizing = false, aborted = false, ready = false;  // for the next call
+  bool asked = false;                                       // how far it is with `calls`
+  cudaStream_t stream = nullptr;                            // of `calls`
+  std::vector<Call> calls;                                  // not enqueued yet
+  std::shared_ptr<void> graphs = std::make_shared<int>();   // each that was captured with it has this, too
 };
 
 namespace {
@@ -124,6 +132,14 @@ void perform(const std::vector<Call>& all) {
   }
 }
 
+void require_match(const Call& a, const Call& b, bool roots) {
+  if (a.count == b.count && a.type == b.type && a.captured == b.captured &&
+      (!roots || (a.kind == b.kind && a.operation == b.operation && a.root == b.root)))
+    return;
+  std::fputs("the fake NCCL: two ranks call for different things, or only one in a captured graph\n", stderr);
+  std::abort();
+}
+
 // All that every rank concerned has called. With the lock held.
 void match(Clique& c) {
   for (int g = 0; g < world().gpus; ++g) world().arenas[g].open(true);
@@ -133,12 +149,14 @@ void match(Clique& c) {
     if (!all) break;
     std::vector<Call> calls;
     for (auto& queue : c.calls) calls.push_back(queue.front()), queue.pop_front();
+    for (const Call& other : calls) require_match(calls[0], other, true);
     perform(calls);
     world().hung = world().hung || world().hang;
   }
   for (auto& [pair, sends] : c.sends)
     while (!sends.empty() && !c.receives[pair].empty()) {
       const Call &s = sends.front(), &r = c.receives[pair].front();
+      require_match(s, r, false);
       std::memcpy(r.to, s.from, s.count * size_of_type(s.type));
       sends.pop_front(), c.receives[pair].pop_front();
     }
@@ -181,6 +199,7 @@ void give(ncclComm* comm, const std::vector<Call>& calls) {
 
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Call c) {
   if (stream->gpu != comm->gpu || depth == 0) return ncclInvalidUsage;
+  if (!comm->ready) return failed = true, ncclInvalidArgument;
   {
     std::lock_guard lock(world().mutex);
     if (fails(world().nccl_calls_to_failure)) return failed = true, ncclSystemError;
@@ -190,6 +209,18 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Call c) {
   if (found->second.stream != stream) return ncclInvalidUsage;
   found->second.calls.push_back(c);
   return ncclSuccess;
+}
+
+void enqueue_calls(ncclComm* comm, std::vector<Call> calls) {
+  for (Call& call : calls) call.captured = comm->stream->capture != nullptr;
+  Op op;
+  op.work = [comm, calls = std::move(calls)] { give(comm, calls); };
+  op.finished = [comm] {
+    if (comm->aborted) throw Aborted();
+    return !open_calls(*comm->clique, comm->rank);
+  };
+  op.holds = comm->graphs;
+  enqueue(comm->stream, std::move(op));
 }
 
 }  // namespace
@@ -218,15 +249,26 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   *comm = new ncclComm{&c, rank, current()};
   return ncclInProgress;
 }
+// Graphs that were captured with a communicator hold its end up.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  std::lock_guard lock(world().mutex);
+  std::unique_lock lock(world().mutex);
   const Clique& c = *comm->clique;
   bool busy = !world().nccl_starts || c.made < static_cast<int>(c.calls.size()) ||
-              (comm->finalizing && c.finalized.size() < c.calls.size());
-  return *state = busy ? ncclInProgress : ncclSuccess, ncclSuccess;
+              (comm->finalizing && (c.finalized.size() < c.calls.size() || comm->graphs.use_count() > 1)) ||
+              (!comm->calls.empty() && !std::exchange(comm->asked, true));
+  *state = busy ? ncclInProgress : ncclSuccess;
+  comm->ready = !busy && !comm->finalizing;
+  std::vector<Call> calls;
+  if (!busy) calls.swap(comm->calls);
+  comm->asked = comm->asked && busy;
+  lock.unlock();
+  if (!calls.empty()) enqueue_calls(comm, calls);
+  return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   std::lock_guard lock(world().mutex);
+  if (!comm->ready) return ncclInvalidArgument;
+  comm->ready = false;
   comm->finalizing = true;
   comm->clique->finalized.insert(comm->rank);
   return ncclInProgress;
@@ -240,6 +282,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   std::unique_lock lock(world().mutex);
   comm->aborted = true;  // and stays, for what still waits
+  std::erase_if(cliques().at_work, [comm](const auto& of) { return of.second == comm; });
   ++world().aborted;
   world().hung = false;
   while (comm->graphs.use_count() > 1 && std::chrono::steady_clock::now() < until) {
@@ -255,16 +298,9 @@ ncclResult_t ncclGroupEnd() {
   if (--depth > 0) return ncclSuccess;
   if (std::exchange(failed, false)) return group.clear(), ncclSystemError;
   if (group.empty()) return ncclSuccess;
-  for (auto& [comm, of_rank] : std::exchange(group, {})) {
-    Op op;
-    op.work = [comm = comm, calls = of_rank.calls] { give(comm, calls); };
-    op.finished = [comm = comm] {
-      if (comm->aborted) throw Aborted();
-      return !open_calls(*comm->clique, comm->rank);
-    };
-    op.holds = comm->graphs;
-    enqueue(of_rank.stream, std::move(op));
-  }
+  std::lock_guard lock(world().mutex);
+  for (auto& [comm, of_rank] : std::exchange(group, {}))
+    comm->calls = std::move(of_rank.calls), comm->stream = of_rank.stream, comm->ready = comm->asked = false;
   return ncclInProgress;
 }
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t n, ncclDataType_t type, ncclRedOp_t operation,

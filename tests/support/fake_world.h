@@ -5,10 +5,12 @@
 // alone, and what waits for less than it reads finds other numbers in one of the two orders.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <iterator>
@@ -67,9 +69,11 @@ struct Arena {
     taken[at] = bytes;
     return begin + at;
   }
+  // Whoever reads it after that finds NaN at its beginning.
   void give_back(void* p) {
     auto found = taken.find(static_cast<std::size_t>(static_cast<std::byte*>(p) - begin));
     madvise(p, found->second / 4096 * 4096, MADV_DONTNEED);
+    std::memset(p, 0xff, std::min<std::size_t>(found->second, 1 << 16));
     taken.erase(found);
   }
 };

@@ -68,6 +68,7 @@ std::string failure(const Program& program) {
 TEST_CASE("an iteration is one launch of a graph, captured in the second and launched from there on") {
   fake();
   for (int devices : {1, 4}) {
+    fake().visible(1);  // where all share a GPU
     Counted executor(data_parallel(devices, "adam 0.001"));
     FakeCounts first = executor.step(), second = executor.step(), third = executor.step();
     CHECK(first.launches > 0);
@@ -80,6 +81,58 @@ TEST_CASE("an iteration is one launch of a graph, captured in the second and lau
     CHECK((again.launches == 0 && again.captures == 0 && again.graphs == 1));
     CHECK((after.launches == 0 && after.captures == 0 && after.graphs == 1));
   }
+  fake().visible(0);
+}
+
+TEST_CASE("where a process has several GPUs with NCCL, no process launches graphs, unless told to") {
+  fake();
+  auto graphs = [](int devices, int processes, std::initializer_list<std::uint32_t> gpus, const char* eager) {
+    const Program program = data_parallel(devices, "sgd 0.01");
+    FakeNetwork network(processes);
+    const FakeCounts before = fake().counts();
+    auto train = [&](Processes& p) {
+      fake().visible(gpus.begin()[p.rank()]);
+      fake().environment("UNITY_CUDA_EAGER", eager);
+      Executor executor(program, {.backend = "cuda", .processes = &p});
+      for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs().at(leaf.name));
+      for (int i = 0; i < 4; ++i) executor.step(i == 2);
+    };
+    for (const Outcome& o : on_processes(network, train)) CHECK(o.error.empty());
+    const FakeCounts made = fake().counts() - before;
+    CHECK(made.captures == made.graphs * 2 / 3);  // one of three is traced
+    return made.graphs;
+  };
+  CHECK(graphs(4, 1, {0b1111}, nullptr) == 0);
+  CHECK(graphs(4, 1, {0b1111}, "0") == 3);
+  CHECK(graphs(4, 1, {0b0001}, nullptr) == 3);
+  CHECK(graphs(2, 2, {0b0001, 0b0010}, nullptr) == 6);
+  CHECK(graphs(4, 2, {0b0011, 0b1100}, nullptr) == 0);
+  CHECK(graphs(4, 2, {0b0011, 0b1100}, "0") == 6);
+  CHECK(graphs(3, 2, {0b0011, 0b1100}, nullptr) == 0);  // though one of the processes has a single one
+}
+
+// Its kernels ask for more of scratch memory as they come, and to free what there was is to wait for the GPU.
+TEST_CASE("a process that goes silent in the first step is told of, though scratch memory is to be freed then") {
+  fake().libraries(false);
+  const ModelSpec spec{"bert-tiny", {{"batch", 12}}};
+  const auto values = random_inputs(build_model(spec), 3);
+  const State state = apply_move({build_model(spec), {}, {}}, {Move::Kind::replicate_all, 0, 0, 2}).value();
+  const Program program =
+      lower(state.pcg, test::natural_mappings(state.pcg), uniform_topology(2), {true, parse_optimizer("sgd 0.01")})
+          .value();
+  FakeNetwork network(2);
+  auto train = [&](Processes& p) {
+    Executor executor(program, {.backend = "cuda", .processes = &p});
+    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, values.at(leaf.name));
+    if (p.rank() == 1) {
+      network.silence(1);
+      throw std::runtime_error("stopped");
+    }
+    executor.step();
+  };
+  const auto outcomes = on_processes(network, train, std::chrono::seconds(1));
+  fake().libraries(true);
+  CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 was silent for 1 s; expected its part of step 0"));
 }
 
 TEST_CASE("the weights of a device are updated by one launch, in traced steps by one for each") {

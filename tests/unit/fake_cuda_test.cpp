@@ -101,9 +101,14 @@ TEST_CASE("data parallelism on several GPUs by NCCL trains as one CPU device, tr
   fake();
   for (const char* optimizer : {"sgd 0.01 momentum=0.9", "adam 0.001"}) {
     Trained expected = train(data_parallel(1, optimizer), kSerial);
-    for (int devices : {2, 3, 4})
-      check_equal(train(data_parallel(devices, optimizer), {.backend = "cuda", .precision = Precision::f64, .seed = 7}),
-                  expected);
+    for (const char* eager : {"0", ""})  // as a graph, too
+      for (int devices : {2, 3, 4}) {
+        fake().environment("UNITY_CUDA_EAGER", eager);
+        check_equal(
+            train(data_parallel(devices, optimizer), {.backend = "cuda", .precision = Precision::f64, .seed = 7}),
+            expected);
+      }
+    fake().environment("UNITY_CUDA_EAGER", nullptr);
   }
 }
 

@@ -22,6 +22,21 @@ TEST_CASE("the vectorisable exponential is within two units in the last place of
   CHECK(std::isnan(cpu::exponential(std::numeric_limits<float>::quiet_NaN())));
 }
 
+TEST_CASE("exp of large numbers is infinite and of small ones 0, and right up to there") {
+  std::vector<float> x = {-200, -100, -90, -87.2f, 0, 88.1f, 88.7f, 89, 1000, std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> y(x.size());
+  Dims dims = {static_cast<std::int64_t>(x.size())}, zero = {0};
+  std::vector<Operand> in = {{x.data(), DType::f32, dims, zero, dims}},
+                       out = {{y.data(), DType::f32, dims, zero, dims}};
+  cpu::find_kernel(get_operator("exp"))({{}, in, out, {}});
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+    INFO("of " << x[i]);
+    const float exact = std::exp(x[i]);
+    CHECK((y[i] == exact || std::abs(y[i] / exact - 1) < 1e-6f || std::abs(y[i] - exact) < 3e-45f));
+  }
+  CHECK(std::isnan(y.back()));
+}
+
 TEST_CASE("the vectorisable tanh keeps its sign, its slope at 0 and its limits") {
   float worst = 0;
   for (float x = -12; x <= 12; x += 0.00113f)

@@ -241,6 +241,25 @@ TEMPLATE_TEST_CASE("pooling takes the largest and the mean of each window, and i
   }
 }
 
+TEMPLATE_TEST_CASE("a convolution passes NaN on, through ReLU, too, to whatever reads it", "", float, double) {
+  using T = TestType;
+  for (const ConvGeometry& g : geometries()) {
+    INFO(text(g));
+    auto x = random_values<T>(g.n * g.ci * g.h * g.w, 1);
+    auto w = random_values<T>(g.co * (g.ci / g.groups) * g.kh * g.kw, 2);
+    const std::size_t at = x.size() / 2;
+    x[at] = std::numeric_limits<T>::quiet_NaN();
+    std::vector<bool> reads(static_cast<std::size_t>(g.n * g.co * g.oh * g.ow)), found(reads.size());
+    for_each_product(g, [&](std::int64_t px, std::int64_t, std::int64_t py) {
+      if (static_cast<std::size_t>(px) == at) reads[static_cast<std::size_t>(py)] = true;
+    });
+    std::vector<T> y(reads.size());
+    conv_forward(g, x.data(), w.data(), y.data(), true);
+    for (std::size_t i = 0; i < y.size(); ++i) found[i] = std::isnan(y[i]);
+    CHECK(found == reads);
+  }
+}
+
 TEST_CASE("max pooling passes NaN on") {
   PoolGeometry g{.h = 2, .w = 2, .kh = 2, .kw = 2};
   std::vector<float> x = {1, std::numeric_limits<float>::quiet_NaN(), 3, 4}, y(1);

@@ -149,6 +149,29 @@ TEST_CASE("a collective in which a summand is missing stops the step and names t
   CHECK_THROWS_WITH(executor.step(), Catch::Contains("all_reduce of y: participant 1 of 2 has nothing to send"));
 }
 
+TEST_CASE("wrong input that a task finds is wrong input, with the task's name; so are too many threads") {
+  ProgramByHand h;
+  std::int32_t ids = h.leaf("ids", "input", {Dims{2}, std::string("i32")});
+  std::int32_t table = h.leaf("table", "weight", {Dims{3, 2}, std::string("normal"), 0.5}, OriginId(7));
+  std::int32_t y = h.tensor("y", {2, 2});
+  BufferId from = h.buffer(ids, 0, whole_box({2}), BufferCategory::input);
+  BufferId rows = h.buffer(table, 0, whole_box({3, 2}), BufferCategory::weight);
+  BufferId to = h.buffer(y, 0, whole_box({2, 2}));
+  h.compute("embedding", {}, {from, rows, to});
+  h.program.outputs = {{"y", {2, 2}, {to}}};
+  Executor executor(h.program);
+  HostTensor wanted = index_tensor({2});
+  wanted.indices = {1, 3};
+  executor.set_input("ids", wanted);
+  CHECK_THROWS_AS(executor.step(), InputError);
+  CHECK_THROWS_WITH(executor.step(), Catch::StartsWith("task 0 (") && Catch::EndsWith("index is 3, expected 0 to 2"));
+  wanted.indices = {1, 2};
+  executor.set_input("ids", wanted);
+  CHECK_NOTHROW(executor.step());
+  CHECK_THROWS_WITH(Executor(h.program, {.threads = 100'000}),
+                    "--threads: found 100000, expected at most 1024 for each device");
+}
+
 TEST_CASE("synthetic data are normal, or whole numbers below the bound that the model has for them") {
   std::vector<ProgramLeaf> leaves = {{"x", nullptr, {Dims{1000}, std::string("f32")}},
                                      {"label", nullptr, {Dims{1000}, std::string("f32")}},

@@ -110,7 +110,7 @@ struct Normalize {
     for (int j = 0; j < kWidth; ++j) {
       const State& line = channels(j);
       Value value = (A::value(item, j) - line.mean) * line.slope + line.shift;
-      v[j] = relu && !(value > 0) ? 0 : value;
+      v[j] = relu && value <= 0 ? 0 : value;
     }
     y.write(at, v);
   }
@@ -141,7 +141,7 @@ struct NormalizeGradient {
   }
   UNITY_DEVICE Two<Value> one(const Two<Value>& of, const Item& item, int j, Value& result) const {
     Value d = A::value(item.dy, j);
-    if (kRelu && !(A::value(item.y, j) > 0)) d = 0;
+    if (kRelu && A::value(item.y, j) <= 0) d = 0;
     result = d * of.second;
     return {d, d * (A::value(item.x, j) - of.first)};
   }

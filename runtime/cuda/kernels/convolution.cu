@@ -73,7 +73,7 @@ void conv2d_of(const Call& c) {
             }
           }
         }
-        y.store(to, relu && !(sum > 0) ? 0 : sum);
+        y.store(to, relu && sum <= 0 ? 0 : sum);
       });
 }
 UNITY_CUDA_KERNEL(conv2d)

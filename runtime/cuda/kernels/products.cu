@@ -58,7 +58,7 @@ void multiply(const Call& c, const ProductSizes& s, Matrices<R> left, Matrices<R
           if (row >= m || column >= n) continue;
           V sum = sums[i / kTile][i % kTile];
           std::int64_t at = (b * m + row) * n + column;
-          if (relu && !(sum > 0)) sum = 0;
+          if (relu && sum <= 0) sum = 0;
           if (add) sum += addend.load(at);
           y.store(at, sum);
         }

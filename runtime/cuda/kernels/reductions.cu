@@ -58,7 +58,7 @@ void reduce_max_gradient_of(const Call& c) {
   T* ties = scratch + how.scratch();
   bool rounded = y.dtype == DType::bf16 && x.dtype != DType::bf16;
   auto attains = UNITY_LAMBDA(T a, T m) {
-    return (rounded ? static_cast<T>(to_float(to_bfloat16(static_cast<float>(a)))) : a) == m;
+    return (rounded ? static_cast<T>(to_float(to_bfloat16(static_cast<float>(a)))) : a) == m || (a != a && m != m);
   };
   auto xs = reals<R>(x), ys = reals<R>(y);
   reduce<SumOf<T>>(
@@ -84,13 +84,13 @@ void argmax_of(const Call& c) {
   for (std::size_t d = dim + 1; d < x.extent.size(); ++d) inner *= x.extent[d];
   auto xs = reals<R>(x);
   auto ys = indices(y);
-  // The first position of the largest of every `step`-th element from `first`, of those n from `begin`.
+  // The first position of the largest, or of a NaN, of every `step`-th element from `first`, of those n from `begin`.
   auto best_of = UNITY_LAMBDA(std::int64_t begin, std::int64_t first, std::int64_t step) {
     std::int64_t best = first;
     T largest = xs.load(begin + first * inner);
     for (std::int64_t i = first + step; i < n; i += step) {
       T v = xs.load(begin + i * inner);
-      if (v > largest) largest = v, best = i;
+      if (v > largest || (v != v && largest == largest)) largest = v, best = i;
     }
     return best;
   };
@@ -105,7 +105,8 @@ void argmax_of(const Call& c) {
         std::int64_t best = has ? best_of(o * n, group.rank(), group.size()) : n;
         T largest = group.max(has ? xs.load(o * n + best) : -std::numeric_limits<T>::infinity());
         // The first of the threads' positions where it is attained: the largest of their negatives.
-        bool attained = has && xs.load(o * n + best) == largest;
+        T mine = has ? xs.load(o * n + best) : largest;
+        bool attained = has && (mine == largest || (mine != mine && largest != largest));
         auto first = -group.max(-static_cast<std::int32_t>(attained ? best : n));
         if (group.rank() == 0) ys.store(o, first < n ? first : 0);
       });

@@ -61,14 +61,14 @@ void relu_in_place(Stream stream, void* x, DType type, std::int64_t n) {
   if (type == DType::f64) {
     auto* y = static_cast<double*>(x);
     for_each(
-        stream, n, UNITY_LAMBDA(std::int64_t i) { y[i] = y[i] > 0 ? y[i] : 0; });
+        stream, n, UNITY_LAMBDA(std::int64_t i) { y[i] = y[i] <= 0 ? 0 : y[i]; });
     return;
   }
   FloatOrBFloat16 y{x, type == DType::bf16};
   for_each(
       stream, n, UNITY_LAMBDA(std::int64_t i) {
         float v = y.load(i);
-        y.store(i, v > 0 ? v : 0);
+        y.store(i, v <= 0 ? 0 : v);
       });
 }
 

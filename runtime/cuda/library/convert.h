@@ -17,7 +17,7 @@ struct PaddedPlanes {
   std::int64_t to_rows = 0, to_columns = 0, above = 0, left = 0;
 };
 void copy_padded(Stream stream, const void* from, void* to, DType type, const PaddedPlanes& how);
-// x[i] = max(0, x[i]); f32, f64 or bf16.
+// x[i] = max(0, x[i]), NaN stays; f32, f64 or bf16.
 void relu_in_place(Stream stream, void* x, DType type, std::int64_t n);
 
 }  // namespace unity::cuda
