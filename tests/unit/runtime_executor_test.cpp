@@ -152,6 +152,7 @@ TEST_CASE("a collective in which a summand is missing stops the step and names t
 TEST_CASE("wrong input that a task finds is wrong input, with the task's name; so are too many threads") {
   ProgramByHand h;
   std::int32_t ids = h.leaf("ids", "input", {Dims{2}, std::string("i32")});
+  h.program.tensors.back().dtype = DType::i32;
   std::int32_t table = h.leaf("table", "weight", {Dims{3, 2}, std::string("normal"), 0.5}, OriginId(7));
   std::int32_t y = h.tensor("y", {2, 2});
   BufferId from = h.buffer(ids, 0, whole_box({2}), BufferCategory::input);
