@@ -450,6 +450,41 @@ TEST_CASE("a plan is of one global batch: that of its model and of its graph") {
       plan_from_json(with({{"\"global_batch\": 12", "\"global_batch\": 6"}, {"\"batch\": 12", "\"batch\": 6"}}),
                      "p.json"),
       Catch::Contains("p.json: plan.global_batch: found 6, expected 12, dimension 0 of input '"));
+  // Where the options do not say, the graph does.
+  const std::pair<std::string, std::string> no_option = {"\"batch\": 12", ""};
+  CHECK(plan_from_json(with({no_option}), "p.json").global_batch == 12);
+  CHECK_THROWS_WITH(plan_from_json(with({no_option, {"\"global_batch\": 12", "\"global_batch\": 6"}}), "p.json"),
+                    Catch::Contains("p.json: plan.global_batch: found 6, expected 12, dimension 0 of input '"));
+  for (const char* batch : {"0", "-12"})
+    CHECK_THROWS_WITH(
+        plan_from_json(with({no_option, {"\"global_batch\": 12", fmt::format("\"global_batch\": {}", batch)}}),
+                       "p.json"),
+        fmt::format("p.json: plan.global_batch: found {}, expected at least 1", batch));
+}
+
+TEST_CASE("mappings of inputs and of parallelization operators, which place nothing, have to be some") {
+  const Topology topology = load_topology("summit", {1, 2});
+  SearchOptions options;
+  options.strategy = "data-parallel";
+  const Plan plan = find({"mlp-tiny", {{"batch", 12}}}, SimulatedCostModel(topology), options).value();
+  for (const char* op : {"input", "partition"}) {
+    const auto node = std::find_if(plan.pcg.nodes().begin(), plan.pcg.nodes().end(),
+                                   [&](const Node& n) { return n.op->name() == op; });
+    REQUIRE(node != plan.pcg.nodes().end());
+    const auto at = static_cast<std::size_t>(node - plan.pcg.nodes().begin());
+    auto refusal = [&](const MachineMapping& mapping) {
+      Plan other = plan;
+      other.mappings[at] = mapping;
+      const Result<void> checked = check_plan(other, topology);
+      return checked.ok() ? std::string() : checked.error().message;
+    };
+    const std::string of = fmt::format("mapping of {} ({}): ", node->name, op);
+    CHECK(refusal({2, {}, {}}) == of + "start: found 2, expected 0 to 1");
+    CHECK(refusal({-1, {}, {}}) == of + "start: found -1, expected 0 to 1");
+    CHECK(refusal({0, {5}, {}}) == of + "strides: found 5, expected -2 to 2");
+    CHECK(refusal({0, {1}, {0, 2}}) == of + "places: found 2, expected 0 to 1");
+    CHECK(refusal({1, {1}, {}}).empty());  // as a search leaves it
+  }
 }
 
 TEST_CASE("the expert plan of a transformer reads as Megatron's") {
