@@ -1,5 +1,10 @@
 // How operators inside a stage can be split, and which stages are proposed then.
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -7,10 +12,13 @@
 #include "core/models/models.h"
 #include "core/search/column_then_row.h"
 #include "core/search/data_parallel.h"
+#include "core/search/intra_costs.h"
 #include "core/search/intra_stage.h"
 #include "core/search/stage_layers.h"
 #include "core/search/stage_proposals.h"
 #include "simulator/cost_model.h"
+#include "tests/support/dice.h"
+#include "tests/support/seed.h"
 
 namespace unity {
 
@@ -80,6 +88,67 @@ TEST_CASE("what was proposed for pipelines is proposed again, also to several th
     for (const Proposal& p : kept[i]) CHECK(p.plan.bucket == Bytes{1000});
   }
   CHECK_FALSE(same(proposals.propose(cluster_layers(plans, 2), requests[0]), kept[0]));
+}
+
+// Groups that lie alike are priced once: no group of its own may take longer than what is told of all. Between more
+// than two levels of switches, latencies of groups that are told to lie alike may differ.
+TEST_CASE("collectives of stages take as long as those of their slowest group") {
+  const Pcg model = build_model({"mlp", {{"batch", 96}, {"layers", 2}, {"hidden", 64}}});
+  test::Dice dice(test::seed_of_run());
+  int alone = 0;
+  for (const auto& [name, nodes] : std::vector<std::pair<std::string, int>>{{"summit", 4},
+                                                                            {"dgx-h100", 4},
+                                                                            {"dgx-v100", 2},
+                                                                            {"fat-tree-4to1", 0},
+                                                                            {"dragonfly", 0},
+                                                                            {"torus-2d", 0},
+                                                                            {"mixed-gpus", 0},
+                                                                            {"pcie-host", 0}}) {
+    SimulatedCostModel cost(load_topology(name, {nodes, {}}));
+    const Topology& topology = cost.topology();
+    const int devices = static_cast<int>(topology.device_count());
+    const bool deep = nodes == 0 && devices > 16;
+    Evaluator evaluator(cost, {}, {});
+    const SearchOptions options;
+    StrategyInput input{model, evaluator, options, devices};
+    IntraPlans plans(model, input);
+    IntraCosts costs(input, plans);
+    for (int i = 0; i < 40; ++i) {
+      const int group = 2 + static_cast<int>(dice.below(static_cast<std::size_t>(std::min(devices, 16) - 1)));
+      const int stride = 1 + static_cast<int>(dice.below(static_cast<std::size_t>(devices / group)));
+      const int blocks = 1 + static_cast<int>(dice.below(static_cast<std::size_t>(devices / (group * stride))));
+      const int count = group * stride * blocks;
+      const int first = static_cast<int>(dice.below(static_cast<std::size_t>(devices - count + 1)));
+      constexpr CollectiveKind kKinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                           CollectiveKind::reduce_scatter, CollectiveKind::all_to_all,
+                                           CollectiveKind::broadcast};
+      const CollectiveKind kind = kKinds[dice.below(std::size(kKinds))];
+      const Bytes bytes{1 << dice.below(27)};
+      std::int64_t slowest = 0;
+      std::set<std::size_t> used;
+      bool apart = true;  // no link is on the rings of two groups
+      for (int block = 0; block < count; block += group * stride)
+        for (int offset = 0; offset < stride; ++offset) {
+          std::vector<DeviceId> of_group;
+          for (int k = 0; k < group; ++k) of_group.emplace_back(first + block + offset + k * stride);
+          slowest = std::max(slowest, cost.collective_time(kind, of_group, bytes).count);
+          std::set<std::size_t> links;
+          for (int k = 0; k < group; ++k)
+            for (LinkId l : topology.route(of_group[static_cast<std::size_t>(k)],
+                                           of_group[static_cast<std::size_t>((k + 1) % group)]))
+              links.insert(l.index());
+          for (std::size_t l : links) apart = used.insert(l).second && apart;
+        }
+      const std::int64_t told = costs.collective(kind, group, stride, {first, count}, static_cast<double>(bytes.count));
+      INFO(name << ": " << to_string(kind) << " of " << bytes.count << " B, " << group << " devices " << stride
+                << " apart, of " << count << " from " << first << " on, seed " << test::seed_of_run());
+      CHECK(static_cast<double>(told) >= (deep ? 0.85 : 1) * static_cast<double>(slowest));
+      if (!apart || deep) continue;
+      CHECK(told == slowest);
+      ++alone;
+    }
+  }
+  CHECK(alone > 20);
 }
 
 }  // namespace unity
