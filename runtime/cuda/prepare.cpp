@@ -257,7 +257,7 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
-        UNITY_CUDA_CHECK(wait_for(gpu, lane.stream.get()));
+        wait_for_all_on(gpu);
         lane.scratch = {};
         lane.scratch = reserve(device, bytes, "scratch of " + op.name(), Memory::Contents::any);
         devices_.at(device).beyond_arena += bytes - std::exchange(lane.scratch_bytes, bytes);
