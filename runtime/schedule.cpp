@@ -20,7 +20,7 @@ RateSchedule parse_schedule(std::string_view text) {
   auto count = [&](const char* key, std::int64_t otherwise, std::int64_t least) {
     double value = s.value(key, static_cast<double>(otherwise));
     if (value != std::floor(value) || value < static_cast<double>(least) || value > 1e15)
-      throw_input_error("schedule: {}: found {}, expected a whole number of at least {}", key, number_text(value),
+      throw_input_error("schedule: {}: found {}, expected a whole number from {} to 1e15", key, number_text(value),
                         least);
     return static_cast<std::int64_t>(value);
   };

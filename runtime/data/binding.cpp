@@ -124,7 +124,7 @@ class Binder {
 
 std::int32_t index_from(double value, const std::string& place, const std::string& field) {
   if (value != std::floor(value) || std::abs(value) > std::numeric_limits<std::int32_t>::max())
-    throw_input_error("{}: {} is {}, expected a whole number", place, field, value);
+    throw_input_error("{}: {} is {}, expected a whole number of 32 bits", place, field, value);
   return static_cast<std::int32_t>(value);
 }
 
@@ -186,6 +186,7 @@ Predictions count_predictions(const Binding& binding, const std::map<std::string
   counted.all = all / binding.batch * rows;
   for (std::int64_t i = 0; i < counted.all; ++i) {
     auto first = logits.reals.begin() + i * classes;
+    if (std::any_of(first, first + classes, [](double x) { return std::isnan(x); })) continue;  // says nothing
     counted.right +=
         std::max_element(first, first + classes) - first == labels->second.indices[static_cast<std::size_t>(i)];
   }

@@ -37,8 +37,9 @@ std::map<std::string, HostTensor> read_batch(const Binding& binding, const DataS
 // The rows of `order` from `begin` on, as many as a batch, from its start again after its end.
 std::vector<std::int64_t> batch_rows(const Binding& binding, std::span<const std::int64_t> order, std::int64_t begin);
 
-// Predictions made by the largest logit, among the first `rows` rows of a batch, and those that are the label. None are
-// made when there are no labels or the logits are not [labels .., classes].
+// Predictions made by the largest logit, among the first `rows` rows of a batch, and those that are the label; logits
+// with NaN predict none of the classes. None are made when there are no labels or the logits are not [labels ..,
+// classes].
 struct Predictions {
   std::int64_t right = 0, all = 0;
 };

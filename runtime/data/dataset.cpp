@@ -66,7 +66,7 @@ Dataset load_csv(const std::string& path) {
     parse_row(line, fields);
     if (!fields.words.empty()) {
       if (line_number == 1 && row.empty()) continue;  // a header
-      throw_input_error("{}:{}: found '{}', expected a number", path, line_number, fields.words[0]);
+      throw_input_error("{}:{}: found '{}', expected a number", path, line_number, fields.words[0].substr(0, 40));
     }
     if (columns == 0) columns = row.size();
     if (columns < 2)

@@ -109,20 +109,23 @@ bool suits_npz(const std::string& path) { return has_ending(path, ".npz") && fs:
 // Where the model's inputs are among the arrays, others are left alone.
 DataSplit open_npz(const std::string& path, const std::vector<ModelInput>& inputs) {
   auto file = std::make_shared<FileBytes>(path);
+  const std::vector<ZipMember> members = zip_members(path, file->bytes());
+  const bool all = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const ModelInput& i) {
+    return std::any_of(members.begin(), members.end(), [&](const ZipMember& m) { return m.name == i.name + ".npy"; });
+  });
   std::vector<FieldArray> named, others;
-  for (const ZipMember& member : zip_members(path, file->bytes())) {
+  for (const ZipMember& member : members) {
     if (!has_ending(member.name, ".npy")) continue;
     std::string name = member.name.substr(0, member.name.size() - 4);
     bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](const ModelInput& i) { return i.name == name; });
-    if (!wanted && named.size() == inputs.size() && !inputs.empty()) continue;
+    if (!wanted && all) continue;
     std::shared_ptr<std::vector<std::uint8_t>> storage;
     std::span<const std::uint8_t> content = unpack_member(path, member, storage);
     std::shared_ptr<const void> owner = file;
     if (storage) owner = storage;
     (wanted ? named : others).push_back(field_array(name, parse_npy(path + ":" + name, content, std::move(owner))));
   }
-  if (named.size() < inputs.size() || inputs.empty())
-    for (FieldArray& a : others) named.push_back(std::move(a));
+  for (FieldArray& a : others) named.push_back(std::move(a));
   if (named.empty()) throw_input_error("{}: found no arrays, expected one for each input of the model", path);
   return {std::make_shared<ArraySource>(path, std::move(named)), nullptr};
 }

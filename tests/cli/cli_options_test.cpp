@@ -135,6 +135,7 @@ TEST_CASE("a dimension of an import has one size") {
 }
 
 TEST_CASE("run evaluates on test rows, which synthetic data have not") {
+  check_refused("run mlp-tiny --data synthetic --steps 1 --in-order", {"--in-order: data synthetic have no rows"});
   check_refused("run mlp-tiny --data synthetic --steps 1 --evaluate-every 1",
                 {"--evaluate-every: data synthetic have no test rows"});
 }

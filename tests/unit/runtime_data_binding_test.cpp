@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/builder.h"
@@ -113,6 +115,11 @@ TEST_CASE("a batch goes on from the start of the order, and predictions are coun
   CHECK(p.right == 1);
   CHECK(p.all == 2);
   CHECK(count_predictions(binding, batch, real_tensor({2, 2}), 2).all == 0);
+  // Of what is no number there is no largest.
+  logits.reals = {0, std::nan(""), std::nan(""), 1, 0, 1};
+  p = count_predictions(binding, batch, logits, 3);
+  CHECK(p.right == 1);
+  CHECK(p.all == 3);
 }
 
 TEST_CASE("a model with two inputs trains on the arrays of their names, and refuses an index beyond its table") {

@@ -40,6 +40,8 @@ TEST_CASE("CSV files are read with or without a header, and refused with file an
             .values == std::vector<double>{1, 2, 3, 4});
   CHECK_THROWS_WITH(load_csv(f.write("word.csv", "1,2,0\n1,x,0\n")),
                     Catch::Contains("word.csv:2: found 'x', expected a number"));
+  CHECK_THROWS_WITH(load_csv(f.write("long.csv", "1,2,0\n1," + std::string(10'000, 'x') + ",0\n")),
+                    Catch::EndsWith("found '" + std::string(40, 'x') + "', expected a number"));
   CHECK_THROWS_WITH(load_csv(f.write("label.csv", "1,2,0\n1,2,0.5\n")), Catch::Contains("label.csv:2: label is 0.5"));
   CHECK_THROWS_WITH(load_csv(f.write("first.csv", "1,y,0\n1,2,0\n")), Catch::Contains("first.csv:1: found 'y'"));
   CHECK_THROWS_WITH(load_csv(f.write("short.csv", "1,2,0\n\n1,0\n")),

@@ -172,6 +172,9 @@ TEST_CASE("arrays that the model has no input for are left alone when all inputs
   std::vector<ModelInput> inputs = {{"x", {1, 2}, DType::f32, 0}, {"y", {1}, DType::i32, 5}};
   CHECK(open_data(path, inputs).training->fields().size() == 2);
   CHECK_THROWS_WITH(open_data(path, {}), Catch::Contains("a.npz:other: found 1 rows, expected 3 as in"));
+  // Before them, and of a type that is not read.
+  members.insert(members.begin(), {"half.npy", npy("<f2", "(1,)", std::string(2, '\0')), false});
+  CHECK(open_data(f.write("b.npz", zip(members)), inputs).training->fields().size() == 2);
 }
 
 TEST_CASE("damaged npz archives are refused") {

@@ -57,7 +57,8 @@ TEST_CASE("schedules that are unknown or contradict themselves are refused") {
   refuses("cosine gamma=1", "cosine has no 'gamma'");
   refuses("cosine 100", "without a key");
   refuses("step", "expected its steps, too");
-  refuses("step every=0", "whole number of at least 1");
+  refuses("step every=0", "found 0, expected a whole number from 1 to 1e15");
+  refuses("constant warmup=1e20", "found 1e+20, expected a whole number from 0 to 1e15");
   refuses("cosine warmup=1.5", "whole number");
   refuses("cosine warmup=100 steps=100", "expected more than the 100 of warm-up");
 }
