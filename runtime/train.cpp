@@ -115,10 +115,11 @@ DoesNotFit beside_training(const DoesNotFit& error, const Program& training, con
 void adapt(TrainingPosition& position, const std::string& data, std::int64_t batch, std::int64_t per_epoch) {
   if (position.data != data) position.epoch = position.batches = 0, position.epoch_loss_sum = 0, position.best = {};
   if (position.batches > 0 && position.batch != batch) {
+    const auto before = static_cast<double>(position.batches);
     position.batches = (position.batches * position.batch + batch - 1) / batch;
-    position.epoch_loss_sum = 0;  // the epoch's mean is then over what is left
+    position.epoch_loss_sum *= static_cast<double>(position.batches) / before;  // of as many batches as count now
   }
-  if (position.batches >= per_epoch) ++position.epoch, position.batches = 0;
+  if (position.batches >= per_epoch) ++position.epoch, position.batches = 0, position.epoch_loss_sum = 0;
   position.data = data, position.batch = batch;
 }
 

@@ -98,10 +98,14 @@ TEST_CASE("with another batch, a resumed run goes on at the first batch of the e
   TrainOptions options = on_rows(1);
   options.checkpoint = {place("batch")};
   options.steps = 3;
-  Classifier("sgd 0.1", 4).run(options);
+  const std::vector<double> before = Classifier("sgd 0.1", 4).run(options).losses;
   options.steps = 0;
   options.checkpoint.resume = true;
-  CHECK(Classifier("sgd 0.1", 5).run(options).losses.size() == 1);
+  const TrainResult rest = Classifier("sgd 0.1", 5).run(options);
+  REQUIRE(rest.losses.size() == 1);
+  // The 12 rows count for as many batches of 5 as are not done again, 3 of 4.
+  REQUIRE(rest.epoch_losses.size() == 1);
+  CHECK(rest.epoch_losses[0] == Approx((before[0] + before[1] + before[2] + rest.losses[0]) / 4));
 }
 
 TEST_CASE("the schedule sets the rate of each step") {
