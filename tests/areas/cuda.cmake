@@ -54,7 +54,7 @@ if(UNITY_CUDA_FOUND)
     DEPENDS unity_runtime unity_search unity_models nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
   add_dependencies(test_fake_cuda fake_cuda unity)
   foreach(gpus 1 4)
-    foreach(order forward backward)
+    foreach(order forward backward mixed)
       set(name "test_device on ${gpus} fake GPUs, streams ${order}")
       add_test(NAME ${name} COMMAND test_device "~every kind of model*" "~operators on the GPU*"
         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

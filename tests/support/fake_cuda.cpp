@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -79,10 +80,10 @@ void run(const Op& op, Process& process) {
   run_on(op.gpu, op.work);
 }
 
-// As far as it can; whether it went on at all.
-bool go_on(Queue& queue, Process& process) {
+// As far as it can, but no more than so many; whether it went on at all.
+bool go_on(Queue& queue, Process& process, std::size_t most) {
   bool any = false;
-  while (!queue.empty() && !world().hung) {
+  for (std::size_t i = 0; i < most && !queue.empty() && !world().hung; ++i) {
     std::shared_ptr<Op> op = queue.front();
     if (std::any_of(op->after.begin(), op->after.end(), [](const auto& before) { return !before->done; })) break;
     std::lock_guard lock(world().mutex);
@@ -123,7 +124,7 @@ namespace unity::fake {
 
 World::World()
     : gpus(std::getenv("UNITY_FAKE_GPUS") ? std::atoi(std::getenv("UNITY_FAKE_GPUS")) : 4),
-      forward(std::getenv("UNITY_FAKE_ORDER") && std::string_view(std::getenv("UNITY_FAKE_ORDER")) == "forward") {}
+      order(std::getenv("UNITY_FAKE_ORDER") ? std::getenv("UNITY_FAKE_ORDER") : "backward") {}
 World& world() {
   static auto* w = new World;  // outlives all
   return *w;
@@ -153,8 +154,12 @@ bool progress(Process& process) {
   try {
     for (bool any = true; any;) {
       any = false;
-      for (std::size_t i = 0; i < queues.size(); ++i)
-        any = go_on(*queues[world().forward ? i : queues.size() - 1 - i], process) || any;
+      std::vector<std::size_t> order(queues.size());
+      std::iota(order.begin(), order.end(), 0);
+      const bool mixed = world().order == "mixed";
+      if (mixed) std::shuffle(order.begin(), order.end(), process.chance);
+      if (world().order == "backward") std::reverse(order.begin(), order.end());
+      for (std::size_t i : order) any = go_on(*queues[i], process, mixed ? 1 + process.chance() % 4 : SIZE_MAX) || any;
     }
   } catch (const Aborted&) {
     for (auto& queue : queues) queue->clear();  // nothing goes on behind it

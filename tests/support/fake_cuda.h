@@ -7,8 +7,8 @@
 // and events alone (fake_world.h). A capture that CUDA would refuse is refused: streams that are not joined, events
 // from outside it or behind it, copies from pageable memory.
 //
-// UNITY_FAKE_GPUS: how many there are (4). UNITY_FAKE_ORDER: of streams, "forward" or "backward" (the default). Threads
-// are processes to NCCL.
+// UNITY_FAKE_GPUS: how many there are (4). UNITY_FAKE_ORDER: of streams, "forward", "backward" (the default) or
+// "mixed". Threads are processes to NCCL.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // What the played CUDA and NCCL share: GPUs with their memory, and what is enqueued on their streams.
 //
 // Nothing runs before someone asks whether it is done. Then each stream goes on as far as it can, one after the other:
-// the last one made first, or the first (UNITY_FAKE_ORDER is "forward"). So work is ordered by its stream and by events
-// alone, and what waits for less than it reads finds other numbers in one of the two orders.
+// the last one made first, or the first (UNITY_FAKE_ORDER is "forward"); or for a few steps, in an order by chance
+// ("mixed"). So work is ordered by its stream and by events alone, and what waits for less than it reads finds other
+// numbers in one of the orders.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -81,7 +84,7 @@ struct Arena {
 struct World {
   World();
   int gpus;
-  bool forward;
+  std::string order;
   std::mutex mutex;
   Arena arenas[kMostGpus];
   std::int64_t memory = static_cast<std::int64_t>(kMemory);  // of a GPU
@@ -124,6 +127,7 @@ struct Capture {
 struct Process {
   std::mutex mutex;                            // taken before the world's
   std::vector<std::shared_ptr<Queue>> queues;  // in the order in which they were made
+  std::minstd_rand chance;                     // of the order
   std::unique_ptr<Arena> pinned;               // there once it is asked for; closed while kernels run
   std::int64_t most_pinned = static_cast<std::int64_t>(kMemory);
 };
