@@ -3,6 +3,8 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/does_not_fit.h"
+#include "core/base/this_machine.h"
 #include "core/plan/memory_plan.h"
 #include "core/plan/row_updates.h"
 #include "runtime/backend.h"
@@ -31,6 +33,7 @@ class CpuBackend final : public Backend {
       bytes.push_back({program.buffers[b].box.elements() * size_of(type_of(id))});
     }
     plan_ = plan_memory(program, bytes, {.alignment = kAlignment, .share = options.share_memory});
+    require_memory(processes);
     for (std::size_t d = 0; d < plan_.arenas.size(); ++d) {
       here_.push_back(processes.has(DeviceId(static_cast<std::int64_t>(d)), program.devices));
       arenas_.emplace_back(here_[d] ? plan_.arenas[d] : Bytes{0});
@@ -70,6 +73,21 @@ class CpuBackend final : public Backend {
   std::vector<Bytes> memory() const override { return plan_.arenas; }
 
  private:
+  // The system hands out more than there is, and ends who uses it, without a word.
+  void require_memory(Processes& processes) const {
+    Bytes all;
+    int devices = 0;
+    for (std::size_t d = 0; d < plan_.arenas.size(); ++d) {
+      if (!processes.has(DeviceId(static_cast<std::int64_t>(d)), program_.devices)) continue;
+      all += plan_.arenas[d] + plan_.host_arenas[d], ++devices;
+    }
+    const Bytes memory = memory_of_this_machine();
+    if (all > memory)
+      throw DoesNotFit(
+          fmt::format("backend cpu: {} device{} of this process need{} {}, found {} of memory here", devices,
+                      devices == 1 ? "" : "s", devices == 1 ? "s" : "", to_string(all), to_string(memory)),
+          memory.count / devices);
+  }
   cpu::Arena& arena_of(const Buffer& buffer) {
     return (buffer.on_host ? host_arenas_ : arenas_)[buffer.device.index()];
   }

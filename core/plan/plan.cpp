@@ -217,6 +217,7 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   }
   plan.pcg = parse_pcg(pcg, file + ":pcg");
   check_batch(plan, file);
+  plan.model.options.emplace("batch", plan.global_batch);  // that the graph has, for who builds the model anew
   for (const json& mapping : root.list("mappings")) {
     Reader m(mapping, file, "plan.mappings");
     m.expect_only({"start", "strides", "places"});

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/base/does_not_fit.h"
+#include "core/base/this_machine.h"
 #include "core/ops/leaves.h"
 #include "runtime/data/dataset.h"
 #include "runtime/executor.h"
@@ -171,6 +173,20 @@ TEST_CASE("wrong input that a task finds is wrong input, with the task's name; s
   CHECK_NOTHROW(executor.step());
   CHECK_THROWS_WITH(Executor(h.program, {.threads = 100'000}),
                     "--threads: found 100000, expected at most 1024 for each device");
+}
+
+TEST_CASE(
+    "devices that need more memory together than the machine has are refused, before the system ends the process") {
+  ProgramByHand h;
+  const std::int64_t elements = memory_of_this_machine().count * 6 / 10 / 4;  // of four bytes each
+  std::int32_t x = h.leaf("x", "input", {Dims{elements}, std::string("f32")}), y = h.tensor("y", {elements});
+  for (int d : {0, 1}) {
+    const BufferId from = h.buffer(x, d, whole_box({elements}), BufferCategory::input);
+    h.compute("relu", {}, {from, h.buffer(y, d, whole_box({elements}))});
+  }
+  CHECK_THROWS_AS(Executor(h.program), DoesNotFit);
+  CHECK_THROWS_WITH(Executor(h.program), Catch::StartsWith("backend cpu: 2 devices of this process need ") &&
+                                             Catch::EndsWith("of memory here"));
 }
 
 TEST_CASE("synthetic data are normal, or whole numbers below the bound that the model has for them") {

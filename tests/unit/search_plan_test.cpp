@@ -453,6 +453,7 @@ TEST_CASE("a plan is of one global batch: that of its model and of its graph") {
   // Where the options do not say, the graph does.
   const std::pair<std::string, std::string> no_option = {"\"batch\": 12", ""};
   CHECK(plan_from_json(with({no_option}), "p.json").global_batch == 12);
+  CHECK(plan_from_json(with({no_option}), "p.json").model.options.at("batch") == 12);
   CHECK_THROWS_WITH(plan_from_json(with({no_option, {"\"global_batch\": 12", "\"global_batch\": 6"}}), "p.json"),
                     Catch::Contains("p.json: plan.global_batch: found 6, expected 12, dimension 0 of input '"));
   for (const char* batch : {"0", "-12"})
