@@ -211,6 +211,8 @@ void run(const Options& o, Processes& processes) {
   }
   if (o.evaluate_every > 0 && with_data.data == "synthetic")
     throw_input_error("--evaluate-every: data synthetic have no test rows");
+  if (o.epochs > 0 && with_data.data == "synthetic")
+    throw_input_error("--epochs: data synthetic have no end, expected --steps, or other data");
   if (o.in_order && with_data.data == "synthetic") throw_input_error("--in-order: data synthetic have no rows");
   std::optional<OneDevice> alone;
   if (o.compare_one_device && processes.rank() == 0) alone.emplace(plan, with_data);

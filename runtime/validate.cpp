@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/agreement.h"
+
 namespace unity {
 
 namespace {
@@ -23,6 +25,9 @@ std::vector<Picoseconds> longest(const std::vector<double>& mine, Processes& pro
 }  // namespace
 
 Measurement measure(const Program& program, const MeasureOptions& options) {
+  Agreement(options.executor.processes)
+      .require_equal("how to measure", fmt::format("{} steps after {} to warm up, of which counts that at {}",
+                                                   options.steps, options.warm_up, options.quantile));
   Executor executor(program, options.executor);
   for (const auto& [name, value] : synthetic_batch(executor.inputs(), options.index_bounds, options.executor.seed, 0))
     executor.set_input(name, value);

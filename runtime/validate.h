@@ -23,6 +23,7 @@ struct Measurement {
 
 // Synthetic batches, weights that stay as they are. The iteration and the trace are that quantile of all by time; where
 // tracing takes time, steps that are not traced say what an iteration takes, and the trace only what its tasks do.
+// InputError where several processes are to measure otherwise.
 Measurement measure(const Program& program, const MeasureOptions& options);
 
 }  // namespace unity

@@ -134,7 +134,9 @@ TEST_CASE("a dimension of an import has one size") {
                 {"--dim: found 'batch=4', expected one size for batch"});
 }
 
-TEST_CASE("run evaluates on test rows, which synthetic data have not") {
+TEST_CASE("run has epochs, rows in order and evaluations on test rows, which synthetic data have not") {
+  check_refused("run mlp-tiny --data synthetic --epochs 3",
+                {"--epochs: data synthetic have no end, expected --steps, or other data"});
   check_refused("run mlp-tiny --data synthetic --steps 1 --in-order", {"--in-order: data synthetic have no rows"});
   check_refused("run mlp-tiny --data synthetic --steps 1 --evaluate-every 1",
                 {"--evaluate-every: data synthetic have no test rows"});

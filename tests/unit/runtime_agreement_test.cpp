@@ -8,6 +8,7 @@
 #include "core/plan/lower.h"
 #include "runtime/agreement.h"
 #include "runtime/train.h"
+#include "runtime/validate.h"
 #include "tests/support/command.h"
 #include "tests/support/fake_processes.h"
 #include "tests/support/plan_builder.h"
@@ -74,6 +75,22 @@ TEST_CASE("processes that are to train otherwise are refused at the start, by wh
   watched.check_replicas_every = 2;
   check_refused(train_both(synthetic(3), watched), {"copies of weights compared every 2"});
   for (const Outcome& o : train_both(synthetic(3), synthetic(3))) CHECK(o.error.empty());
+}
+
+TEST_CASE("processes that are to measure otherwise are refused at the start") {
+  Program program = mlp();
+  auto both = [&](int first, int second) {
+    return on_processes(2, [&](Processes& p) {
+      MeasureOptions options;
+      options.executor.processes = &p;
+      options.index_bounds = {{"labels", 10}};
+      options.steps = p.rank() == 0 ? first : second;
+      measure(program, options);
+    });
+  };
+  check_refused(both(2, 3),
+                {"how to measure, expected the same everywhere", "rank 0 has 2 steps", "rank 1 has 3 steps"});
+  for (const Outcome& o : both(2, 2)) CHECK(o.error.empty());
 }
 
 TEST_CASE("processes whose data differ are refused, wherever these lie") {
