@@ -173,11 +173,11 @@ cudaError_t CudaBackend::wait_for(int gpu, Stream stream) {
   return status;
 }
 
-// Before memory is freed: that waits for all that the GPU does, with no eye on the processes.
-void CudaBackend::wait_for_all_on(int gpu) {
+// Before memory is freed and taken: CUDA waits then for all that the GPU does, and those that reach its memory, with no
+// eye on the processes.
+void CudaBackend::wait_for_all() {
   for (const auto& [d, device] : devices_)
-    for (const Lane& lane : device.lanes)
-      if (device.gpu == gpu) UNITY_CUDA_CHECK(wait_for(gpu, lane.stream.get()));
+    for (const Lane& lane : device.lanes) UNITY_CUDA_CHECK(wait_for(device.gpu, lane.stream.get()));
 }
 
 void CudaBackend::open_channel() {

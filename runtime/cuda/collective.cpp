@@ -17,6 +17,7 @@
 #include "runtime/cuda/milestones.h"
 #include "runtime/cuda/nccl_check.h"
 #include "runtime/cuda/resources.h"
+#include "runtime/cuda/ways.h"
 
 namespace unity::cuda {
 namespace {
@@ -367,6 +368,7 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
       m.several_gpus = m.several_gpus || gpus_of[p.rank].size() > 1;
     }
   }
+  if (gpus_of[processes.rank()].size() > 1) refuse_blocking_launches();
   m.task_of.resize(program.communications.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t)
     if (const Task& task = program.tasks[t]; task.kind == TaskKind::communicate)

@@ -154,7 +154,7 @@ class CudaBackend final : public Backend {
   void set_step_values(const StepInfo& info);
   void wait();
   cudaError_t wait_for(int gpu, Stream stream);
-  void wait_for_all_on(int gpu);
+  void wait_for_all();
   void keep_for_ever();
   std::vector<Span> run_step(const StepInfo& info);
 

@@ -252,12 +252,12 @@ std::function<void()> CudaBackend::enqueuer(const Work& work, const Operator& op
     kernel = own;
   }
   lane.scratch_bytes = std::max(lane.scratch_bytes, prepared.scratch);
-  return [this, kernel, operands = std::move(operands), inputs, &op, &attributes, origin, &lane, gpu = device.gpu,
-          device = work.device, step = step_values(work), last = how.channels_last] {
+  return [this, kernel, operands = std::move(operands), inputs, &op, &attributes, origin, &lane, device = work.device,
+          step = step_values(work), last = how.channels_last] {
     std::function<void*(std::int64_t)> scratch = [&](std::int64_t bytes) -> void* {
       if (bytes > lane.scratch_bytes) {
         UNITY_CHECK(!capturing_, "scratch of {} bytes while a graph is captured", bytes);
-        wait_for_all_on(gpu);
+        wait_for_all();
         lane.scratch = {};
         lane.scratch = reserve(device, bytes, "scratch of " + op.name(), Memory::Contents::any);
         devices_.at(device).beyond_arena += bytes - std::exchange(lane.scratch_bytes, bytes);

@@ -13,9 +13,12 @@ namespace unity::cuda {
 namespace {
 
 // Empty where it is not set.
-std::string_view value_of(const char* name, std::initializer_list<std::string_view> expected) {
+std::string_view value_of(const char* name) {
   const char* text = emulated_variable ? emulated_variable(name) : std::getenv(name);
-  const std::string_view value = text ? text : "";
+  return text ? text : "";
+}
+std::string_view value_of(const char* name, std::initializer_list<std::string_view> expected) {
+  const std::string_view value = value_of(name);
   if (!value.empty() && std::find(expected.begin(), expected.end(), value) == expected.end())
     throw_input_error("{}: found '{}', expected {}", name, value, fmt::join(expected, " or "));
   return value;
@@ -34,6 +37,15 @@ Ways ways_of_environment(Precision precision) {
   const std::string_view tune = value_of("UNITY_CUDA_TUNE", {"0", "1", "last"});
   ways.choice = tune == "0" ? Choice::first : tune == "last" ? Choice::last : Choice::fastest;
   return ways;
+}
+
+void refuse_blocking_launches() {
+  const std::string_view value = value_of("CUDA_LAUNCH_BLOCKING");
+  if (value.empty() || value == "0") return;
+  throw_input_error(
+      "CUDA_LAUNCH_BLOCKING: found '{}', expected none where a process has several GPUs with NCCL, whose launch on one "
+      "would wait for ever for those on others; UNITY_CUDA_SYNC=1 waits for each task, too",
+      value);
 }
 
 std::string in_words(const Ways& ways) {

@@ -25,6 +25,10 @@ Ways ways_of_environment(Precision precision);
 // or none.
 std::string in_words(const Ways& ways);
 
+// InputError where CUDA_LAUNCH_BLOCKING is set, for a process that has several GPUs with NCCL: of a call of NCCL the
+// launch on the first of them would wait for those on the others, which come behind it.
+void refuse_blocking_launches();
+
 // In place of std::getenv, where a test has one.
 [[gnu::weak]] const char* emulated_variable(const char* name);
 

@@ -52,10 +52,10 @@ Program two_stages() {
   return lower(plan.pcg, plan.mappings, cost.topology(), {true, parse_optimizer("sgd 0.01"), plan.schedule}).value();
 }
 
-// What a step says that fails.
+// What the start, or a step, says that fails.
 std::string failure(const Program& program) {
-  Counted executor(program);
   try {
+    Counted executor(program);
     executor.step();
   } catch (const std::exception& e) {
     return e.what();
@@ -109,6 +109,20 @@ TEST_CASE("where a process has several GPUs with NCCL, no process launches graph
   CHECK(graphs(4, 2, {0b0011, 0b1100}, nullptr) == 0);
   CHECK(graphs(4, 2, {0b0011, 0b1100}, "0") == 6);
   CHECK(graphs(3, 2, {0b0011, 0b1100}, nullptr) == 0);  // though one of the processes has a single one
+}
+
+TEST_CASE("launches that wait are refused where a process has several GPUs with NCCL") {
+  fake();
+  auto said = [](int devices, const char* value) {
+    fake().environment("CUDA_LAUNCH_BLOCKING", value);
+    const std::string error = failure(data_parallel(devices, "sgd 0.01"));
+    fake().environment("CUDA_LAUNCH_BLOCKING", nullptr);
+    return error;
+  };
+  CHECK_THAT(said(2, "1"), Catch::StartsWith("CUDA_LAUNCH_BLOCKING: found '1', expected none where a process has ") &&
+                               Catch::Contains("UNITY_CUDA_SYNC=1"));
+  CHECK(said(2, "0").empty());
+  CHECK(said(1, "1").empty());
 }
 
 // Its kernels ask for more of scratch memory as they come, and to free what there was is to wait for the GPU.
