@@ -135,6 +135,7 @@ TEST_CASE("a dimension of an import has one size") {
 }
 
 TEST_CASE("run has epochs, rows in order and evaluations on test rows, which synthetic data have not") {
+  check_refused("run mlp-tiny --data ./digits --steps 1", {"/digits: there is no such data file or folder"});
   check_refused("run mlp-tiny --data synthetic --epochs 3",
                 {"--epochs: data synthetic have no end, expected --steps, or other data"});
   check_refused("run mlp-tiny --data synthetic --steps 1 --in-order", {"--in-order: data synthetic have no rows"});

@@ -163,6 +163,11 @@ TEST_CASE("a resumed run that watches another metric, or other data, does not co
   CHECK(r.best->epoch >= 3);
   options.epochs = 5;
   CHECK(model.run(options).best->epoch >= 3);  // the same metric: goes on
+  // The same file by another path: no step is left, and the best stays.
+  options.data = (fs::path(options.data).parent_path() / "." / fs::path(options.data).filename()).string();
+  const TrainResult same = model.run(options);
+  CHECK(same.losses.empty());
+  CHECK(same.best->epoch >= 3);
   options.data = place("others.csv").string();
   fs::copy_file(rows(), options.data);
   options.epochs = 1;
