@@ -26,7 +26,8 @@ struct Executor::Implementation {
     processes.require_devices(p.devices);
     if (processes.size() > 1)
       processes.require_equal("the plan as lowered, its precision and seed",
-                              fmt::format("{:016x} in {} from {}", program_hash(p), to_string(o.precision), o.seed));
+                              fmt::format("{:016x} in {} from {}{}", program_hash(p), to_string(o.precision), o.seed,
+                                          o.threads > 0 ? fmt::format(" on {} threads a device", o.threads) : ""));
     backend = make_backend(o.backend, p, processes, {o.precision, threads(), o.share_memory, o.one_device});
     for (std::size_t b = 0; b < p.buffers.size(); ++b) {
       BufferId id(static_cast<std::int64_t>(b));

@@ -74,6 +74,10 @@ TEST_CASE("processes that are to train otherwise are refused at the start, by wh
   TrainOptions watched = synthetic(3);
   watched.check_replicas_every = 2;
   check_refused(train_both(synthetic(3), watched), {"copies of weights compared every 2"});
+  TrainOptions threads = synthetic(3);  // sums depend on them
+  threads.executor.threads = 2;
+  check_refused(train_both(threads, synthetic(3)),
+                {"rank 0 has ", " in f32 from 1 on 2 threads a device, rank 1 has "});
   for (const Outcome& o : train_both(synthetic(3), synthetic(3))) CHECK(o.error.empty());
 }
 
