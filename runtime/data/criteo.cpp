@@ -1,6 +1,7 @@
 // Criteo's click logs: a line per row, of fields between tabs: the label (0 or 1), 13 whole numbers x, 26 categories as
-// hexadecimal hashes; empty ones are 0. Fields `dense`[13], log(1 + max(x, 0)); `sparse.0` to `sparse.25`, each [1],
-// the hash modulo the bound of the model's input of that name; `label`[1], real. Lines are parsed when they are read.
+// hexadecimal hashes; of both, empty ones are 0. Fields `dense`[13], log(1 + max(x, 0)); `sparse.0` to `sparse.25`,
+// each [1], the hash modulo the bound of the model's input of that name; `label`[1], real. Lines are parsed when they
+// are read.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -56,6 +57,7 @@ class CriteoSource : public DataSource {
     }
     for (std::int64_t row : rows) {
       std::array<std::string_view, kColumns> columns = split_line(row);
+      if (columns[0].empty()) throw_input_error("{}: found no label, expected 0 or 1", where(row));
       *label = static_cast<double>(number<std::int64_t>(row, 0, columns[0], 10));
       if (*label != 0 && *label != 1) throw_input_error("{}: label is {}, expected 0 or 1", where(row), *label);
       ++label;

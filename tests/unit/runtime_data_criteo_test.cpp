@@ -50,6 +50,7 @@ TEST_CASE("lines of a click log that do not fit are refused with file and line")
   CHECK_NOTHROW(read(line("1", "1", "a") + line("0", "2", "b")));
   CHECK_THROWS_WITH(read(line("1", "1", "a") + "1\t2\n"), Catch::Contains("a.tsv:2: found 2 fields, expected 40"));
   CHECK_THROWS_WITH(read(line("2", "1", "a")), Catch::Contains("a.tsv:1: label is 2, expected 0 or 1"));
+  CHECK_THROWS_WITH(read(line("", "1", "a")), Catch::Contains("a.tsv:1: found no label, expected 0 or 1"));
   CHECK_THROWS_WITH(read(line("1", "x", "a")), Catch::Contains("a.tsv:1: field 2 is 'x', expected a whole number"));
   CHECK_THROWS_WITH(read(line("1", "1", "zz")), Catch::Contains("field 15 is 'zz', expected a hexadecimal hash"));
   CHECK_THROWS_WITH(read(""), Catch::Contains("found no rows"));
