@@ -90,6 +90,7 @@ TEST_CASE("where a process has several GPUs with NCCL, no process launches graph
     const Program program = data_parallel(devices, "sgd 0.01");
     FakeNetwork network(processes);
     const FakeCounts before = fake().counts();
+    const int aborted = fake().aborted();
     auto train = [&](Processes& p) {
       fake().visible(gpus.begin()[p.rank()]);
       fake().environment("UNITY_CUDA_EAGER", eager);
@@ -100,6 +101,7 @@ TEST_CASE("where a process has several GPUs with NCCL, no process launches graph
     for (const Outcome& o : on_processes(network, train)) CHECK(o.error.empty());
     const FakeCounts made = fake().counts() - before;
     CHECK(made.captures == made.graphs * 2 / 3);  // one of three is traced
+    CHECK(fake().aborted() == aborted);           // NCCL could take its leave: no graph held it any more
     return made.graphs;
   };
   CHECK(graphs(4, 1, {0b1111}, nullptr) == 0);
