@@ -2,12 +2,9 @@
 // FOLDER/train and FOLDER/val are both there, each is such a folder, with the same classes, and val has the test rows.
 // Fields `image` [channels, height, width], as the model's input has them, and `labels`. Decoded when they are read.
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <filesystem>
-#include <mutex>
-#include <thread>
 
+#include "core/base/parallel.h"
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/image.h"
 #include "runtime/data/loaders.h"
@@ -45,29 +42,6 @@ Folder list_folder(const std::string& path) {
   return folder;
 }
 
-// Calls work(0) to work(count - 1) on this machine's cores, and passes on the first exception.
-template <class Work>
-void for_each_in_parallel(std::size_t count, Work work) {
-  std::atomic<std::size_t> next = 0;
-  std::exception_ptr error;
-  std::mutex guard;
-  auto run = [&] {
-    try {
-      for (std::size_t i; (i = next++) < count;) work(i);
-    } catch (...) {
-      next = count;
-      std::lock_guard lock(guard);
-      if (!error) error = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min<std::size_t>(count, std::thread::hardware_concurrency()); ++i)
-    others.emplace_back(run);
-  run();
-  others.clear();
-  if (error) std::rethrow_exception(error);
-}
-
 class ImageSource : public DataSource {
  public:
   ImageSource(Folder folder, Dims dims)
@@ -85,7 +59,7 @@ class ImageSource : public DataSource {
   void load(std::span<const std::int64_t> rows, std::map<std::string, HostTensor>& batch) const override {
     double* pixels = batch.at("image").reals.data();
     std::int32_t* labels = batch.at("labels").indices.data();
-    for_each_in_parallel(rows.size(), [&](std::size_t i) {
+    parallel_for(rows.size(), 0, [&](std::size_t i) {
       std::string path = where(rows[i]);
       FileBytes file(path, false);
       fit_image(decode_image(path, file.bytes()), dims_[0], dims_[1], dims_[2], {},

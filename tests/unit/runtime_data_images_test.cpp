@@ -170,4 +170,9 @@ TEST_CASE("image folders that cannot be used are refused with the place") {
   f.write("a/x.png", "\x89PNG is all");
   CHECK_THROWS_WITH(read_all(*open_data(f.path.string(), kInputs).test),
                     Catch::Contains("a/x.png: the PNG is damaged or cut off"));
+  // Of several, the first row's is named, whatever thread comes to it first.
+  f.write("a/w.png", png(plain(900, 900, {1, 2, 3})).substr(0, 2500));
+  const DataSplit data = open_data(f.path.string(), kInputs, true);
+  for (int repeat = 0; repeat < 20; ++repeat)
+    CHECK_THROWS_WITH(read_all(*data.training), Catch::Contains("a/w.png: the PNG is damaged or cut off"));
 }
