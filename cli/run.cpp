@@ -265,11 +265,13 @@ void add_run(CLI::App& app) {
   command->add_option("--data", o->data,
                       "synthetic, digits, a file or a folder (docs/formats.md; default: what suits the model)");
   auto* steps = at_least_one(command->add_option("--steps", o->steps, "Iterations"));
-  at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data"))->excludes(steps);
+  at_least_one(command->add_option("--epochs", o->epochs, "Passes over the data, which synthetic ones have not"))
+      ->excludes(steps);
   command->add_flag("--in-order", o->in_order,
                     "Take the rows as they come, all for training unless the data have test rows of their own");
   command->add_option("--precision", o->precision, "f32, f64; on cuda also tf32, bf16")->capture_default_str();
-  at_least_one(command->add_option("--threads", o->threads, "Threads per device (default: a fair share of the cores)"));
+  at_least_one(command->add_option("--threads", o->threads,
+                                   "Threads per device, up to 1024 (default: a fair share of the cores)"));
   command->add_option("--schedule", o->schedule,
                       "Learning rate over time, as in 'cosine warmup=100 min=1e-5' (constant, step, cosine, linear, "
                       "polynomial); an order of micro-batches is taken as --pipeline-schedule");
