@@ -109,6 +109,9 @@ double samples_per_second(const Plan& plan, const TrainResult& result) {
   return result.iteration_seconds > 0 ? static_cast<double>(plan.global_batch) / result.iteration_seconds : 0;
 }
 
+// None of evaluations that all gave NaN.
+bool has_best(const TrainResult& result) { return result.best && result.best->value; }
+
 void print_json(const Plan& plan, const Options& o, const TrainResult& result, double worst) {
   using nlohmann::ordered_json;
   ordered_json metrics = ordered_json::object(), evaluations = ordered_json::array();
@@ -143,7 +146,7 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                       {"learning_rates", result.rates},
                       {"epoch_losses", result.epoch_losses},
                       {"evaluations", evaluations},
-                      {"best_epoch", result.best ? ordered_json(result.best->epoch) : ordered_json()},
+                      {"best_epoch", has_best(result) ? ordered_json(result.best->epoch) : ordered_json()},
                       {"stopped_early", result.stopped_early},
                       {"iteration_seconds", result.iteration_seconds},
                       {"samples_per_second", samples_per_second(plan, result)},
@@ -171,7 +174,7 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
                  e.accuracy ? fmt::format("  test accuracy {:.2f}%", 100 * *e.accuracy) : "");
   }
   if (result.stopped_early) fmt::print("stopped early, after {} steps\n", before + result.losses.size());
-  if (result.best && result.evaluations.size() > 1) fmt::print("best epoch: {}\n", result.best->epoch);
+  if (has_best(result) && result.evaluations.size() > 1) fmt::print("best epoch: {}\n", result.best->epoch);
   if (result.losses.empty())
     fmt::print("no steps were left to do\n");
   else

@@ -17,6 +17,17 @@ TEST_CASE("labels and indices are drawn as the model takes them, however a plan 
   CHECK(run["final_metrics"]["largest_relative_loss_difference"] < 1e-12);
 }
 
+TEST_CASE("where all evaluations are NaN, none is the best, and no prediction is right") {
+  const json run =
+      json::parse(unity("run mlp-tiny --topology laptop --devices 1 --data digits --epochs 3 --early-stop 2 "
+                        "--early-stop-on loss --optimizer 'sgd 1e30' --json")
+                      .out);
+  CHECK(run["stopped_early"] == true);
+  CHECK(run["best_epoch"].is_null());
+  CHECK(run["final_metrics"]["test_loss"].is_null());
+  CHECK(run["final_metrics"]["test_accuracy"] == 0);
+}
+
 TEST_CASE("an empty value of an option is refused, and no file is named '-'") {
   check_refused("run mlp-tiny --steps 1 --checkpoint '' --resume", {"--checkpoint: found '', expected a value"});
   check_refused("search mlp-tiny --topology ''", {"--topology", "found ''"});
