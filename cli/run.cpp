@@ -211,7 +211,7 @@ void run(const Options& o, Processes& processes) {
     with_data.data = std::find(suits.begin(), suits.end(), "digits") != suits.end() ? "digits" : "synthetic";
   } else {  // the same data in other words are not other data, which a resumed run would begin anew
     const std::filesystem::path path = std::filesystem::path(o.data).lexically_normal();
-    const bool of_name = path == "digits" || path == "synthetic";  // './digits' is a file, or a folder
+    const bool of_name = is_built_in_data(path.string());  // './digits' is a file, or a folder
     with_data.data = (of_name && o.data != path ? std::filesystem::absolute(path) : path).string();
   }
   if (o.evaluate_every > 0 && with_data.data == "synthetic")

@@ -30,7 +30,7 @@ std::string hexadecimal(Hash hash) { return fmt::format("contents {:016x}", hash
 std::string in_words(const TrainOptions& o) {
   const RateSchedule &s = o.schedule, plain;
   std::vector<std::string> words = {o.steps > 0 ? fmt::format("{} steps", o.steps) : fmt::format("{} epochs", o.epochs),
-                                    o.data == "synthetic" || o.data == "digits" ? o.data : "data of its own",
+                                    is_built_in_data(o.data) ? o.data : "data of its own",
                                     fmt::format("rates {}", s.kind)};
   auto number = [&](const char* what, auto value, auto usual) {
     if (value != usual) words.push_back(fmt::format("{} {}", what, value));

@@ -114,9 +114,8 @@ DoesNotFit beside_training(const DoesNotFit& error, const Program& training, con
 
 // By name, or by another path to the same file or folder.
 bool same_data(const std::string& a, const std::string& b) {
-  auto known = [](const std::string& name) { return name == "synthetic" || name == "digits"; };
   std::error_code error;
-  return a == b || (!known(a) && !known(b) && std::filesystem::equivalent(a, b, error));
+  return a == b || (!is_built_in_data(a) && !is_built_in_data(b) && std::filesystem::equivalent(a, b, error));
 }
 
 // A batch of another size, or other data, than those of the checkpoint: go on at the first batch not begun, or anew.

@@ -17,6 +17,9 @@
 
 namespace unity {
 
+// Data that are told by name (TrainOptions::data); all others by path.
+inline bool is_built_in_data(const std::string& data) { return data == "synthetic" || data == "digits"; }
+
 struct TrainOptions {
   ExecutorOptions executor;
   std::string data = "synthetic";  // "synthetic", "digits" or a path (see open_data)

@@ -361,11 +361,12 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers
 Result<Outcome> JointSearch::run() {
   // The search that was asked for, rather than one within it or after another.
   const bool first = !serial_ && !rewritten_ && known_.count == 0;
+  const bool small = compute_operators(in_.model) <= kFewOperators;
+  // Unless the model is known to be too large for each of many devices (below).
+  if (first && in_.options.algebra && (small || copies_may_fit())) begin_algebra();
   // Data parallelism is in the space; scoring it as a whole makes sure that no sum of pieces hides it, and that there
   // is a plan from the first second on. Unequal shares of the batch are of a whole plan alone.
   std::optional<Result<Outcome>> data;
-  const bool small = compute_operators(in_.model) <= kFewOperators;
-  if (first && in_.options.algebra && (small || copies_may_fit())) begin_algebra();
   // (What is fastest on one device is not to be compared with branches on several.)
   if (!serial_ && is_allowed({"data"}, in_.options.parallelism) && copies_may_fit()) {
     if (in_.options.seeds) data = data_parallel(in_);
@@ -387,7 +388,7 @@ Result<Outcome> JointSearch::run() {
   // Where a model is too large for each device, a pipeline is what fits.
   bool too_large = first && in_.devices > kManyDevices &&
                    !(data ? data->ok() && found_.fits((*data)->candidate.score) : copies_may_fit());
-  if (too_large && !small) algebra_.reset();
+  if (too_large && !small) algebra_.reset();  // its pipelines are made of the model as it is
   if (budget_of_parts() < in_.options.budget) {
     std::optional<Result<Outcome>> experts, placed, placed_alone;
     const StrategyInput one{in_.model, in_.evaluator, in_.options, in_.devices, true};
