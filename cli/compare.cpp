@@ -63,7 +63,7 @@ void compare(const Options& o) {
   const std::map<std::string, std::vector<std::string>> left_out = left_out_of(names, o);
   std::optional<Plan> best;
   // Ctrl-C ends the search under way with its best so far; those after it are not begun.
-  Interruption interruption;
+  Interruption interruption("stopping with the best so far");
   const std::string why = "not searched: interrupted";
   for (const std::string& name : names) {
     SearchOptions options = o.settings.options(name, o.model.model);

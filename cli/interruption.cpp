@@ -8,25 +8,34 @@ namespace unity::cli {
 namespace {
 
 std::atomic<bool> interrupted{false};  // a handler of signals has nothing else to write to
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<const char*> said{""};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
+
+void say(const char* text) { [[maybe_unused]] auto written = write(STDERR_FILENO, text, std::strlen(text)); }
 
 void note(int) {
   interrupted = true;
-  constexpr const char* kText = "\nunity: stopping with the best so far; Ctrl-C again ends at once\n";
-  [[maybe_unused]] auto written = write(STDERR_FILENO, kText, std::strlen(kText));
+  say("\nunity: ");
+  say(said);
+  say("; Ctrl-C again ends at once\n");
 }
 
 }  // namespace
 
-Interruption::Interruption() {
+Interruption::Interruption(const char* what) {
+  said = what;
   interrupted = false;
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
-  sigaction(SIGINT, &action, &before_);
+  sigaction(SIGINT, &action, &interrupt_before_);
+  sigaction(SIGTERM, &action, &terminate_before_);
 }
 
-Interruption::~Interruption() { sigaction(SIGINT, &before_, nullptr); }
+Interruption::~Interruption() {
+  sigaction(SIGINT, &interrupt_before_, nullptr);
+  sigaction(SIGTERM, &terminate_before_, nullptr);
+}
 
 const std::atomic<bool>& Interruption::requested() const { return interrupted; }
 

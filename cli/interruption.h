@@ -1,5 +1,6 @@
-// Ctrl-C as a request to end early, while an object of this class lives. The first one is noted; the second one ends
-// the process at once, as without it. Also where a shell has its background jobs ignore the signal.
+// Ctrl-C, or SIGTERM as of a batch system, as a request to end early, while an object of this class lives. The first one
+// is noted; the second one of a kind ends the process at once, as without it. Also where a shell has its background jobs
+// ignore the signal.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,8 @@ namespace unity::cli {
 
 class Interruption {
  public:
-  Interruption();
+  // `what` is done then, as in "stopping with the best so far": a literal.
+  explicit Interruption(const char* what);
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
@@ -18,7 +20,7 @@ class Interruption {
   const std::atomic<bool>& requested() const;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction interrupt_before_ {}, terminate_before_ {};
 };
 
 }  // namespace unity::cli

@@ -18,6 +18,7 @@
 #include "cli/completion.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 namespace unity::cli {
 
@@ -84,6 +85,12 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: {}", command.get_name(), error.what());
 }
 
+// Names of files get into plans and results, which are JSON.
+void refuse_other_encodings(const std::vector<std::string_view>& arguments) {
+  for (std::string_view argument : arguments)
+    if (first_not_utf8(argument)) throw_input_error("argument '{}': found bytes that are not UTF-8", argument);
+}
+
 // An empty text, as of a variable of the shell that is not set, would count as an option not given.
 void refuse_empty(CLI::App& command) {
   for (CLI::Option* option : command.get_options())
@@ -114,7 +121,7 @@ int run(int argc, char** argv) {
     else if (argc == 2 && std::string_view(argv[1]) == "__reference")  // scripts/reference
       fmt::print("{}", reference(app));
     else
-      app.parse(argc, argv);
+      refuse_other_encodings({argv, argv + argc}), app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return unprinted();
     return kDone;
   } catch (const CLI::Success& help_or_version) {

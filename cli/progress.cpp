@@ -8,7 +8,8 @@
 
 namespace unity::cli {
 
-Progress::Progress(std::string title) : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(std::string title)
+    : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) != 0), last_(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() { clear(); }
 
@@ -18,8 +19,16 @@ void Progress::clear() {
 }
 
 void Progress::update(std::int64_t done, std::int64_t total, std::string_view note) {
-  if (!terminal_) return;
+  std::lock_guard lock(mutex_);
   auto now = std::chrono::steady_clock::now();
+  if (!terminal_) {
+    if (title_.empty() || now - last_ < std::chrono::seconds(30)) return;
+    last_ = now;
+    const std::string of = total > 0 ? fmt::format("/{}", total) : "";
+    fmt::print(stderr, "{}: {}{}{}{}\n", title_, done, of, note.empty() ? "" : ", ", note);
+    std::fflush(stderr);
+    return;
+  }
   if (drawn_ && now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   constexpr int kWidth = 30;

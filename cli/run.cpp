@@ -13,6 +13,7 @@
 #include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/fitting_plan.h"
+#include "cli/interruption.h"
 #include "cli/lowered.h"
 #include "cli/processes.h"
 #include "cli/progress.h"
@@ -36,7 +37,7 @@ struct Options {
 };
 
 TrainResult train_under(const Plan& plan, const Topology& topology, const Options& o, const std::string& title,
-                        bool trace, Processes* processes) {
+                        bool trace, Processes* processes, const std::atomic<bool>* stop) {
   Precision precision = parse_precision(o.precision, "--precision");
   Program training = lower_plan(plan, topology, true, precision),
           evaluation = lower_plan(plan, topology, false, precision);
@@ -58,6 +59,7 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.watch_loss = o.early_stop_on == "loss";
   t.trace = trace;
   t.check_replicas_every = o.check_replicas;
+  t.stop = stop;
   Progress bar(title);
   t.progress = [&](std::int64_t done, std::int64_t total, double loss) {
     bar.update(done, total, fmt::format("loss {:.4f}", loss));
@@ -82,7 +84,7 @@ class OneDevice {
       throw_input_error("--compare-one-device: {}", error.what());
     }
   }
-  TrainResult train() const { return train_under(plan_, topology_, options_, "one device", false, nullptr); }
+  TrainResult train() const { return train_under(plan_, topology_, options_, "one device", false, nullptr, nullptr); }
 
  private:
   Topology topology_;
@@ -95,7 +97,17 @@ void warn_of_unwritten(const Options& o, const TrainResult& result) {
   for (const auto& [file, is_there] :
        {std::pair<const std::string&, bool>(o.trace, result.trace.has_value()), {o.gradients, !result.losses.empty()}})
     if (!file.empty() && !is_there)
-      fmt::print(stderr, "unity: warning: {}: not written, as no steps were left to do\n", file);
+      fmt::print(stderr, "unity: warning: {}: not written, as {}\n", file,
+                 result.interrupted ? "training was interrupted" : "no steps were left to do");
+}
+
+void warn_of_divergence(const TrainResult& result) {
+  const auto first =
+      std::find_if(result.losses.begin(), result.losses.end(), [](double l) { return !std::isfinite(l); });
+  if (first == result.losses.end()) return;
+  fmt::print(stderr,
+             "unity: warning: step {}: the loss is {}; a lower learning rate may keep training from diverging\n",
+             result.first_step + (first - result.losses.begin()) + 1, std::isnan(*first) ? "not a number" : "infinite");
 }
 
 // Infinite where only one of the two is a number.
@@ -148,6 +160,7 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                       {"evaluations", evaluations},
                       {"best_epoch", has_best(result) ? ordered_json(result.best->epoch) : ordered_json()},
                       {"stopped_early", result.stopped_early},
+                      {"interrupted", result.interrupted},
                       {"iteration_seconds", result.iteration_seconds},
                       {"samples_per_second", samples_per_second(plan, result)},
                       {"memory_bytes", memory},
@@ -175,9 +188,9 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
   }
   if (result.stopped_early) fmt::print("stopped early, after {} steps\n", before + result.losses.size());
   if (has_best(result) && result.evaluations.size() > 1) fmt::print("best epoch: {}\n", result.best->epoch);
-  if (result.losses.empty())
-    fmt::print("no steps were left to do\n");
-  else
+  if (result.interrupted) fmt::print("interrupted, after {} steps\n", before + result.losses.size());
+  if (result.losses.empty() && !result.interrupted) fmt::print("no steps were left to do\n");
+  if (!result.losses.empty())
     fmt::print("median iteration: {}, {:.0f} samples/s\n", to_string(from_seconds(result.iteration_seconds)),
                samples_per_second(plan, result));
   if (!result.memory.empty())
@@ -223,9 +236,12 @@ void run(const Options& o, Processes& processes) {
   if (o.compare_one_device && processes.rank() == 0) alone.emplace(plan, with_data);
   TrainResult result;
   try {
+    // Of several processes some would go on, and wait for the others.
+    std::optional<Interruption> interruption;
+    if (processes.size() == 1) interruption.emplace("stopping behind this step");
     result =
         train_under(plan, topology, with_data, processes.rank() == 0 ? fmt::format("training {}", plan.model.name) : "",
-                    !o.trace.empty(), &processes);
+                    !o.trace.empty(), &processes, interruption ? &interruption->requested() : nullptr);
   } catch (const DoesNotFit& error) {
     if (processes.size() > 1) throw;  // the others wait to hear of it
     // A search counts in f32.
@@ -235,15 +251,17 @@ void run(const Options& o, Processes& processes) {
   if (processes.rank() != 0) return;
   if (!o.trace.empty() && result.trace) save_trace(*result.trace, o.trace);
   warn_of_unwritten(o, result);
+  warn_of_divergence(result);
   double worst = 0;
-  if (o.compare_one_device) {
+  if (result.interrupted) with_data.compare_one_device = false;
+  if (with_data.compare_one_device) {
     TrainResult one = alone->train();
     for (std::size_t i = 0; i < std::min(result.losses.size(), one.losses.size()); ++i)
       worst = std::max(worst, relative_difference(result.losses[i], one.losses[i]));
   }
   if (o.json) return print_json(plan, with_data, result, worst);
   print_table(plan, with_data, result);
-  if (o.compare_one_device)
+  if (with_data.compare_one_device)
     fmt::print(
         "largest relative difference of a loss to one-device training{}: {:.2e} over {} steps\n",
         plan.schedule.weights == WeightVersions::delayed ? " (with the newest weights, as this plan has not)" : "",

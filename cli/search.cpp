@@ -123,7 +123,7 @@ void search(const Options& o) {
   SearchOptions options = o.settings.options(o.strategy, o.model.model);
   options.pareto = o.pareto;
   Result<std::vector<Plan>> plans = [&] {
-    Interruption interruption;
+    Interruption interruption("stopping with the best so far");
     options.stop = &interruption.requested();
     Result<std::vector<Plan>> front = search_plans(o.model, o.machine.topology, cost, options);
     if (!front.ok() && was_stopped(front.error())) throw std::runtime_error(front.error().message);

@@ -263,7 +263,8 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   std::vector<double> seconds;
   std::vector<std::int64_t> order;
   std::int64_t saved = from ? at.step : -1;
-  while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience))) {
+  while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience)) &&
+         !(result.interrupted = options.stop && *options.stop)) {
     auto begun = SessionLog::Clock::now();
     if (data) {
       if (order.empty() || at.batches == 0)
@@ -306,7 +307,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   compare();
   if (!options.checkpoint.folder.empty() && saved != at.step) save();
   result.iteration_seconds = median(std::move(seconds));
-  if (tested && (result.evaluations.empty() || result.evaluations.back().step != at.step)) {
+  if (tested && !result.interrupted && (result.evaluations.empty() || result.evaluations.back().step != at.step)) {
     auto start = SessionLog::Clock::now();
     evaluate();
     step_seconds += seconds_since(start);

@@ -2,6 +2,7 @@
 // stopping.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -38,6 +39,7 @@ struct TrainOptions {
   std::int64_t check_replicas_every = 0;             // steps; in any case at every checkpoint and at the end
   // Since when time counts in the folder's log of sessions: where the command started, say. None: the call of train().
   std::optional<SessionLog::Clock::time_point> began;
+  const std::atomic<bool>* stop = nullptr;  // ends training behind the step in which it is set; of one process only
   // After each step: steps done, of how many, the loss.
   std::function<void(std::int64_t, std::int64_t, double)> progress;
 };
@@ -58,6 +60,7 @@ struct TrainResult {
   std::optional<double> accuracy;  // on the test rows, at the end; none for synthetic data, or without logits
   std::optional<BestEpoch> best;   // where there were evaluations
   bool stopped_early = false;
+  bool interrupted = false;      // by TrainOptions::stop: no evaluation at the end, no trace of the last step
   double iteration_seconds = 0;  // median, the first step left out where there are others
   std::vector<Bytes> memory;     // of the buffers of each device, those of the evaluation among them
   std::optional<Trace> trace;

@@ -10,6 +10,7 @@
 #include <yaml-cpp/eventhandler.h>
 
 #include "core/base/nesting.h"
+#include "core/base/utf8.h"
 
 namespace unity {
 namespace {
@@ -153,9 +154,21 @@ void refuse_more_documents(const std::string& text, const std::string& file) {
   }
 }
 
+// yaml-cpp knows UTF-16 and UTF-32 by their first bytes, and takes all else for UTF-8 without a look.
+void refuse_other_encodings(const std::string& text, const std::string& file) {
+  if (text.starts_with("\xFE\xFF") || text.starts_with("\xFF\xFE") || text.find('\0') != std::string::npos) return;
+  const std::optional<std::size_t> at = first_not_utf8(text);
+  if (!at) return;
+  const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*at), '\n');
+  const std::size_t line_start = text.rfind('\n', *at) + 1;  // 0 where there is none
+  throw_input_error("{}:{}:{}: found byte 0x{:02x}, expected text in UTF-8", file, lines + 1, *at - line_start + 1,
+                    static_cast<unsigned char>(text[*at]));
+}
+
 }  // namespace
 
 YAML::Node read_yaml(const std::string& text, const std::string& file) {
+  refuse_other_encodings(text, file);
   try {
     if (text.find('&') != std::string::npos && text.find('*') != std::string::npos) {
       std::istringstream in(text);

@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include "core/base/utf8.h"
+
 namespace unity {
 namespace {
 
@@ -114,6 +116,9 @@ class Lexer {
       token.text += escaped && at() == 'n' ? '\n' : at();
       advance();
     }
+    if (const auto wrong = first_not_utf8(token.text))
+      fail(
+          fmt::format("found byte 0x{:02x} in a text, expected UTF-8", static_cast<unsigned char>(token.text[*wrong])));
     advance();
     return token;
   }

@@ -19,7 +19,7 @@ void Maximum::gradient(const Attributes&, GradientBuilder& g) const {
 }
 
 void Maximum::reference(const OpCall& call) const {
-  broadcast_reference(call, [](auto x, auto y) { return greater(x, y) ? x : y; });
+  broadcast_reference(call, [](auto x, auto y) { return takes_place_of(x, y, true) ? x : y; });
 }
 
 std::string_view Maximum::axioms() const {

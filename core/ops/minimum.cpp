@@ -11,7 +11,7 @@ void Minimum::gradient(const Attributes&, GradientBuilder& g) const {
 }
 
 void Minimum::reference(const OpCall& call) const {
-  broadcast_reference(call, [](auto x, auto y) { return greater(y, x) ? x : y; });
+  broadcast_reference(call, [](auto x, auto y) { return takes_place_of(x, y, false) ? x : y; });
 }
 
 std::string_view Minimum::axioms() const {

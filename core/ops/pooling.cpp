@@ -103,7 +103,7 @@ void MaxPool2d::reference(const OpCall& call) const {
     for_each_window(
         windows, x, y, [&](std::int64_t) { best = -1; },
         [&](std::int64_t, std::int64_t i) {
-          if (best < 0 || greater(x.as<T>()[i], x.as<T>()[best])) best = i;
+          if (best < 0 || takes_place_of(x.as<T>()[i], x.as<T>()[best], true)) best = i;
         },
         [&](std::int64_t o) { y.as<T>()[o] = best < 0 ? T(0) : x.as<T>()[best]; });
   });
@@ -139,7 +139,7 @@ void MaxPool2dGradient::reference(const OpCall& call) const {
     for_each_window(
         windows, x, dy, [&](std::int64_t) { best = -1; },
         [&](std::int64_t, std::int64_t i) {
-          if (best < 0 || greater(x.as<T>()[i], x.as<T>()[best])) best = i;
+          if (best < 0 || takes_place_of(x.as<T>()[i], x.as<T>()[best], true)) best = i;
         },
         [&](std::int64_t o) {
           if (best >= 0) dx.as<T>()[best] += dy.as<T>()[o];

@@ -63,7 +63,7 @@ void ReduceMax::reference(const OpCall& call) const {
     for_each_index(x.extent, [&](const Dims& index, std::int64_t i) {
       std::int64_t o = kept_position(call.attributes, x.extent, index);
       auto first = !seen[static_cast<std::size_t>(o)];
-      if (first || greater(x.as<T>()[i], y.as<T>()[o])) y.as<T>()[o] = x.as<T>()[i];
+      if (first || takes_place_of(x.as<T>()[i], y.as<T>()[o], true)) y.as<T>()[o] = x.as<T>()[i];
       seen[static_cast<std::size_t>(o)] = true;
     });
   });
@@ -118,7 +118,8 @@ void ReduceMaxGradient::reference(const OpCall& call) const {
     auto visit = [&](auto&& f) {
       for_each_index(x.extent, [&](const Dims& index, std::int64_t i) {
         std::int64_t o = kept_position(call.attributes, x.extent, index);
-        f(i, o, x.as<T>()[i] == y.as<T>()[o]);
+        const T here = x.as<T>()[i], most = y.as<T>()[o];
+        f(i, o, here == most || (is_no_number(here) && is_no_number(most)));
       });
     };
     visit([&](std::int64_t, std::int64_t o, bool attains) { ties[static_cast<std::size_t>(o)] += attains; });
@@ -155,7 +156,7 @@ void Argmax::reference(const OpCall& call) const {
     for_each_index(x.extent, [&](const Dims& index, std::int64_t i) {
       std::int64_t o = kept_position(dims, x.extent, index);
       T& largest = best[static_cast<std::size_t>(o)];
-      if (index[dim] != 0 && !greater(x.as<T>()[i], largest)) return;
+      if (index[dim] != 0 && !takes_place_of(x.as<T>()[i], largest, true)) return;
       largest = x.as<T>()[i];
       y.as<std::int32_t>()[o] = static_cast<std::int32_t>(index[dim]);
     });

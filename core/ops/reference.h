@@ -66,9 +66,9 @@ enum class Function : std::uint8_t { relu, step, gelu, gelu_slope, tanh, sigmoid
 inline double apply(Function f, double x) {
   switch (f) {
     case Function::relu:
-      return x > 0 ? x : 0;
+      return x <= 0 ? 0 : x;  // what is no number stays none
     case Function::step:
-      return x > 0 ? 1 : 0;
+      return x <= 0 ? 0 : 1;
     case Function::gelu:
       return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
     case Function::gelu_slope:
@@ -147,6 +147,20 @@ bool greater(T a, T b) {
     return a.value > b.value;
   else
     return a > b;
+}
+
+template <class T>
+bool is_no_number(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
+}
+
+// Whether `a` takes the place of `b` as the largest, or the smallest: what is no number does, once.
+template <class T>
+bool takes_place_of(T a, T b, bool larger) {
+  return (larger ? greater(a, b) : greater(b, a)) || (is_no_number(a) && !is_no_number(b));
 }
 
 // Visits every index of a block in row-major order: f(index, linear position).

@@ -304,7 +304,7 @@ Result<State> PartChain::assemble(const ChainPlan& plan) const {
     graphs.push_back(std::move(state.pcg));
     in = out;
   }
-  whole.pcg = normalize(UNITY_TRY(stitch(in_.model, graphs)));
+  whole.pcg = normalize(UNITY_TRY(stitch(in_.model, parts_, graphs)));
   return whole;
 }
 

@@ -136,6 +136,14 @@ Strategy strategy_of(const SearchOptions& options) {
   throw_input_error("strategy '{}' is not known{}", options.strategy, suggestion(options.strategy, strategy_names()));
 }
 
+// Other values, or others first, and the plan would train another loss.
+void check_outputs(const Pcg& model, const Pcg& plan) {
+  const bool same =
+      std::equal(model.outputs().begin(), model.outputs().end(), plan.outputs().begin(), plan.outputs().end(),
+                 [&](ValueRef a, ValueRef b) { return model.shape(a).shape() == plan.shape(b).shape(); });
+  UNITY_CHECK(same, "a plan returns other values than the model");
+}
+
 Plan make_plan(const ModelSpec& spec, Evaluator& evaluator, const SearchOptions& options, Picoseconds bound,
                Outcome outcome) {
   const Topology& topology = evaluator.cost().topology();
@@ -261,7 +269,10 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
   if (front.empty()) return none_fits(fastest);
   // It needs nothing of the plans; meanwhile one thread lowers them.
   Ahead<std::optional<Picoseconds>> bound(evaluator.threads(), [&] { return lower_bound(model, cost, options); });
-  for (Outcome& outcome : front) score_from_all(outcome, evaluator);
+  for (Outcome& outcome : front) {
+    check_outputs(model, outcome.candidate.pcg);
+    score_from_all(outcome, evaluator);
+  }
   // What its first micro-batches need is told nearly.
   const Score first = front.front().candidate.score;
   std::erase_if(front, [&](const Outcome& o) { return !evaluator.fits(o.candidate.score); });

@@ -276,13 +276,13 @@ Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const
   return g;
 }
 
-Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts) {
+Result<Pcg> stitch(const Pcg& pcg, const std::vector<Part>& parts, const std::vector<Pcg>& graphs) {
   Pcg whole;
   whole.set_name(pcg.name());
   std::map<std::string, NodeId> leaves;
-  std::vector<ValueRef> outputs;
-  std::vector<ValueRef> carried;  // by number of the boundary
-  for (const Pcg& part : parts) {
+  std::vector<std::vector<ValueRef>> outputs;  // of each part, in the order of the model's
+  std::vector<ValueRef> carried;               // by number of the boundary
+  for (const Pcg& part : graphs) {
     std::vector<ValueRef> moved(part.size());
     std::map<NodeId, ValueRef> delivered;
     for (std::size_t i = 0; i < part.size(); ++i) {
@@ -311,14 +311,29 @@ Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts) {
       if (n.is_leaf()) leaves[n.name] = moved[i].node;
     }
     carried.clear();
+    outputs.emplace_back();
     for (ValueRef v : part.outputs())
       if (auto it = delivered.find(v.node); it != delivered.end())
         carried.push_back(it->second);
       else
-        outputs.push_back({moved[v.node.index()].node, v.output});
-    UNITY_CHECK(!carried.empty() || &part == &parts.back(), "a part before the last delivers nothing");
+        outputs.back().push_back({moved[v.node.index()].node, v.output});
+    UNITY_CHECK(!carried.empty() || &part == &graphs.back(), "a part before the last delivers nothing");
   }
-  whole.set_outputs(outputs);
+  std::vector<ValueRef> in_order;
+  std::vector<std::size_t> taken(parts.size(), 0);
+  for (ValueRef v : pcg.outputs()) {
+    const Node& n = pcg[v.node];
+    if (n.is_leaf()) {
+      auto [it, inserted] = leaves.try_emplace(n.name);
+      if (inserted) it->second = UNITY_TRY(whole.try_add(*n.op, n.attributes, {}, n.origin, n.name));
+      in_order.push_back({it->second, v.output});
+      continue;
+    }
+    std::size_t p = 0;
+    while (v.node.index() >= parts[p].last) ++p;
+    in_order.push_back(outputs[p].at(taken[p]++));
+  }
+  whole.set_outputs(in_order);
   return whole;
 }
 

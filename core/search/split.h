@@ -57,7 +57,7 @@ std::vector<Part> split(const Pcg& pcg, int minimum, const std::vector<Rule>& ru
 // operator is computed by as many devices redundantly. Error when the layouts do not fit (copies cannot be dropped).
 Result<Pcg> part_graph(const Pcg& pcg, const Part& part, const Layout& in, const Layout& out);
 
-// The inverse: joins optimised parts, in order, into one graph. Outputs in the order of `pcg`.
-Result<Pcg> stitch(const Pcg& pcg, const std::vector<Pcg>& parts);
+// The inverse: joins the graphs of all parts, rewritten or not, into one. Outputs in the order of `pcg`.
+Result<Pcg> stitch(const Pcg& pcg, const std::vector<Part>& parts, const std::vector<Pcg>& graphs);
 
 }  // namespace unity

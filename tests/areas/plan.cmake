@@ -3,7 +3,7 @@ unity_test(test_plan SOURCES unit/plan_lower_test.cpp unit/plan_optimizer_test.c
 unity_test(test_search SOURCES unit/search_baselines_test.cpp unit/search_log_test.cpp unit/search_mapping_test.cpp unit/search_memory_test.cpp unit/search_plan_test.cpp
   unit/search_placed_test.cpp unit/search_hidden_test.cpp unit/search_rewritings_test.cpp unit/search_exact_sharding_test.cpp
   unit/search_shares_test.cpp property/mapping_shares_test.cpp
-  unit/search_split_test.cpp unit/search_stage_memory_test.cpp unit/search_stages_test.cpp unit/search_mixed_pipelines_test.cpp unit/search_intra_stage_test.cpp unit/search_known_plans_test.cpp property/lowered_blocks_test.cpp
+  unit/search_split_test.cpp unit/search_outputs_test.cpp unit/search_stage_memory_test.cpp unit/search_stages_test.cpp unit/search_mixed_pipelines_test.cpp unit/search_intra_stage_test.cpp unit/search_known_plans_test.cpp property/lowered_blocks_test.cpp
   DEPENDS unity_search unity_models unity_simulator)
 unity_test(test_equivalence SOURCES property/plan_equivalence_test.cpp property/model_plans_test.cpp
   property/vocabulary_parallel_test.cpp support/training_run.cpp

@@ -9,6 +9,7 @@
 #include "core/search/search.h"
 #include "runtime/train.h"
 #include "simulator/cost_model.h"
+#include "tests/support/worse.h"
 
 using namespace unity;
 
@@ -42,7 +43,7 @@ TrainResult run(const Lowered& programs, Precision precision, std::int64_t steps
 double largest_relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i) worst = test::worse(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
   return worst;
 }
 

@@ -44,7 +44,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  void press() const { kill(pid_, SIGINT); }
+  void press(int signal = SIGINT) const { kill(pid_, signal); }
   // Until the kernel knows that the child handles Ctrl-C; false when it does not within a minute.
   bool listens() const {
     std::string status = "/proc/" + std::to_string(pid_) + "/status";

@@ -8,12 +8,14 @@
 #include "core/base/path_inside.h"
 #include "core/base/read_yaml.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 namespace unity {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
+using namespace std::string_literals;
 
 std::string refusal(const fs::path& folder, const std::string& name) {
   auto path = path_inside(folder, name);
@@ -145,6 +147,26 @@ TEST_CASE("a second document in a YAML file is refused, as it would not be read"
         "f.yaml:4:1: found a second document, expected the end of the file");
   CHECK_THAT(yaml_error(", a\n"), Contains("f.yaml:1:1: found what belongs to nothing, expected the end of the file"));
   CHECK(read_yaml("---\na: 1\n...\n---\n# nothing\n", "f")["a"].as<int>() == 1);
+}
+
+TEST_CASE("texts that are not UTF-8 are told from those that are") {
+  for (const char* text :
+       {"", "a", "h\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x99\x82", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"})
+    CHECK_FALSE(first_not_utf8(text));
+  CHECK(first_not_utf8("caf\xE9") == 3u);           // Latin-1
+  CHECK(first_not_utf8("\xE2\x82") == 0u);          // cut off
+  CHECK(first_not_utf8("a\xC0\xAF") == 1u);         // longer than need be
+  CHECK(first_not_utf8("\xE0\x9F\xBF") == 0u);      // the same
+  CHECK(first_not_utf8("\xF0\x8F\xBF\xBF") == 0u);  // the same
+  CHECK(first_not_utf8("\xED\xA0\x80") == 0u);      // a surrogate
+  CHECK(first_not_utf8("\xF4\x90\x80\x80") == 0u);  // beyond U+10FFFF
+  CHECK(first_not_utf8("\xC3\xA9\xA9") == 2u);      // in the middle of a character
+  CHECK(yaml_error("a: 1\nb: caf\xE9\n") == "f.yaml:2:7: found byte 0xe9, expected text in UTF-8");
+  CHECK(yaml_error("\xE9: 1\n") == "f.yaml:1:1: found byte 0xe9, expected text in UTF-8");
+  CHECK(read_yaml("\xFF\xFE"
+                  "a\0:\0 \0\x31\0"s,
+                  "f")["a"]
+            .as<int>() == 1);  // UTF-16
 }
 
 }  // namespace unity

@@ -1,4 +1,4 @@
-// What is no number stays none: kernels of the CPU, and those of the CUDA backend compiled for the host.
+// What is no number stays none: the reference, kernels of the CPU, and those of the CUDA backend compiled for the host.
 #include <cmath>
 #include <limits>
 
@@ -51,12 +51,17 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
 TEST_CASE("ReLU, maxima, minima and normalised exponentials of NaN are NaN") {
   const std::vector<double> x = {kNaN, -2, 3, kNaN, -1}, y = {1, kNaN, kNaN, -4, -5};
   const Attributes along = {Dims{1}}, across = {Dims{0}};
-  for (bool cuda : {false, true})
+  for (const char* who : {"reference", "cpu", "cuda"})
     for (DType type : {DType::f32, DType::f64}) {
-      INFO((cuda ? "cuda " : "cpu ") << to_string(type));
+      const bool reference = who[0] == 'r', cuda = who[1] == 'u';
+      if (reference && type != DType::f64) continue;
+      INFO(who << " " << to_string(type));
       auto of = [&](const std::string& name, const Attributes& attributes,
                     const std::vector<std::vector<double>>& operands, const std::vector<Dims>& dims = {}) {
-        return result_of(cuda ? kernel_evaluator() : cpu_evaluator(), name, attributes, type, operands, dims);
+        return result_of(reference ? reference_evaluator()
+                         : cuda    ? kernel_evaluator()
+                                   : cpu_evaluator(),
+                         name, attributes, type, operands, dims);
       };
       CHECK(same(of("relu", {}, {x}), {kNaN, 0, 3, kNaN, 0}));
       CHECK(same(of("relu_gradient", {}, {x, {1, 2, 3, 4, 5}}), {1, 0, 3, 4, 0}));

@@ -155,7 +155,7 @@ TEST_CASE("equal parts of a split have equal canonical hashes, and stitching the
         part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
   CHECK(canonical_hash(graphs[1]) == canonical_hash(graphs[2]));
   CHECK(canonical_hash(graphs[0]) != canonical_hash(graphs[1]));
-  CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
+  CHECK(canonical_hash(stitch(g, parts, graphs).value()) == canonical_hash(g));
 }
 
 TEST_CASE("boundary layouts of a [48, 512, 1024] tensor on 12 devices") {

@@ -127,7 +127,7 @@ TEST_CASE("parts that are cut through two values are alike, and make the graph a
     graphs.push_back(
         part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
   CHECK(canonical_hash(graphs[4]) == canonical_hash(graphs[5]));
-  CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
+  CHECK(canonical_hash(stitch(g, parts, graphs).value()) == canonical_hash(g));
 }
 
 TEST_CASE("of the places that make a part large enough, it is cut where the fewest rules are disturbed") {
@@ -200,5 +200,26 @@ TEST_CASE("a graph is not cut where summands of a value pass by") {
     graphs.push_back(
         part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
   }
-  CHECK(canonical_hash(stitch(g, graphs).value()) == canonical_hash(g));
+  CHECK(canonical_hash(stitch(g, parts, graphs).value()) == canonical_hash(g));
+}
+
+TEST_CASE("what parts of a graph are joined to returns the same values in the same order, inputs and weights too") {
+  Pcg g = parse_pcg(
+      "pcg g { x = input([8, 8]) w = weight([8, 8]) unused = weight([4]) a1 = relu(x) m = tanh(a1) a2 = tanh(a1)\n"
+      "a3 = matmul(a2, w) a4 = relu(a3) n = tanh(a4) a5 = tanh(a4) a6 = relu(a5) a7 = tanh(a6)\n"
+      "return a7, unused, n, x, m, n, w }");
+  std::vector<Part> parts = split(g, 2, {});
+  REQUIRE(parts.size() >= 3);
+  Layout serial{{1, 1}, 1};
+  std::vector<Pcg> graphs;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    graphs.push_back(
+        part_graph(g, parts[i], i == 0 ? Layout{} : serial, i + 1 == parts.size() ? Layout{} : serial).value());
+  const Pcg whole = stitch(g, parts, graphs).value();
+  auto names = [](const Pcg& pcg) {
+    std::vector<std::string> result;
+    for (ValueRef v : pcg.outputs()) result.push_back(pcg[v.node].name);
+    return result;
+  };
+  CHECK(names(whole) == names(g));
 }
