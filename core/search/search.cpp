@@ -204,13 +204,14 @@ void score_from_all(Outcome& outcome, Evaluator& evaluator) {
 
 // Plans are sought with tasks one by one, which is what the certificate is of; then those that follow one another are
 // made one.
-Result<void> fuse_tasks(Plan& plan, const CostModel& cost, Fuse fuse, Bytes memory_limit) {
-  plan.schedule.fuse = fuse;
-  Program program = UNITY_TRY(lower(plan.pcg, plan.mappings, cost.topology(), {true, plan.optimizer, plan.schedule}));
-  if (plan.schedule.weights == WeightVersions::delayed)
-    program = UNITY_TRY(repeat(program, kSteadyIterations, plan.schedule));
-  const Score score = cost.score(program);
-  const Evaluator evaluator(cost, {true, plan.optimizer, plan.schedule}, memory_limit);
+Result<void> fuse_tasks(Plan& plan, const CostModel& cost, const SearchOptions& options) {
+  plan.schedule.fuse = options.schedule.fuse;
+  Evaluator evaluator(cost, {true, plan.optimizer, plan.schedule}, options.memory_limit,
+                      {.blocks = options.blocks, .stop = options.stop, .jobs = options.jobs});
+  evaluator.score_after_stop(1);
+  Outcome fused{UNITY_TRY(evaluator.evaluate(plan.pcg, plan.mappings, plan.schedule))};
+  score_from_all(fused, evaluator);
+  const Score& score = fused.candidate.score;
   if (!evaluator.fits(score)) return does_not_fit(plan.search.strategy, score, evaluator, "the plan with fused tasks");
   plan.prediction.iteration = score.iteration, plan.prediction.peak_memory = score.peak();
   plan.search.lower_bound = {};
@@ -228,7 +229,7 @@ Result<std::vector<Plan>> find_plans(const ModelSpec& spec, const Pcg& model, co
     std::vector<Plan> plans = UNITY_TRY(find_plans(spec, model, cost, apart));
     Result<void> refused;
     std::erase_if(plans, [&](Plan& plan) {
-      Result<void> fused = fuse_tasks(plan, cost, options.schedule.fuse, options.memory_limit);
+      Result<void> fused = fuse_tasks(plan, cost, options);
       if (!fused.ok() && refused.ok()) refused = fused.error();
       return !fused.ok();
     });

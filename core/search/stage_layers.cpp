@@ -33,7 +33,9 @@ bool are_even(const IntraPlans& plans, const std::vector<std::size_t>& layer_end
 }
 
 std::vector<int> micro_batch_counts(const IntraPlans& plans, const StrategyInput& input, int stages) {
-  if (input.options.micro_batches > 0) return {input.options.micro_batches};
+  const int asked = input.options.micro_batches;
+  if (asked == 1) return {1};
+  if (asked > 1) return {1, asked};
   const int most = std::min(input.devices, stages) *
                    (input.devices > kManyDevices ? kMicroBatchesPerStageOfMany : kMicroBatchesPerStage);
   std::vector<int> wanted;

@@ -14,7 +14,8 @@ std::vector<std::size_t> cluster_layers(const IntraPlans& plans, int layers);
 // Whether so many layers have about as many FLOPs each.
 bool are_even(const IntraPlans& plans, const std::vector<std::size_t>& layer_ends, int layers);
 
-// Into how many micro-batches a model may be cut, for so many stages at most; ascending.
+// Into how many micro-batches a model may be cut, for so many stages at most; ascending. Those of the options, and
+// none.
 std::vector<int> micro_batch_counts(const IntraPlans& plans, const StrategyInput& input, int stages);
 
 // By number of stages: stages of as many devices each, with data parallelism inside, and as many micro-batches as

@@ -92,6 +92,11 @@ bool check_scores(const SimulatedCostModel& cost, const Pcg& pcg, const std::vec
   CHECK(near(few->memory.persistent, all->memory.persistent));
   CHECK(near(few->memory.transient, all->memory.transient));
   CHECK(evaluator.evaluate_all(*few)->score.iteration == all->score.iteration);
+  if (schedule.fuse == Fuse::none) {
+    Schedule fused = schedule;
+    fused.fuse = Fuse::chains;
+    check_scores(cost, pcg, mappings, fused);
+  }
   return few->exact;
 }
 
