@@ -27,9 +27,11 @@ struct Options {
 };
 
 nlohmann::ordered_json words_json(const Plan& plan) {
-  nlohmann::ordered_json blocks = nlohmann::ordered_json::array(), rules = nlohmann::ordered_json::array();
+  nlohmann::ordered_json blocks = nlohmann::ordered_json::array(), places = blocks, rules = blocks;
   for (const BlockExplanation& b : explain_blocks(plan.pcg))
     blocks.push_back({{"block", b.block}, {"count", b.count}, {"parallelism", b.sentences}});
+  for (const PlaceExplanation& p : explain_places(plan))
+    places.push_back({{"devices", p.devices}, {"operators", p.operators}, {"first", p.first}, {"last", p.last}});
   for (const RuleSummary& r : summarise_derivation(plan))
     rules.push_back({{"rule", r.rule}, {"degree", r.degree}, {"count", r.count}, {"where", r.places}});
   return {{"model", plan.model.name},
@@ -37,6 +39,7 @@ nlohmann::ordered_json words_json(const Plan& plan) {
           {"strategy", plan.search.strategy},
           {"schedule", in_words(plan.schedule)},
           {"blocks", blocks},
+          {"places", places},
           {"rules", rules}};
 }
 
@@ -50,6 +53,7 @@ void explain(const Options& o) {
   Plan plan = load_plan(o.plan);
   std::vector<Scale> scales = o.scales.parse();
   Topology topology = machine_of(plan, o.machine, o.plan);
+  warn_of_estimates(plan, topology, o.plan);
   Program program = lower_plan(plan, topology, true);
   Scenario scenario(program, topology, scales);
   PredictionReport report = report_prediction(plan, scenario);

@@ -1,6 +1,6 @@
-// Ctrl-C, or SIGTERM as of a batch system, as a request to end early, while an object of this class lives. The first one
-// is noted; the second one of a kind ends the process at once, as without it. Also where a shell has its background jobs
-// ignore the signal.
+// Ctrl-C, or SIGTERM as of a batch system, as a request to end early, while an object of this class lives. The first
+// one is noted; the second one of a kind ends the process at once, as without it. Also where a shell has its background
+// jobs ignore the signal.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@ class Interruption {
   const std::atomic<bool>& requested() const;
 
  private:
-  struct sigaction interrupt_before_ {}, terminate_before_ {};
+  struct sigaction interrupt_before_ {
+  }, terminate_before_{};
 };
 
 }  // namespace unity::cli

@@ -50,6 +50,11 @@ void MachineOptions::apply_profile(Topology& loaded) const {
   if (profile.empty()) return;
   const DeviceProfile measured = load_profile(profile);
   use_profile(loaded, measured);
+  const std::string_view kind = measured.backend == "cuda" ? "gpu" : "cpu";
+  for (const DeviceSpec& spec : loaded.specs)
+    if (spec.kind != kind)
+      throw_input_error("{}: holds times of backend {} ('{}'), found device {} of kind {} in topology '{}'", profile,
+                        measured.backend, measured.device, spec.name, spec.kind, loaded.name);
   std::set<int> threads;
   for (std::size_t d = 0; d < loaded.device_count(); ++d) {
     const DeviceId device(static_cast<std::int64_t>(d));
@@ -108,6 +113,12 @@ Topology machine_of(const Plan& plan, const MachineOptions& options, const std::
   if (!fits.ok()) throw_input_error("{}: {}", file, fits.error().message);
   options.apply_profile(topology);
   return topology;
+}
+
+void warn_of_estimates(const Plan& plan, const Topology& topology, const std::string& file) {
+  if (!plan.search.profile.empty() && profile_in_words(topology).empty())
+    fmt::print(stderr, "unity: warning: {}: found with times measured on {}, and predicted here with estimated ones\n",
+               file, plan.search.profile);
 }
 
 bool is_plan_path(const std::string& name) { return name.ends_with(".json"); }

@@ -55,6 +55,9 @@ void require_writable(const std::string& path);
 // The machine a plan was made for, unless the options name another; and the check that the plan fits it.
 Topology machine_of(const Plan& plan, const MachineOptions& options, const std::string& file);
 
+// On standard error, where a plan was found with measured times and the machine has none.
+void warn_of_estimates(const Plan& plan, const Topology& topology, const std::string& file);
+
 // Whether the name is a plan file rather than a model: it ends in .json.
 bool is_plan_path(const std::string& name);
 

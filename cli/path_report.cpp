@@ -24,9 +24,10 @@ PathReport report_path(const Program& program, const Trace& trace) {
   for (const CriticalStep& step : report.steps) {
     times[names[step.task.index()]] += step.time;
     const Task& task = program.tasks[step.task.index()];
-    bool communicates =
-        task.kind == TaskKind::communicate || program.copies_to_host(task) || program.copies_from_host(task);
-    (communicates ? report.communicating : report.computing) += step.time - step.wait;
+    Picoseconds& sum = task.kind == TaskKind::communicate                               ? report.communicating
+                       : program.copies_to_host(task) || program.copies_from_host(task) ? report.copying
+                                                                                        : report.computing;
+    sum += step.time - step.wait;
     report.waiting += step.wait;
   }
   report.groups.assign(times.begin(), times.end());
@@ -48,8 +49,10 @@ nlohmann::ordered_json steps_json(const std::vector<CriticalStep>& steps, const 
 
 void print_path(const PathReport& report, const Program& program, const Topology& topology, Picoseconds iteration) {
   auto share = [&](Picoseconds time) { return percent(time, iteration); };
-  fmt::print("\ncritical path: {} tasks; {} computing, {} communicating, {} waiting\n\n", report.steps.size(),
-             share(report.computing), share(report.communicating), share(report.waiting));
+  const std::string copying =
+      report.copying.count ? fmt::format(", {} copying to and from the host", share(report.copying)) : "";
+  fmt::print("\ncritical path: {} tasks; {} computing, {} communicating{}, {} waiting\n\n", report.steps.size(),
+             share(report.computing), share(report.communicating), copying, share(report.waiting));
   Table groups({"kind", "time", "share"});
   for (const auto& [group, time] : report.groups) groups.add({group, to_string(time), share(time)});
   groups.print();

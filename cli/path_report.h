@@ -16,8 +16,9 @@ namespace unity::cli {
 struct PathReport {
   std::vector<CriticalStep> steps;
   std::vector<std::pair<std::string, Picoseconds>> groups;  // kinds of tasks, longest first, waiting included
-  // Of all steps: in tasks that compute or copy, in communications, and before tasks begin. They add up to the path.
-  Picoseconds computing, communicating, waiting;
+  // Of all steps: in tasks that compute or copy on their device, in communications, in copies to and from the host, and
+  // before tasks begin. They add up to the path.
+  Picoseconds computing, communicating, copying, waiting;
 
   std::vector<CriticalStep> longest(std::size_t count) const;
 };

@@ -47,18 +47,22 @@ void print_bounds(const PredictionReport& r) {
 // Devices that do the same in one row.
 void print_devices(const PredictionReport& r, const Topology& topology) {
   fmt::print("\n");
-  Table table({"device", "compute", "communication", "of that hidden", "idle", "peak memory"});
+  const std::vector<DeviceUse> uses = device_use(r.result.trace, topology.device_count());
+  const bool copies = std::any_of(uses.begin(), uses.end(), [](const DeviceUse& u) { return u.copies.count > 0; });
+  std::vector<std::string> columns = {"device", "compute", "communication", "of that hidden", "idle", "peak memory"};
+  if (copies) columns.insert(columns.begin() + 4, "copies alone");
+  Table table(columns);
   struct Row {
     DeviceUse use;
     Bytes memory;
     int count = 1;
   };
   std::vector<Row> rows;
-  for (const DeviceUse& u : device_use(r.result.trace)) {
+  for (const DeviceUse& u : uses) {
     Bytes memory = r.result.peak_memory[u.device.index()];
     auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
-      return std::tie(row.use.compute, row.use.communication, row.use.hidden, row.use.idle, row.memory) ==
-             std::tie(u.compute, u.communication, u.hidden, u.idle, memory);
+      return std::tie(row.use.compute, row.use.communication, row.use.hidden, row.use.copies, row.use.idle,
+                      row.memory) == std::tie(u.compute, u.communication, u.hidden, u.copies, u.idle, memory);
     });
     if (same == rows.end())
       rows.push_back({u, memory});
@@ -68,9 +72,14 @@ void print_devices(const PredictionReport& r, const Topology& topology) {
   for (const Row& row : rows) {
     std::string name = topology.device(row.use.device).name;
     if (row.count > 1) name += fmt::format(" and {} like it", row.count - 1);
-    table.add({name, percent(row.use.compute, r.result.iteration), percent(row.use.communication, r.result.iteration),
-               percent(row.use.hidden, row.use.communication), percent(row.use.idle, r.result.iteration),
-               to_string(row.memory)});
+    std::vector<std::string> cells = {name,
+                                      percent(row.use.compute, r.result.iteration),
+                                      percent(row.use.communication, r.result.iteration),
+                                      percent(row.use.hidden, row.use.communication),
+                                      percent(row.use.idle, r.result.iteration),
+                                      to_string(row.memory)};
+    if (copies) cells.insert(cells.begin() + 4, percent(row.use.copies, r.result.iteration));
+    table.add(cells);
   }
   table.print();
 }
@@ -130,6 +139,7 @@ ordered_json path_json(const PredictionReport& r, const Scenario& scenario) {
   return {{"tasks", path.steps.size()},
           {"compute_seconds", path.computing.seconds()},
           {"communication_seconds", path.communicating.seconds()},
+          {"host_copies_seconds", path.copying.seconds()},
           {"waiting_seconds", path.waiting.seconds()},
           {"kinds", kinds},
           {"longest", steps_json(path.longest(10), scenario.program(), scenario.topology())}};
@@ -205,9 +215,12 @@ PredictionReport report_prediction(const Plan& plan, const Scenario& scenario) {
 }
 
 void print_prediction(const PredictionReport& r, const Scenario& scenario) {
-  fmt::print("predicted: {} per iteration, {:.1f} samples/s; {:.1f}% of the peak FLOPs for the model, {:.1f}% in all\n",
-             to_string(r.result.iteration), r.samples_per_second, 100 * of_iteration(r.model_seconds, r),
-             100 * of_iteration(r.executed_seconds, r));
+  const std::string use = r.executed_seconds ? fmt::format("{:.1f}% of the peak FLOPs for the model, {:.1f}% in all",
+                                                           100 * of_iteration(*r.model_seconds, r),
+                                                           100 * of_iteration(*r.executed_seconds, r))
+                                             : "peak FLOPs not known";
+  fmt::print("predicted: {} per iteration, {:.1f} samples/s; {}\n", to_string(r.result.iteration), r.samples_per_second,
+             use);
   if (r.result.profiled_tasks)
     fmt::print("times of {} tasks measured, of {} estimated\n", r.result.profiled_tasks, r.result.estimated_tasks);
   print_bounds(r);
@@ -221,12 +234,16 @@ void print_prediction(const PredictionReport& r, const Scenario& scenario) {
 
 ordered_json prediction_json(const PredictionReport& r, const Scenario& scenario) {
   ordered_json bounds, devices = ordered_json::array(), what_ifs = ordered_json::array();
+  auto utilization = [&](std::optional<double> seconds) {
+    return seconds ? ordered_json(of_iteration(*seconds, r)) : ordered_json();
+  };
   for (const NamedBound& b : named(r.bounds)) bounds[b.key] = b.time.seconds();
-  for (const DeviceUse& u : device_use(r.result.trace))
+  for (const DeviceUse& u : device_use(r.result.trace, scenario.topology().device_count()))
     devices.push_back({{"device", scenario.topology().device(u.device).name},
                        {"compute_seconds", u.compute.seconds()},
                        {"communication_seconds", u.communication.seconds()},
                        {"hidden_seconds", u.hidden.seconds()},
+                       {"copies_alone_seconds", u.copies.seconds()},
                        {"idle_seconds", u.idle.seconds()},
                        {"peak_memory_bytes", r.result.peak_memory[u.device.index()].count}});
   for (const WhatIf& w : r.what_ifs)
@@ -237,8 +254,8 @@ ordered_json prediction_json(const PredictionReport& r, const Scenario& scenario
                       {"samples_per_second", r.samples_per_second},
                       {"profiled_tasks", r.result.profiled_tasks},
                       {"estimated_tasks", r.result.estimated_tasks},
-                      {"model_flops_utilization", of_iteration(r.model_seconds, r)},
-                      {"executed_flops_utilization", of_iteration(r.executed_seconds, r)},
+                      {"model_flops_utilization", utilization(r.model_seconds)},
+                      {"executed_flops_utilization", utilization(r.executed_seconds)},
                       {"lower_bounds_seconds", bounds},
                       {"efficiency", ratio(r.bounds.largest(), r.result.iteration)},
                       {"critical_path", path_json(r, scenario)},

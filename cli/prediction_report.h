@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct PredictionReport {
   SimulationResult result;
   double samples_per_second = 0;
   LowerBounds bounds;
-  double model_seconds = 0, executed_seconds = 0;  // FLOPs at the peaks of all devices (seconds_at_peak)
+  std::optional<double> model_seconds, executed_seconds;  // FLOPs at the peaks of all devices (seconds_at_peak)
   std::vector<BusyLink> links;                     // the ten busiest
   std::vector<CollectiveSummary> collectives;
   std::vector<WhatIf> what_ifs;  // empty unless asked for

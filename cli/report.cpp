@@ -88,10 +88,28 @@ std::optional<report::Experiment> experiment_of(const std::string& file, const O
   return std::nullopt;
 }
 
-// How far the grid was run, and what else is among the rows; empty: all of it, and nothing.
-std::string grid_note(const report::Experiment& experiment, const std::vector<report::ResultRow>& rows) {
+// Whether a row is of this point but for the settings of its variant, as the experiment had them before.
+bool had_other_settings(const std::string& row, const report::GridPoint& p) {
+  report::GridPoint plain = p;
+  plain.variant.text.clear();
+  const std::string key = plain.key(), name = "/" + p.variant.name;
+  const std::size_t end = key.find(name, key.find("/devices=")) + name.size();  // of the variant's name
+  const std::string_view before = std::string_view(key).substr(0, end), behind = std::string_view(key).substr(end);
+  if (!row.starts_with(before) || !row.ends_with(behind) || row.size() < key.size()) return false;
+  const std::string_view settings = std::string_view(row).substr(end, row.size() - key.size());
+  return row != p.key() && (settings.empty() || (settings.starts_with(" (") && settings.ends_with(")")));
+}
+
+// Leaves out rows of points whose settings have changed: figures would mix them with today's. Says how far the grid was
+// run, and what else is among the rows; empty: all of it, and nothing.
+std::string keep_grid(const report::Experiment& experiment, std::vector<report::ResultRow>& rows) {
   std::set<std::string> points;
   for (const report::GridPoint& p : experiment.grid) points.insert(p.key());
+  const std::size_t old = std::erase_if(rows, [&](const report::ResultRow& row) {
+    const std::string point = row.text("point");
+    return !points.contains(point) && std::any_of(experiment.grid.begin(), experiment.grid.end(),
+                                                  [&](const auto& p) { return had_other_settings(point, p); });
+  });
   std::set<std::string> seen;
   std::size_t others = 0;
   for (const report::ResultRow& row : rows)
@@ -105,6 +123,9 @@ std::string grid_note(const report::Experiment& experiment, const std::vector<re
                                 points.size() - seen.size(), points.size()));
   if (others > 0)
     notes.push_back(fmt::format("{} row{} of no point of the grid", others, others == 1 ? " is" : "s are"));
+  if (old > 0)
+    notes.push_back(
+        fmt::format("{} row{} of variants with other settings, and left out", old, old == 1 ? " is" : "s are"));
   return join(notes, "; ");
 }
 
@@ -113,7 +134,7 @@ void report_results(const std::string& file, const std::string& json, const Opti
   report::ResultsReport of{
       file, fs::path(o.page()).parent_path().string(), report::results_from_json(json, file), {}, {}};
   of.experiment = experiment_of(file, o, of.note);
-  if (of.experiment) of.note = grid_note(*of.experiment, of.results.rows);
+  if (of.experiment) of.note = keep_grid(*of.experiment, of.results.rows);
   const bool html = !o.page().empty();
   const std::vector<report::ResultRow>& rows = of.results.rows;
   if (!of.experiment && !html) throw InputError(of.note);

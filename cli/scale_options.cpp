@@ -59,6 +59,7 @@ void print_change(const std::vector<Scale>& scales, const Program& program, cons
       program.iterations > 1 ? fmt::format("critical path of {} iterations", program.iterations) : "critical path";
   row(path + ": computing", a.computing, b.computing);
   row(path + ": communicating", a.communicating, b.communicating);
+  if (a.copying.count || b.copying.count) row(path + ": copying to and from the host", a.copying, b.copying);
   row(path + ": waiting", a.waiting, b.waiting);
   table.print();
   fmt::print("\n");

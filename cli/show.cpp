@@ -52,16 +52,18 @@ void show_model(const Options& o) {
   Pcg pcg = build_model(spec);
   draw(o, pcg);
   ModelSummary summary = summarize(pcg);
+  std::map<std::string, std::int64_t> sizes = spec.options;
+  sizes.insert(info.options.begin(), info.options.end());  // what is not given
   if (o.json) {
     ordered_json blocks = ordered_json::array();
     for (const ModelBlock& block : summary.blocks) {
-      ordered_json entry = {{"name", block.name}, {"count", block.count}};
+      ordered_json entry = {{"name", block.name}, {"count", block.count}, {"even", block.even}};
       entry.update(facts_json(block.facts));
       blocks.push_back(entry);
     }
     ordered_json result = {{"model", info.name}, {"description", info.description}, {"batch", summary.batch}};
     result.update(facts_json(summary.facts));
-    result.update({{"options", spec.options}, {"optimizer", info.optimizer}, {"loss", info.loss}, {"blocks", blocks}});
+    result.update({{"options", sizes}, {"optimizer", info.optimizer}, {"loss", info.loss}, {"blocks", blocks}});
     fmt::print("{}\n", result.dump(2));
     return;
   }
@@ -71,13 +73,19 @@ void show_model(const Options& o) {
   fmt::print("  operators        {}\n", summary.facts.operators);
   fmt::print("  activations      {} for {} samples\n", to_string(Bytes{summary.facts.activation_bytes}), summary.batch);
   std::vector<std::string> options;
-  for (const auto& [name, value] : info.options) options.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : sizes) options.push_back(fmt::format("{}={}", name, value));
   fmt::print("  optimizer        {}\n  options          {}\n\n", info.optimizer, join(options));
   Table table({"block", "count", "parameters", "MACs per sample", "operators", "activations"});
-  for (const ModelBlock& b : summary.blocks)
-    table.add({b.name, std::to_string(b.count), grouped(b.facts.parameters), grouped(b.facts.macs_per_sample),
-               std::to_string(b.facts.operators), to_string(Bytes{b.facts.activation_bytes})});
+  bool even = true;
+  for (const ModelBlock& b : summary.blocks) {
+    const char* about = b.even ? "" : "~";
+    even = even && b.even;
+    table.add({b.name, std::to_string(b.count), about + grouped(b.facts.parameters),
+               about + grouped(b.facts.macs_per_sample), about + std::to_string(b.facts.operators),
+               about + to_string(Bytes{b.facts.activation_bytes})});
+  }
   table.print();
+  if (!even) fmt::print("~: mean of blocks that differ\n");
   if (o.graph) fmt::print("\n{}", print(pcg));
 }
 

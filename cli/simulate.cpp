@@ -105,6 +105,7 @@ void simulate_plan(const Options& o) {
     throw_input_error("simulate: found '{}', expected a plan file (.json); unity search writes one", o.plan);
   Topology topology;
   Plan plan = source.load(topology);
+  warn_of_estimates(plan, topology, o.plan);
   Program step = lower_plan(plan, topology, true);
   Program program = several_iterations(plan, step, o.iterations.count(plan.schedule));
   SimulationOptions options{
@@ -119,8 +120,8 @@ void simulate_plan(const Options& o) {
   require_memory(plan, result.peak_memory, topology);
   write_trace(o, program, result.trace, topology);
   SteadyState steady = take_steady_iteration(program, result);
-  std::vector<DeviceUse> use =
-      device_use(program.iterations > 1 ? cut(result.trace, steady.from, steady.to) : result.trace);
+  std::vector<DeviceUse> use = device_use(
+      program.iterations > 1 ? cut(result.trace, steady.from, steady.to) : result.trace, topology.device_count());
   if (o.json) {
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
     for (const DeviceUse& u : use)
@@ -128,6 +129,7 @@ void simulate_plan(const Options& o) {
                          {"compute_seconds", u.compute.seconds()},
                          {"communication_seconds", u.communication.seconds()},
                          {"hidden_seconds", u.hidden.seconds()},
+                         {"copies_alone_seconds", u.copies.seconds()},
                          {"idle_seconds", u.idle.seconds()},
                          {"peak_memory_bytes", result.peak_memory[u.device.index()].count},
                          {"memory_by_category", by_category_json(result.memory_by_category[u.device.index()])}});
@@ -157,10 +159,20 @@ void simulate_plan(const Options& o) {
                             : std::string());
   if (program.iterations > 1) fmt::print("{}\n\n", steady_text(steady));
   if (unscaled) print_change(scales, program, *unscaled, result);
-  Table table({"device", "compute", "communication", "idle", "peak memory"});
-  for (const DeviceUse& u : use)
-    table.add({topology.device(u.device).name, to_string(u.compute), to_string(u.communication), to_string(u.idle),
-               to_string(result.peak_memory[u.device.index()])});
+  const bool copies = std::any_of(use.begin(), use.end(), [](const DeviceUse& u) { return u.copies.count > 0; });
+  std::vector<std::string> columns = {"device", "compute", "communication", "of that hidden", "idle", "peak memory"};
+  if (copies) columns.insert(columns.begin() + 4, "copies alone");
+  Table table(columns);
+  for (const DeviceUse& u : use) {
+    std::vector<std::string> cells = {topology.device(u.device).name,
+                                      to_string(u.compute),
+                                      to_string(u.communication),
+                                      to_string(u.hidden),
+                                      to_string(u.idle),
+                                      to_string(result.peak_memory[u.device.index()])};
+    if (copies) cells.insert(cells.begin() + 4, to_string(u.copies));
+    table.add(cells);
+  }
   table.print();
   auto fullest = std::max_element(result.peak_memory.begin(), result.peak_memory.end()) - result.peak_memory.begin();
   fmt::print("\nat the peak of {}: {}\n", topology.device(DeviceId(fullest)).name,

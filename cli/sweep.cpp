@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -162,6 +163,49 @@ void warn_of_other_versions(const Rows& rows, const Options& o) {
                o.folder, others, others == 1 ? " was" : "s were", o.experiment, others == 1 ? "s" : "");
 }
 
+// Rows stay that are of machines or models whose files have changed since.
+void warn_of_other_files(const SweepFolder& folder, const Rows& rows, const Options& o) {
+  std::map<std::pair<std::string, std::string>, std::string> now;  // by what a file was read for, and with what
+  std::size_t others = 0;
+  std::set<std::string> files;
+  auto is_file = [](const std::string& name) { return name.ends_with(".yaml") || name.ends_with(".yml"); };
+  auto differs = [&](const ordered_json& row, const char* column, const std::string& file, const std::string& with,
+                     auto&& hash) {
+    if (!row.contains(column) || !is_file(file)) return false;
+    auto [known, inserted] = now.try_emplace({file, with});
+    if (inserted) known->second = report::hex(hash());
+    if (row[column] == known->second) return false;
+    files.insert(file);
+    return true;
+  };
+  for (const GridPoint& p : folder.grid()) {
+    auto row = rows.find(p.key());
+    if (row == rows.end() || !(is_file(p.topology) || is_file(p.model))) continue;
+    try {
+      SearchSettings settings = p.variant.settings;
+      Topology topology = load_topology(p.topology, {p.nodes, p.devices});
+      settings.add_mappings(topology);
+      const auto devices = static_cast<int>(topology.device_count());
+      const ModelOptions model{{p.model, p.batch_per_gpu, p.global_batch, p.seq_len, p.layers, {}}};
+      const std::string machine = fmt::format("{} {} {}", p.nodes, p.devices, settings.mappings);
+      const bool machine_differs =
+          differs(row->second, "topology_hash", p.topology, machine, [&] { return report::machine_hash(topology); });
+      const bool model_differs =
+          differs(row->second, "model_hash", p.model,
+                  fmt::format("{} {} {} {} {}", p.batch_per_gpu, p.global_batch, p.seq_len, p.layers, devices),
+                  [&] { return canonical_hash(build_model(model.spec(devices))); });
+      others += machine_differs || model_differs;
+    } catch (const std::exception&) {  // what can not be read any more is said when the point is run
+    }
+  }
+  if (others > 0)
+    fmt::print(stderr,
+               "unity: warning: {}: {} row{} made before {} changed, and stay{}; a new folder (-o) does all points "
+               "anew\n",
+               o.folder, others, others == 1 ? " was" : "s were",
+               join(std::vector<std::string>(files.begin(), files.end())), others == 1 ? "s" : "");
+}
+
 // Points are done by this process: all of them, or those of a shard.
 void run_points(const Options& o, SweepFolder& folder, const Shard& shard, std::vector<GridPoint> points) {
   const std::string experiment_text = read_file(o.experiment);
@@ -289,7 +333,11 @@ void sweep(const Options& o) {
       if (fs::exists(file) || (shard.count == 1 && folder.has_results()))
         throw_input_error("{}: there are results already; --resume goes on with them, or name another folder with -o",
                           fs::exists(file) ? file : folder.path("parts"));
-  if (shard.index <= 1) warn_of_other_versions(folder.rows(), o);
+  if (shard.index <= 1) {
+    const Rows rows = folder.rows();
+    warn_of_other_versions(rows, o);
+    warn_of_other_files(folder, rows, o);
+  }
   if (o.processes > 1)
     run_in_processes(o, folder, points);
   else

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -67,6 +68,15 @@ void require_profiles_of(const Topology& topology, const std::string& backend, c
                         measured.comm, measured.processes, measured.processes == 1 ? "process" : "processes", comm,
                         processes);
   }
+}
+
+// Programs run anywhere, but what is predicted for other devices says nothing of these.
+void warn_of_kinds(const Topology& topology, const std::string& backend, std::set<std::string>& told) {
+  const std::string_view kind = backend == "cuda" ? "gpu" : "cpu";
+  for (const DeviceSpec& spec : topology.specs)
+    if (spec.kind != kind && told.insert(spec.name).second)
+      fmt::print(stderr, "unity: warning: predicted for {}, of kind {}, and measured on backend {}\n", spec.name,
+                 spec.kind, backend);
 }
 
 std::unique_ptr<Validated> predict(std::string name, Plan plan, Topology topology, Precision precision) {
@@ -288,11 +298,13 @@ void validate(const Options& o, Processes& processes) {
   require_writable(o.perfetto);
   const Precision precision = parse_precision(o.precision, "--precision");
   std::vector<std::unique_ptr<Validated>> all;
+  std::set<std::string> told;
   for (const std::string& name : o.plans) {
     auto add = [&](const PlanSource& source, const std::string& title) {
       Topology topology;
       Plan plan = source.load_to_train(topology, precision);
       require_profiles_of(topology, o.backend, o.precision, processes.size());
+      if (processes.rank() == 0) warn_of_kinds(topology, o.backend, told);
       all.push_back(predict(title, std::move(plan), std::move(topology), precision));
     };
     PlanSource source = o.source.of(name);

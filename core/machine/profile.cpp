@@ -1,9 +1,11 @@
 #include "core/machine/profile.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/checksum.h"
 #include "core/base/longest_time.h"
+#include "core/base/text.h"
 #include "core/machine/yaml_read.h"
 
 namespace unity {
@@ -276,6 +278,17 @@ std::string profile_to_yaml(const DeviceProfile& profile) {
 
 void save_profile(const DeviceProfile& profile, const std::string& file) {
   write_file_atomically(file, profile_to_yaml(profile));
+}
+
+std::string profile_in_words(const Topology& topology) {
+  std::vector<std::string> all;
+  for (const DeviceSpec& spec : topology.specs) {
+    if (!spec.profile) continue;
+    const DeviceProfile& p = *spec.profile;
+    std::string words = fmt::format("{}, backend {} in {}, {}", p.device, p.backend, to_string(p.precision), p.date);
+    if (std::find(all.begin(), all.end(), words) == all.end()) all.push_back(std::move(words));
+  }
+  return join(all, "; ");
 }
 
 void use_profile(Topology& topology, const DeviceProfile& profile) {

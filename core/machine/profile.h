@@ -57,6 +57,9 @@ void save_profile(const DeviceProfile& profile, const std::string& file);  // at
 // What was measured of devices like this one, by its profile; null where nothing was.
 const ProfileSection* section_of(const Topology& topology, DeviceId device);
 
+// Whose times the devices have, "AMD EPYC, backend cpu in f32, 2026-01-31"; empty: none has any.
+std::string profile_in_words(const Topology& topology);
+
 // All devices of the topology are of this profile. InputError, which names file, line and column, where it holds
 // collectives of another topology.
 void use_profile(Topology& topology, const DeviceProfile& profile);

@@ -89,7 +89,7 @@ ModelSummary summarize(const Pcg& pcg) {
     block.count = static_cast<int>(numbers[i].size());
     for (std::int64_t* fact :
          {&block.facts.parameters, &block.facts.macs_per_sample, &block.facts.operators, &block.facts.activation_bytes})
-      *fact /= block.count;
+      block.even = block.even && *fact % block.count == 0, *fact /= block.count;
   }
   return summary;
 }

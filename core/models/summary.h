@@ -20,7 +20,8 @@ struct ModelFacts {
 struct ModelBlock {
   std::string name;  // label up to its first number, which is written *; else the label's first component
   int count = 1;
-  ModelFacts facts;  // of all blocks of the group divided by count
+  ModelFacts facts;  // of all blocks of the group divided by count, rounded down
+  bool even = true;  // nothing was rounded
 };
 
 struct ModelSummary {

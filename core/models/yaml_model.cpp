@@ -1,6 +1,7 @@
 #include "core/models/yaml_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -127,6 +128,17 @@ class ModelFile {
       reader_.fail(root["options"] ? root["options"] : root,
                    "options: found no 'batch', expected it: the samples per device, dimension 0 of the inputs");
     info_.batch_per_gpu = batch->second;
+    // What is cut along the batch is told by the first input.
+    for (const Node& n : pcg.nodes()) {
+      if (n.op->name() != "input" || n.outputs[0].dims.empty()) continue;
+      const Dims dims = n.outputs[0].shape().dims;
+      if (dims[0] % batch->second != 0)
+        reader_.fail(root["inputs"],
+                     fmt::format("input {}: found shape [{}], expected the batch of {} as dimension 0 of "
+                                 "the first input",
+                                 n.name, fmt::join(dims, ", "), batch->second));
+      break;
+    }
     info_.loss = pcg[pcg.outputs()[0].node].op->name();
     info_.outputs_place = reader_.place(root["outputs"]);
   }
@@ -185,6 +197,9 @@ class ModelFile {
     if (op->category() == OpCategory::parallelization)
       reader_.fail(op_node, fmt::format("{}: '{}' changes only how a tensor is laid out, which is for a plan to say",
                                         what, op_name));
+    if (op_name == "boundary" || op_name == "deliver")
+      reader_.fail(op_node, fmt::format("{}: '{}' stands for the ends of parts of a graph, which the search makes", what,
+                                        op_name));
     std::vector<ValueRef> inputs;
     if (YAML::Node list = layer["inputs"])
       for (const YAML::Node& input : reader_.list(list, what)) inputs.push_back(find(values, input));
@@ -223,8 +238,8 @@ class ModelFile {
         break;
     }
     double value = 0;
-    if (!node.IsScalar() || !YAML::convert<double>::decode(node, value))
-      reader_.fail(node, fmt::format("{}: expected a real number", what));
+    if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value))
+      reader_.fail(node, fmt::format("{}: expected a real number, a finite one", what));
     return value;
   }
 

@@ -44,6 +44,13 @@ class JsonReader {
   T get_or(const char* key, T otherwise) const {
     return object_.contains(key) ? get<T>(key) : otherwise;
   }
+  // Numbers that are never negative.
+  template <class T>
+  T get_from_zero(const char* key) const {
+    const T value = get<T>(key);
+    if (!(value >= 0)) throw_input_error("{}: {}.{}: found {}, expected at least 0", file_, place_, key, value);
+    return value;
+  }
   // Its elements; else an object would pass for the list of its values, and null for an empty one.
   const json& list(const char* key) const {
     const json& value = at(key);

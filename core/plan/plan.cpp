@@ -128,6 +128,7 @@ std::string plan_to_json(const Plan& plan) {
     root["search"]["lower_bound_picoseconds"] = plan.search.lower_bound.count;
     root["search"]["gap"] = *gap;
   }
+  if (!plan.search.profile.empty()) root["search"]["profile"] = plan.search.profile;
   if (!plan.search.log.best_so_far.empty()) root["search"]["log"] = search_log_json(plan.search.log);
   root["derivation"] = json::array();
   for (const DerivationStep& s : plan.derivation)
@@ -193,17 +194,20 @@ Plan plan_from_json(const std::string& text, const std::string& file) {
   Reader prediction = root.child("prediction");
   prediction.expect_only({"iteration_seconds", "iteration_picoseconds", "peak_memory_bytes", "communication_bytes"});
   prediction.get_or("iteration_seconds", 0.0);  // of iteration_picoseconds, for people
-  plan.prediction = {{prediction.get<std::int64_t>("iteration_picoseconds")},
-                     {prediction.get<std::int64_t>("peak_memory_bytes")},
-                     {prediction.get<std::int64_t>("communication_bytes")}};
+  plan.prediction = {{prediction.get_from_zero<std::int64_t>("iteration_picoseconds")},
+                     {prediction.get_from_zero<std::int64_t>("peak_memory_bytes")},
+                     {prediction.get_from_zero<std::int64_t>("communication_bytes")}};
   Reader search = root.child("search");
-  search.expect_only({"strategy", "stopped_because", "candidates", "seconds", "lower_bound_picoseconds", "gap", "log"});
-  plan.search = {search.get<std::string>("strategy"),
-                 search.get<std::string>("stopped_because"),
-                 search.get<std::int64_t>("candidates"),
-                 search.get<double>("seconds"),
-                 {search.get_or<std::int64_t>("lower_bound_picoseconds", 0)}};
+  search.expect_only(
+      {"strategy", "stopped_because", "candidates", "seconds", "lower_bound_picoseconds", "gap", "log", "profile"});
+  plan.search = {
+      search.get<std::string>("strategy"),
+      search.get<std::string>("stopped_because"),
+      search.get_from_zero<std::int64_t>("candidates"),
+      search.get_from_zero<double>("seconds"),
+      {search.has("lower_bound_picoseconds") ? search.get_from_zero<std::int64_t>("lower_bound_picoseconds") : 0}};
   if (search.has("log")) plan.search.log = search_log_from_json(search.at("log"), file);
+  plan.search.profile = search.get_or<std::string>("profile", "");
   for (const json& step : root.list("derivation")) {
     Reader s(step, file, "plan.derivation");
     s.expect_only({"rule", "where", "degree", "iteration_picoseconds"});

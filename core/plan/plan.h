@@ -27,8 +27,9 @@ struct SearchRecord {
   std::string stopped_because;
   std::int64_t candidates = 0;
   double seconds = 0;
-  Picoseconds lower_bound;  // no plan of the model on the machine is faster (core/search/lower_bound.h); 0: not known
-  SearchLog log;            // empty in plans that are older
+  Picoseconds lower_bound;   // no plan of the model on the machine is faster (core/search/lower_bound.h); 0: not known
+  SearchLog log;             // empty in plans that are older
+  std::string profile = {};  // whose measured times it was found with, in words; empty: estimates alone
 };
 
 struct Prediction {

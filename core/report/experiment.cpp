@@ -1,6 +1,7 @@
 #include "core/report/experiment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/base/read_yaml.h"
@@ -188,12 +189,18 @@ std::vector<Variant> read_variants(const Section& root) {
 }
 
 Published read_published(const Section& figure, const YAML::Node& node) {
+  auto number = [&](const YAML::Node& at) {
+    const auto value = figure.convert<double>("published", at);
+    if (!(value > 0) || !std::isfinite(value))
+      figure.fail_at(at, fmt::format("published: found {}, expected a number above 0", at.Scalar()));
+    return value;
+  };
   if (!node.IsSequence()) {
-    auto value = figure.convert<double>("published", node);
+    const double value = number(node);
     return {value, value};
   }
   if (node.size() != 2) figure.fail_at(node, "published: expected a number, or two of a range");
-  Published range{figure.convert<double>("published", node[0]), figure.convert<double>("published", node[1])};
+  Published range{number(node[0]), number(node[1])};
   if (range.second < range.first) figure.fail_at(node, "published: expected the smaller number of a range first");
   return range;
 }

@@ -12,12 +12,15 @@
 //   * layers are about equal in FLOPs with few bytes between them, by one pass instead of another dynamic program;
 //   * devices may be left over;
 //   * the best plans by estimate are simulated as a whole, and the fastest of them is the result.
+#include <algorithm>
+
 #include "core/search/stage_search.h"
 
 namespace unity {
 
 Result<Outcome> alpa_like(const StrategyInput& input) {
-  Result<Outcome> found = search_stages(input, {.each_operator = input.options.templates});
+  Result<Outcome> found =
+      search_stages(input, {.each_operator = input.options.templates, .budget = std::max(1, input.options.budget)});
   if (!found.ok()) return fail("strategy alpa-like: {}", found.error().message);
   return found;
 }

@@ -3,7 +3,10 @@
 namespace unity {
 
 bool copies_may_fit(const StrategyInput& input, int parts) {
-  if (input.devices <= kManyDevices) return true;
+  return input.devices <= kManyDevices || copies_fit(input, parts);
+}
+
+bool copies_fit(const StrategyInput& input, int parts) {
   std::int64_t bytes = 0;
   for (const Node& n : input.model.nodes())
     if (n.op->name() == "weight") bytes += n.outputs[0].shape().bytes() * (2 + input.options.optimizer.states());

@@ -247,7 +247,7 @@ Result<Candidate> Evaluator::evaluate(Pcg pcg, std::vector<MachineMapping> mappi
   LowerOptions options = lower_options;
   Schedule rest = options.schedule;  // but for what devices that are alike do alike
   rest.order = Schedule().order, rest.overlap = 0, rest.remat.clear(), rest.bucket = Schedule().bucket;
-  rest.fuse = Schedule().fuse;
+  rest.fuse = Schedule().fuse, rest.zero_stage = Schedule().zero_stage;
   if (options_.blocks && !limits.all && rest == Schedule())
     options.blocks = record_.timed(SearchLevel::lowering, [&] { return blocks_.find(pcg, mappings); });
   auto not_told = [&] {

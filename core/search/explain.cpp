@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/search/data_parallel.h"
@@ -88,6 +91,27 @@ std::string shares_in_words(const std::vector<int>& places) {
   return text;
 }
 
+// "devices 0 to 3, 6 and 8 to 9"
+std::string devices_in_words(const std::vector<int>& numbers) {
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    ranges.push_back(last == i ? std::to_string(numbers[i]) : fmt::format("{} to {}", numbers[i], numbers[last]));
+    i = last + 1;
+  }
+  std::string text = numbers.size() == 1 ? "device " : "devices ";
+  if (ranges.size() == 1) return text + ranges[0];
+  const std::string end = ranges.back();
+  ranges.pop_back();
+  return text + join(ranges) + " and " + end;
+}
+
+// What an operator is called where its label says something else: rules hand labels on.
+std::string called(const std::string& label, const Node& n) {
+  return find_operator(label) && label != n.op->name() ? fmt::format("{} ({})", label, n.op->name()) : label;
+}
+
 }  // namespace
 
 std::string without_indices(const std::string& label) {
@@ -127,7 +151,7 @@ std::vector<BlockExplanation> explain_blocks(const Pcg& pcg) {
     Place place = place_of(n.name);
     std::vector<std::string> words = parallelism_in_words(pcg, NodeId(static_cast<std::int64_t>(i)));
     group(group(group(blocks, place.block), place.part), words.empty() ? "on one device" : join(words))
-        .push_back(place.op);
+        .push_back(called(place.op, n));
   }
   std::vector<BlockExplanation> result;
   std::map<std::pair<std::string, std::vector<std::string>>, std::size_t> seen;
@@ -142,11 +166,27 @@ std::vector<BlockExplanation> explain_blocks(const Pcg& pcg) {
     std::string name = without_indices(label);
     auto [it, inserted] = seen.try_emplace({name, sentences}, result.size());
     if (inserted)
-      result.push_back({name, 1, sentences});
+      result.push_back({label, 1, sentences});
     else
-      ++result[it->second].count;
+      ++result[it->second].count, result[it->second].block = name;
   }
   return result;
+}
+
+std::vector<PlaceExplanation> explain_places(const Plan& plan) {
+  std::vector<PlaceExplanation> places;
+  std::map<std::vector<int>, std::size_t> known;
+  for (std::size_t i = 0; i < plan.pcg.size(); ++i) {
+    const Node& n = plan.pcg.nodes()[i];
+    if (!n.is_compute()) continue;
+    std::set<int> numbers;
+    for (DeviceId d : plan.mappings.at(i).devices(node_grid(plan.pcg, NodeId(static_cast<std::int64_t>(i)))))
+      numbers.insert(static_cast<int>(d.value));
+    auto [it, inserted] = known.try_emplace({numbers.begin(), numbers.end()}, places.size());
+    if (inserted) places.push_back({it->first, 0, n.name, {}});
+    ++places[it->second].operators, places[it->second].last = n.name;
+  }
+  return places;
 }
 
 std::vector<RuleSummary> summarise_derivation(const Plan& plan) {
@@ -169,7 +209,7 @@ static std::string counted(int count, const char* what) {
 std::string explain_plan(const Plan& plan) {
   std::string text = fmt::format("Plan for {} on {} ({} of {}), found by strategy {}\n", plan.model.name, plan.topology,
                                  counted(plan.devices, "device"), counted(plan.nodes, "node"), plan.search.strategy);
-  text += fmt::format("  predicted: {} per iteration of {} samples, {} communicated, {} on the fullest device\n",
+  text += fmt::format("  as it was found: {} per iteration of {} samples, {} communicated, {} on the fullest device\n",
                       to_string(plan.prediction.iteration), plan.global_batch, to_string(plan.prediction.communicated),
                       to_string(plan.prediction.peak_memory));
   text +=
@@ -181,6 +221,16 @@ std::string explain_plan(const Plan& plan) {
     text += fmt::format("  {}{}\n", block.count > 1 ? fmt::format("{} x ", block.count) : "",
                         block.block.empty() ? "(top level)" : block.block);
     for (const std::string& s : block.sentences) text += "    " + s + "\n";
+  }
+  // Where all devices compute all of it, that goes without saying.
+  if (const std::vector<PlaceExplanation> places = explain_places(plan);
+      places.size() > 1 || (places.size() == 1 && std::cmp_less(places[0].devices.size(), plan.devices))) {
+    text += "\nDevices\n";
+    constexpr std::size_t kMost = 24;
+    for (const PlaceExplanation& p : std::span(places).first(std::min(kMost, places.size())))
+      text += fmt::format("  {}: {}, {}\n", devices_in_words(p.devices), counted(p.operators, "operator"),
+                          p.operators == 1 ? p.first : p.first + " to " + p.last);
+    if (places.size() > kMost) text += fmt::format("  and {} more sets of devices\n", places.size() - kMost);
   }
   text += "\nRules applied\n";
   if (plan.derivation.empty()) text += "  none: the model as it is\n";

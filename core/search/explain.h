@@ -15,11 +15,19 @@ std::vector<std::string> parallelism_in_words(const Pcg& pcg, NodeId node);
 // A repeated block is what stands under one index ("encoder.3"), else the first part of the labels ("head"). Its
 // sentences go by the next part of the labels: "attention: 12-way data", or operator by operator where they differ.
 struct BlockExplanation {
-  std::string block;                   // "encoder.*"
+  std::string block;                   // "encoder.*", of one alone "encoder.0"
   int count = 1;                       // how many blocks read the same
   std::vector<std::string> sentences;  // "ffn: in.matmul, gelu: 6-way by output; out.matmul: 6-way by reduction"
 };
 std::vector<BlockExplanation> explain_blocks(const Pcg& pcg);
+
+// Operators that are computed by the same devices, in the order in which sets of devices come up.
+struct PlaceExplanation {
+  std::vector<int> devices;  // ascending
+  int operators = 0;
+  std::string first, last;  // labels
+};
+std::vector<PlaceExplanation> explain_places(const Plan& plan);
 
 // Derivation steps by rule and degree, in the order of their first use, with the places (indices replaced).
 struct RuleSummary {

@@ -55,7 +55,8 @@ class Improvement {
     for (std::optional<Candidate>& c : candidates)
       if (c) {
         evaluator_.found(c->score);
-        if (evaluator_.fits(c->score) && c->score.iteration < f.candidate.score.iteration)
+        if (evaluator_.fits(c->score) &&
+            (!evaluator_.fits(f.candidate.score) || c->score.iteration < f.candidate.score.iteration))
           f.candidate = std::move(*c), better = true;
       }
     return better;

@@ -16,6 +16,7 @@
 #include "core/search/found_plans.h"
 #include "core/search/gradient_buckets.h"
 #include "core/search/improve_mappings.h"
+#include "core/search/lower_bound.h"
 #include "core/search/parallelism.h"
 #include "core/search/part_chain.h"
 #include "core/search/pipeline_stages.h"
@@ -49,6 +50,8 @@ constexpr int kWholeShare = 6;                 // of the budget, one in so many 
 constexpr int kSecondShare = 2;                // and one of so many at least for a second search
 constexpr int kLayers = 8, kOtherLayers = 12;  // of pipelines on many devices, of the first look and of the second
 constexpr int kPipelineBudget = 240;           // pipelines that are scored to improve the best one
+constexpr double kMuch = 1.75;                 // times the certificate
+constexpr int kStepsAnew = 100;                // of a look that begins whatever is known
 constexpr int kMappingBudget = 3000;           // mappings of the best of them
 
 class JointSearch {
@@ -90,8 +93,9 @@ class JointSearch {
   bool copies_may_fit(int parts = 1) const { return serial_ || unity::copies_may_fit(in_, parts); }
   void begin_algebra();
   Result<Outcome> end_algebra();
+  bool may_gain_much() const;
   void rewrite_for_pipelines();
-  Result<Outcome> pipelines(bool join = true, bool each_operator = false, int layers = kLayers);
+  Result<Outcome> pipelines(bool join = true, bool each_operator = false, int layers = kLayers, bool anew = false);
   void progress(const std::string& stage, double fraction) const;
 
   const StrategyInput in_;
@@ -311,6 +315,12 @@ Result<Outcome> JointSearch::end_algebra() {
   return fastest;
 }
 
+bool JointSearch::may_gain_much() const {
+  if (!found_.has_best()) return true;
+  const std::optional<Picoseconds> least = lower_bound(in_.model, in_.evaluator.cost(), in_.options);
+  return !least || static_cast<double>(found_.best_time().count) > kMuch * static_cast<double>(least->count);
+}
+
 // Pipelines of a large model are made of the graph that is fastest on one device: its layers repeat, so that it is soon
 // found. Of small ones both graphs are looked at, in two searches.
 void JointSearch::rewrite_for_pipelines() {
@@ -322,7 +332,8 @@ void JointSearch::rewrite_for_pipelines() {
 
 // Pipelines: their micro-batches are beyond what parts of the graph are searched for. `join`: gradients to begin with
 // as those of the plan that they have to beat. `each_operator`: only with ways of their own. `layers`: of many devices.
-Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers) {
+// `anew`: whatever is known.
+Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers, bool anew) {
   SearchOptions joined = in_.options;
   if (found_.has_best() && join) joined.schedule.bucket = found_.best()->candidate.schedule.bucket;
   StageSearchOptions options{.layers = {8, 12, 24}, .plans = 12, .buckets = buckets_are_free()};
@@ -334,8 +345,9 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers
   if (layers == kOtherLayers) options.share = 0.7;
   options.improvements =
       static_cast<int>(std::clamp<std::int64_t>(in_.options.budget - in_.evaluator.scored(), 0, kPipelineBudget));
-  options.incumbent = known_;
-  if (found_.has_best() && found_.fits(found_.best()->candidate.score) &&
+  if (anew) options.improvements = std::min(options.improvements, kStepsAnew);
+  if (!anew) options.incumbent = known_;
+  if (!anew && found_.has_best() && found_.fits(found_.best()->candidate.score) &&
       (known_.count == 0 || found_.best_time() < known_))
     options.incumbent = found_.best_time();
   const Bytes bucket = joined.schedule.bucket;
@@ -347,7 +359,7 @@ Result<Outcome> JointSearch::pipelines(bool join, bool each_operator, int layers
     rewriting_.reset();
     proposals_.clear();
     stages_.emplace(in_.model, in_);
-    return pipelines(join, each_operator, layers);
+    return pipelines(join, each_operator, layers, anew);
   }
   if (!found.ok()) return found;
   auto lead = [&](Outcome& plan) {
@@ -469,6 +481,18 @@ Result<Outcome> JointSearch::run() {
   if (with_stages && budget_left && !too_large && stages_ && in_.options.templates && in_.devices <= kManyDevices &&
       !stages_->waits_for_batch() && !in_.evaluator.stopping())
     compare(pipelines(true, true));
+  // What fits already hides pipelines that are found from plans too large for the devices. Where no device can hold all
+  // of the model, and the certificate leaves room, they matter; of the model as it is, whose many small operators fill
+  // devices better.
+  if (with_stages && budget_left && !too_large && stages_ && in_.devices <= kManyDevices && !copies_fit(in_) &&
+      !in_.evaluator.stopping() && may_gain_much()) {
+    if (rewriting_) {
+      rewriting_.reset();
+      proposals_.clear();
+      stages_.emplace(in_.model, in_);
+    }
+    compare(pipelines(true, false, kLayers, true));
+  }
   if (!serial_) {
     found_.add_best_as_rival();
     found_.hide();

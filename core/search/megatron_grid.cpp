@@ -64,7 +64,8 @@ Result<Outcome> megatron_grid(const StrategyInput& input) {
     for (int tensor = 1; tensor <= std::min(width, per_node); ++tensor) {
       if (width % tensor != 0 || per_node % tensor != 0) continue;
       for (int waves : stages == 1 ? std::vector{1} : std::vector{1, 2, 4, 8}) {
-        if (tried > 0 && input.evaluator.stopping()) break;
+        const bool spent = input.evaluator.scored() >= std::max(1, input.options.budget);
+        if (tried > 0 && (spent || input.evaluator.stopping())) break;
         Result<Outcome> next = try_grid(input, {tensor, width / tensor, stages, waves * stages});
         ++tried;
         if (!next.ok()) next = Error{"strategy megatron-grid: " + next.error().message};

@@ -3,6 +3,7 @@
 // neither stages nor parts are given, stages of widths and plans of their own as well (stage_search.h).
 
 #include <algorithm>
+#include <utility>
 
 #include "core/rewrite/normalize.h"
 #include "core/search/data_parallel.h"
@@ -30,7 +31,7 @@ Result<Outcome> try_choice(const StrategyInput& input, const Choice& c) {
   Pcg pcg = UNITY_TRY(
       record.timed(SearchLevel::substitution, [&] { return with_micro_batches(state.pcg, c.micro_batches); }));
   auto operators = compute_operators(pcg);
-  if (operators < c.stages * c.parts)
+  if (std::cmp_less(operators, static_cast<std::int64_t>(c.stages) * c.parts))
     return fail("{} stages of {} parts for a model of {} operators", c.stages, c.parts, operators);
   auto mappings = UNITY_TRY(record.timed(SearchLevel::mapping, [&] {
     std::vector<double> speeds =

@@ -7,6 +7,7 @@
 
 #include "core/base/ahead.h"
 #include "core/base/text.h"
+#include "core/machine/profile.h"
 #include "core/plan/repeat.h"
 #include "core/search/lower_bound.h"
 #include "core/search/memory_tradeoffs.h"
@@ -168,6 +169,7 @@ Plan make_plan(const ModelSpec& spec, Evaluator& evaluator, const SearchOptions&
   std::string why = log.interrupted ? stop_reason(options) : outcome.stopped_because;
   if (!outcome.candidate.exact) why += "; the plan's time is told by a few devices, or its first micro-batches";
   plan.search = {options.strategy, std::move(why), evaluator.scored(), record.seconds(), bound, std::move(log)};
+  plan.search.profile = profile_in_words(topology);
   plan.prediction = {outcome.candidate.score.iteration, outcome.candidate.score.peak(),
                      outcome.candidate.score.communicated};
   return plan;
@@ -209,7 +211,7 @@ Result<void> fuse_tasks(Plan& plan, const CostModel& cost, const SearchOptions& 
   Evaluator evaluator(cost, {true, plan.optimizer, plan.schedule}, options.memory_limit,
                       {.blocks = options.blocks, .stop = options.stop, .jobs = options.jobs});
   evaluator.score_after_stop(1);
-  Outcome fused{UNITY_TRY(evaluator.evaluate(plan.pcg, plan.mappings, plan.schedule))};
+  Outcome fused{UNITY_TRY(evaluator.evaluate_stages(plan.pcg, plan.mappings, plan.schedule, kMostTasksOfPlan))};
   score_from_all(fused, evaluator);
   const Score& score = fused.candidate.score;
   if (!evaluator.fits(score)) return does_not_fit(plan.search.strategy, score, evaluator, "the plan with fused tasks");

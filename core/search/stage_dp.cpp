@@ -93,7 +93,8 @@ class StageDp {
       std::int64_t held = in_flight(stages);
       for (std::size_t i = 0; i < options_.size(); ++i)
         for (std::size_t o = options_[i].size(); o-- > 0;)
-          if (needed(options_[i][o], held) <= static_cast<double>(p_.memory)) fitting_[stages][i] = static_cast<int>(o);
+          if (needed(options_[i][o], held) <= static_cast<double>(p_.memory[i % p_.submeshes.size()]))
+            fitting_[stages][i] = static_cast<int>(o);
     }
   }
   std::int64_t time_of(std::size_t stages, std::size_t range) const {

@@ -35,7 +35,7 @@ struct Submesh {
 struct StageProblem {
   int layers = 1, devices = 1, micro_batches = 1;
   std::vector<Submesh> submeshes;
-  std::int64_t memory = 0;  // bytes of a device
+  std::vector<std::int64_t> memory;  // by submesh: bytes of each of its devices
   // Whether a stage holds all micro-batches (GPipe), or as many as there are stages from it on (1F1B).
   bool all_in_flight = true;
   // For layers first .. last - 1 on a submesh (its number); the first of them that fits is taken.

@@ -38,11 +38,15 @@ std::vector<Proposal> StageProposals::find(const std::vector<std::size_t>& layer
   const bool may_wait = in_.devices <= kManyDevices && in_.options.schedule.weights == WeightVersions::newest;
   if (micro_batches == 1 && !may_wait && saving.fits && !saving.one_f_one_b)
     std::erase_if(problem.submeshes, [&](const Submesh& s) { return s.width != in_.devices; });
-  problem.memory = std::numeric_limits<std::int64_t>::max();
-  for (int d = 0; saving.fits && d < in_.devices; ++d)
-    problem.memory = std::min(
-        problem.memory,
-        static_cast<std::int64_t>(request.margin * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
+  for (const Submesh& s : problem.submeshes) {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (int d = 0; saving.fits && d < in_.devices; ++d)
+      for (int first = std::max(0, d - s.width + 1); first <= d; ++first)
+        if (s.starts[static_cast<std::size_t>(first)])
+          least = std::min(least, static_cast<std::int64_t>(
+                                      request.margin * static_cast<double>(evaluator.memory_of(DeviceId(d)).count)));
+    problem.memory.push_back(least);
+  }
   problem.all_in_flight =
       (in_.options.schedule.order == PipelineOrder::gpipe && !saving.one_f_one_b) || plans_.waits_for_batch();
   const bool remat = saving.remat || in_.options.schedule.remat == std::vector<std::string>{"blocks"};
@@ -68,7 +72,16 @@ std::vector<Proposal> StageProposals::find(const std::vector<std::size_t>& layer
   };
   problem.handover = [&](int cut, int device) { return estimates_.handover(begin_of(cut), device, micro_batches); };
   std::vector<Proposal> proposals;
-  for (const ChosenStages& chosen : choose_stages(problem)) {
+  std::vector<ChosenStages> all = choose_stages(problem);
+  // On devices of unequal memory, also what fits the smallest anywhere: estimates of large stages are rough.
+  const auto [low, high] = std::minmax_element(problem.memory.begin(), problem.memory.end());
+  if (!problem.memory.empty() && *low < *high) {
+    problem.memory.assign(problem.memory.size(), *low);
+    for (ChosenStages& chosen : choose_stages(problem))
+      if (std::none_of(all.begin(), all.end(), [&](const auto& c) { return c.stages == chosen.stages; }))
+        all.push_back(std::move(chosen));
+  }
+  for (const ChosenStages& chosen : all) {
     Proposal p{chosen.time,
                {.micro_batches = micro_batches,
                 .stored_parts = !saving.fits,

@@ -28,7 +28,8 @@ struct Open {
 
 constexpr double kGain = 0.002;            // of the best time: less is no progress
 constexpr std::size_t kLoweredAtOnce = 2;  // where the estimate of the best one may rule out the others
-constexpr std::size_t kScoredAtOnce = 8;   // where patience may end the search in between
+constexpr std::size_t kMostMatchesKept = 20'000, kMostNodesKept = 2'000'000;
+constexpr std::size_t kScoredAtOnce = 8;  // where patience may end the search in between
 
 void keep_pareto(std::vector<Found>& found, std::size_t keep) {
   keep_pareto_front(
@@ -203,6 +204,7 @@ class BestFirst {
   bool rewritings_ = false;              // what is scored now
   double alpha_;
   int scored_ = 0, rewritten_ = 0, grown_ = 0;
+  bool some_grown_left_ = false;  // graphs of more operators than the model, of which there may be no end
   std::ptrdiff_t operators_ = 0;  // of the start
 };
 
@@ -227,6 +229,7 @@ void BestFirst::consider(std::vector<Reached> states) {
     }
     if (grown ? grown_ >= options_.budget / options_.rewriting_share
               : scored_ + static_cast<int>(fresh.size()) - grown_ >= options_.budget) {
+      some_grown_left_ = some_grown_left_ || grown;
       record_.left_out(LeftOut::over_budget);
       continue;
     }
@@ -249,7 +252,10 @@ void BestFirst::consider(std::vector<Reached> states) {
     score(std::span(fresh).subspan(begin, end - begin));
   }
   say_queue(0);
-  if (!options_.thorough && result_.found.size() > 64 * options_.keep) keep_pareto(result_.found, 16 * options_.keep);
+  const bool large = result_.found.size() > 16 * options_.keep &&
+                     result_.found.size() * result_.found.back().state.pcg.size() > kMostNodesKept;
+  if (!options_.thorough && (large || result_.found.size() > 64 * options_.keep))
+    keep_pareto(result_.found, 16 * options_.keep);
 }
 
 void BestFirst::score(std::span<Fresh> states) {
@@ -387,7 +393,11 @@ void BestFirst::expand(State from) {
                      matched ? &matched->matches : nullptr));
   rewritings_ = false;
   rewritten_ += scored_ - before;
-  if (matched) matched->pcg = std::move(from.pcg);
+  // Many operators that read the same have matches by pairs, which open states would hold for long.
+  if (matched && matched->matches.all.size() > kMostMatchesKept)
+    matched->matches = {};
+  else if (matched)
+    matched->pcg = std::move(from.pcg);
 }
 
 void BestFirst::keep_fastest() {
@@ -427,6 +437,9 @@ SubstitutionResult BestFirst::run(const std::vector<State>& start) {
       break;
     }
   }
+  if (some_grown_left_ && result_.stopped_because.starts_with("exhausted"))
+    result_.stopped_because += fmt::format(" but of graphs with more operators than the model: their budget of {}",
+                                           options_.budget / options_.rewriting_share);
   record_.left_out(LeftOut::above_alpha,
                    std::count_if(open_.begin(), open_.end(), [&](const Open& o) { return !is_expanded(o.cost); }));
   keep_fastest();

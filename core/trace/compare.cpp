@@ -68,13 +68,14 @@ double spearman(const std::vector<double>& a, const std::vector<double>& b) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
-std::vector<DeviceUse> device_use(const Trace& trace) {
+std::vector<DeviceUse> device_use(const Trace& trace, std::size_t devices) {
   struct Covers {
     Cover all, compute, communication, either;
   };
   std::vector<Span> spans = trace.spans;
   std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
   std::map<DeviceId, Covers> covers;
+  for (std::size_t d = 0; d < devices; ++d) covers[DeviceId(static_cast<std::int64_t>(d))];
   for (const Span& s : spans) {
     Covers& c = covers[s.device];
     c.all.add(s.start, s.end);
@@ -85,7 +86,8 @@ std::vector<DeviceUse> device_use(const Trace& trace) {
   std::vector<DeviceUse> use;
   for (const auto& [device, c] : covers)
     use.push_back({device, c.compute.length(), c.communication.length(), trace.iteration - c.all.length(),
-                   c.compute.length() + c.communication.length() - c.either.length()});
+                   c.compute.length() + c.communication.length() - c.either.length(),
+                   c.all.length() - c.either.length()});
   return use;
 }
 

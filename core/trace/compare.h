@@ -30,8 +30,10 @@ struct GroupComparison {
 struct DeviceUse {
   DeviceId device;
   Picoseconds compute, communication, idle, hidden;
+  Picoseconds copies;  // to and from the host, while it neither computes nor communicates
 };
-std::vector<DeviceUse> device_use(const Trace& trace);  // by device number
+// By device number; of devices below `devices` also those that do nothing.
+std::vector<DeviceUse> device_use(const Trace& trace, std::size_t devices = 0);
 
 struct Comparison {
   Picoseconds predicted, measured;      // the iteration

@@ -95,12 +95,25 @@ Picoseconds busiest_device(const PreparedProgram& prepared, const Topology& topo
   return from_seconds(most);
 }
 
+// What was measured in bf16 or TF32 is faster than the peaks of a device file, which are of element types.
+bool knows_peaks(const Topology& topology) {
+  for (std::size_t d = 0; d < topology.device_count(); ++d) {
+    const DeviceId device(static_cast<std::int64_t>(d));
+    const ProfileSection* section = section_of(topology, device);
+    if (!section || section->peak > 0) continue;
+    const Precision precision = topology.spec(device).profile->precision;
+    if (precision != Precision::f32 && precision != Precision::f64) return false;
+  }
+  return true;
+}
+
 Picoseconds whole_machine(const Program& program, const Topology& topology) {
+  if (!knows_peaks(topology)) return {};
   double bytes = 0;
   for (const Task& task : program.tasks)
     if (task.kind != TaskKind::communicate && task.stream == Stream::compute) bytes += task.bytes;
   double memory = bytes / machine_rates(topology).memory;
-  return from_seconds(std::max(seconds_at_peak(executed_flops(program), topology), memory));
+  return from_seconds(std::max(seconds_at_peak(executed_flops(program), topology).value(), memory));
 }
 
 Picoseconds busiest_link(const PreparedProgram& prepared) {
@@ -178,7 +191,8 @@ std::vector<double> link_bytes(const PreparedProgram& prepared) {
   return bytes;
 }
 
-double seconds_at_peak(const std::map<DType, double>& flops, const Topology& topology) {
+std::optional<double> seconds_at_peak(const std::map<DType, double>& flops, const Topology& topology) {
+  if (!knows_peaks(topology)) return std::nullopt;
   Rates machine = machine_rates(topology);
   double seconds = 0;
   for (const auto& [dtype, amount] : flops) seconds += amount / machine.of(dtype);

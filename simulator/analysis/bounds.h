@@ -24,6 +24,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "simulator/prepared.h"
 
@@ -40,8 +41,8 @@ std::vector<double> link_bytes(const PreparedProgram& prepared);
 
 // Seconds that all devices together need at their peaks for FLOPs by element type: sum of F / P. Divided by the
 // iteration, the utilisation of FLOPs: of the model's (MFU; Chowdhery et al., PaLM, 2022, appendix B) or of all that
-// are executed (HFU).
-double seconds_at_peak(const std::map<DType, double>& flops, const Topology& topology);
+// are executed (HFU). None where the peaks are not known: of a profile in bf16 or TF32 that has none of its own.
+std::optional<double> seconds_at_peak(const std::map<DType, double>& flops, const Topology& topology);
 std::map<DType, double> executed_flops(const Program& program);
 
 }  // namespace unity

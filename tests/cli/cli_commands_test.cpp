@@ -373,7 +373,7 @@ TEST_CASE("explain predicts what a plan is bound by, and what would make it fast
   for (const auto& [name, bound] : out["lower_bounds_seconds"].items()) CHECK(bound.get<double>() <= iteration);
   const json& path = out["critical_path"];
   double sum = 0;
-  for (const char* part : {"compute_seconds", "communication_seconds", "waiting_seconds"})
+  for (const char* part : {"compute_seconds", "communication_seconds", "host_copies_seconds", "waiting_seconds"})
     sum += path[part].get<double>();
   CHECK(sum == Approx(iteration).epsilon(1e-9));
   CHECK(out["model_flops_utilization"] <= out["executed_flops_utilization"]);

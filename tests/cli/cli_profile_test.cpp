@@ -33,6 +33,19 @@ TEST_CASE("profile --curves measures rates, and how all kinds of tasks go with t
   json without = json::parse(unity("simulate " + plan + " --json").out),
        with = json::parse(unity("simulate " + plan + " --json --profile " + profile).out);
   CHECK(with["iteration_seconds"] != without["iteration_seconds"]);
+  // A plan says whose times it was found with, and they are missed where they are not given again.
+  const std::string search =
+      "search mlp-tiny --topology laptop --devices 2 --global-batch 60 --strategy data-parallel ";
+  REQUIRE(unity(search + "--profile " + profile + " -o " + f.file("measured.json")).code == 0);
+  for (const std::string command : {"simulate ", "explain "}) {
+    CHECK_THAT(unity(command + f.file("measured.json")).err,
+               Catch::Matchers::Contains("measured.json: found with times measured on "));
+    CHECK(unity(command + f.file("measured.json") + " --profile " + profile).err.empty());
+    CHECK(unity(command + plan).err.empty());
+  }
+  // Those of a CPU are none of a GPU's.
+  check_refused("search mlp-tiny --topology summit --devices 2 --profile " + profile,
+                {profile, "holds times of backend cpu", "of kind gpu in topology 'summit'"});
 }
 
 TEST_CASE("numbers that have to be above 0 say so") {

@@ -294,3 +294,30 @@ TEST_CASE("results against others: what is slower or lost is a regression and ex
   check_refused("report " + slow + " --against " + old + " --tolerance many", {"--tolerance", "many", "1%"});
   check_refused("report " + slow + " --tolerance 1%", {"--against"});
 }
+
+TEST_CASE("rows of files that have changed since stay with a warning, and rows of other settings are in no figure") {
+  Folder f;
+  const std::string machine = read(std::string(UNITY_SOURCE_DIR) + "/topologies/laptop.yaml");
+  const std::string topology = f.write("machine.yaml", machine);
+  auto experiment = [&](const std::string& bucket) {
+    return f.write("e.yaml", "format: unity-experiment\nversion: 1\nmodels: [mlp-tiny]\ntopologies: [" + topology +
+                                 "]\ndevices: [2]\nvariants:\n  - {name: whole, strategy: data-parallel}\n"
+                                 "  - {name: joined, strategy: data-parallel, bucket: " +
+                                 bucket +
+                                 "}\nfigures:\n  - {name: times, title: Times, x: devices, y: iteration_seconds}\n");
+  };
+  const std::string sweep = "sweep " + experiment("1 kB") + " -o " + f.file("r");
+  REQUIRE(unity(sweep).code == 0);
+  CHECK(unity(sweep + " --resume").err.empty());
+  f.write("machine.yaml", std::string(machine).replace(machine.find("2.5 GB/s"), 8, "2.6 GB/s"));
+  const Outcome other = unity(sweep + " --resume");
+  CHECK(other.code == 0);
+  CHECK_THAT(other.err, Catch::Matchers::Contains("2 rows were made before " + topology + " changed, and stay"));
+  experiment("2 kB");
+  REQUIRE(unity(sweep + " --resume").code == 0);
+  const json rows = results(f, "r")["rows"];
+  CHECK(rows.size() == 3);
+  const Outcome report = unity("report " + f.file("r/results.json"));
+  REQUIRE(report.code == 0);
+  CHECK_THAT(report.out, Catch::Matchers::Contains("1 row is of variants with other settings, and left out"));
+}

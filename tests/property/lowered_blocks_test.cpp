@@ -248,6 +248,7 @@ TEST_CASE("weights in parts, of which some are an element larger, are told exact
   CHECK(kinds > 1);  // with and without an element more
   CHECK(kinds < devices / 2);
   for (int overlap : {0, 1}) CHECK(check_scores(cost, pcg, mappings, {.overlap = overlap, .bucket = {1'000'000}}));
+  for (int stage : {1, 2, 3}) CHECK(check_scores(cost, pcg, mappings, {.zero_stage = stage}));
 }
 
 TEST_CASE("the first micro-batches of a pipeline tell how long all take") {

@@ -92,6 +92,21 @@ TEST_CASE("a name that leads elsewhere is not written through") {
   CHECK(read_file(file) == "b");
 }
 
+TEST_CASE("a symbolic link to a file that is not there yet, through another one, makes that file") {
+  Folder own;
+  const fs::path folder = own.path;
+  fs::create_directories(folder / "elsewhere");
+  fs::create_symlink("elsewhere/next", folder / "link");
+  fs::create_symlink(folder / "elsewhere" / "file", folder / "elsewhere" / "next");
+  write_file_atomically(folder / "link", "text");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(fs::is_symlink(folder / "elsewhere" / "next"));
+  CHECK(read_file(folder / "elsewhere" / "file") == "text");
+  fs::create_symlink("round", folder / "round");  // around, and to no file
+  CHECK_THROWS_AS(write_file_atomically(folder / "round", "text"), InputError);
+  CHECK(fs::is_symlink(folder / "round"));
+}
+
 TEST_CASE("a symbolic link is followed, and stays one") {
   Folder folder;
   fs::path file = folder.path / "f", link = folder.path / "link";

@@ -56,6 +56,10 @@ TEST_CASE("errors in a model file say where and what, with the nearest name") {
         "17:12: user.matmul0: matmul: axis k is 16 in x but 17 in w");
   CHECK(error_with("op: relu, inputs: [join.sum]", "op: relu, attributes: {slope: 1}, inputs: [join.sum]") ==
         "24:45: layer join.relu: relu has no attributes");
+  CHECK(error_with("op: relu, inputs: [join.sum]", "op: scale, attributes: {factor: .nan}, inputs: [join.sum]") ==
+        "24:55: layer join.relu: factor: expected a real number, a finite one");
+  CHECK(error_with("op: relu, inputs: [join.sum]", "op: deliver, inputs: [join.sum]") ==
+        "24:26: layer join.relu: 'deliver' stands for the ends of parts of a graph, which the search makes");
   CHECK(error_with("hidden: 48}", "hidden: 48").starts_with("6:"));
 }
 

@@ -500,6 +500,28 @@ TEST_CASE("the expert plan of a transformer reads as Megatron's") {
                   "reduction") != std::string::npos);
 }
 
+TEST_CASE("an explained plan says which devices compute what, unless all compute everything") {
+  SimulatedCostModel cost(load_topology("summit", {1, 4}));
+  auto plan_of = [&](const char* strategy) {
+    SearchOptions options;
+    options.strategy = strategy;
+    options.stages = strategy == std::string("pipeline") ? 2 : 0;
+    return find(ModelSpec{"mlp", {{"batch", 32}, {"layers", 4}, {"hidden", 96}}}, cost, options).value();
+  };
+  const Plan staged = plan_of("pipeline");
+  const std::vector<PlaceExplanation> places = explain_places(staged);
+  REQUIRE(places.size() == 2);
+  CHECK(places[0].devices == std::vector<int>{0, 1});
+  CHECK(places[0].first == "layer.0.matmul");
+  CHECK(places[1].devices == std::vector<int>{2, 3});
+  CHECK(places[1].last == "loss");
+  CHECK(std::cmp_equal(places[0].operators + places[1].operators,
+                       std::count_if(staged.pcg.nodes().begin(), staged.pcg.nodes().end(),
+                                     [](const Node& n) { return n.is_compute(); })));
+  CHECK(explain_plan(staged).find("\nDevices\n  devices 0 to 1: ") != std::string::npos);
+  CHECK(explain_plan(plan_of("data-parallel")).find("\nDevices\n") == std::string::npos);
+}
+
 TEST_CASE("the expert plan of a language model splits the words of its table, of the logits and of the loss") {
   ModelSpec spec{"gpt2-small", {{"batch", 6}, {"layers", 1}}};
   SimulatedCostModel cost(load_topology("summit", {1, 6}));

@@ -39,6 +39,7 @@ StageProblem ideal(std::vector<std::int64_t> times, int devices, int micro_batch
   StageProblem p;
   p.layers = static_cast<int>(times.size()), p.devices = devices, p.micro_batches = micro_batches;
   for (int w : widths) p.submeshes.push_back(anywhere(w, devices));
+  p.memory.assign(widths.size(), 0);
   p.options = [times, widths](int first, int last, int submesh) {
     std::int64_t sum = 0;
     for (int i = first; i < last; ++i) sum += times[static_cast<std::size_t>(i)];
@@ -213,21 +214,21 @@ TEST_CASE("under 1F1B earlier stages hold more micro-batches") {
   p.options = [](int first, int last, int) {
     return std::vector<StageOption>{{4 * (last - first), 0, 10 * (last - first)}};
   };
-  p.memory = 30;
+  p.memory.assign(p.submeshes.size(), 30);
   CHECK(choose_stages(p).empty());  // GPipe holds 8 micro-batches, at best of one layer
   p.all_in_flight = false;
   CHECK(choose_stages(p).size() == 3);
-  p.memory = 29;
+  p.memory.assign(p.submeshes.size(), 29);
   std::vector<ChosenStages> chosen = choose_stages(p);
   REQUIRE(chosen.size() == 1);
   CHECK(chosen[0].stages == std::vector<ChosenStage>{{0, 1, 1, 0, 0}, {1, 3, 2, 0, 0}});
-  p.memory = 19;
+  p.memory.assign(p.submeshes.size(), 19);
   CHECK(choose_stages(p).empty());
 }
 
 TEST_CASE("what does not fit is run another way that does") {
   StageProblem p = ideal({4}, 1, 2, {1});
-  p.memory = 5;
+  p.memory.assign(p.submeshes.size(), 5);
   p.options = [](int, int, int) { return std::vector<StageOption>{{4, 6, 0}, {7, 1, 2}}; };
   std::vector<ChosenStages> chosen = choose_stages(p);
   REQUIRE(chosen.size() == 1);

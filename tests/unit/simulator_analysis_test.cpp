@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/machine/profile.h"
 #include "core/models/models.h"
 #include "core/plan/crossing.h"
 #include "core/plan/lower.h"
@@ -15,6 +16,7 @@
 #include "simulator/analysis/steady_state.h"
 #include "simulator/analysis/what_if.h"
 #include "simulator/cost_model.h"
+#include "tests/support/paths.h"
 #include "tests/support/planned.h"
 #include "tests/support/simulator_build.h"
 
@@ -57,7 +59,7 @@ TEST_CASE("the bounds of an iteration are what its devices, links and dependenci
   CHECK(microseconds(b.free_communication) == 8);  // 5, then 3
   CHECK(microseconds(b.longest_chain) == 12);      // 5 + 4 + 3
   CHECK(b.largest() == b.longest_chain);
-  CHECK(seconds_at_peak({{DType::f32, 4e6}}, scenario.topology()) == Approx(2e-6));
+  CHECK(seconds_at_peak({{DType::f32, 4e6}}, scenario.topology()).value() == Approx(2e-6));
 }
 
 TEST_CASE("devices that share units of compute are bound by these together") {
@@ -188,6 +190,25 @@ TEST_CASE("the busiest links say how much they are used, by which collectives") 
   CHECK(links[1].like_it == 1);  // that of device 1
   CHECK(links[1].mean == Approx(0.25));
   CHECK(links[1].peak == 0.5);
+}
+
+TEST_CASE("what was measured in bf16 is bounded by no peaks of f32") {
+  Topology topology = load_topology("h100", {});
+  Program program = planned("mlp", 256, "data-parallel", topology);
+  for (const char* precision : {"bf16", "f32"}) {
+    const DeviceProfile profile =
+        load_profile(std::string(UNITY_SOURCE_DIR) + "/topologies/profiles/h100-sxm5." + precision + ".yaml");
+    Topology measured = topology;
+    use_profile(measured, profile);
+    Scenario scenario(program, measured);
+    const Picoseconds iteration = scenario.simulate(false).iteration;
+    const LowerBounds bounds = lower_bounds(scenario.prepared(), measured);
+    CHECK(bounds.largest().seconds() <= iteration.seconds() * (1 + 1e-9));
+    CHECK((bounds.whole_machine.count > 0) == (precision == std::string("f32")));
+    const std::optional<double> at_peak = seconds_at_peak(executed_flops(program), measured);
+    REQUIRE(at_peak.has_value() == (precision == std::string("f32")));
+    if (at_peak) CHECK(*at_peak <= iteration.seconds());
+  }
 }
 
 TEST_CASE("collectives are summed up by kind, devices and choice") {

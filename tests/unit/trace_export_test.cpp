@@ -160,6 +160,16 @@ TEST_CASE("a device is idle when no stream runs") {
   CHECK(use[0].hidden.count == 10 + 10);  // [30, 40) and [60, 70)
   CHECK(use[1].hidden.count == 0);
   CHECK(use[1].idle.count == 60);
+  CHECK(use[0].copies.count == 0);
+  // Copies count where they are alone, and what does nothing is idle.
+  Trace trace = example();
+  trace.spans.push_back(
+      {.device = DeviceId(1), .stream = 2, .start = trace.iteration - Picoseconds{7}, .end = trace.iteration});
+  use = device_use(trace, 3);
+  REQUIRE(use.size() == 3);
+  for (const DeviceUse& u : use) CHECK(u.compute + u.communication - u.hidden + u.copies + u.idle == trace.iteration);
+  CHECK(use[1].copies.count > 0);
+  CHECK(use[2].idle == trace.iteration);
 }
 
 TEST_CASE("a comparison lists tasks and groups and how far the prediction is off") {
