@@ -21,7 +21,7 @@ struct PredictionReport {
   double samples_per_second = 0;
   LowerBounds bounds;
   std::optional<double> model_seconds, executed_seconds;  // FLOPs at the peaks of all devices (seconds_at_peak)
-  std::vector<BusyLink> links;                     // the ten busiest
+  std::vector<BusyLink> links;                            // the ten busiest
   std::vector<CollectiveSummary> collectives;
   std::vector<WhatIf> what_ifs;  // empty unless asked for
 };

@@ -198,8 +198,8 @@ class ModelFile {
       reader_.fail(op_node, fmt::format("{}: '{}' changes only how a tensor is laid out, which is for a plan to say",
                                         what, op_name));
     if (op_name == "boundary" || op_name == "deliver")
-      reader_.fail(op_node, fmt::format("{}: '{}' stands for the ends of parts of a graph, which the search makes", what,
-                                        op_name));
+      reader_.fail(op_node, fmt::format("{}: '{}' stands for the ends of parts of a graph, which the search makes",
+                                        what, op_name));
     std::vector<ValueRef> inputs;
     if (YAML::Node list = layer["inputs"])
       for (const YAML::Node& input : reader_.list(list, what)) inputs.push_back(find(values, input));

@@ -123,12 +123,12 @@ std::string plan_to_json(const Plan& plan) {
   root["search"] = {{"strategy", plan.search.strategy},
                     {"stopped_because", plan.search.stopped_because},
                     {"candidates", plan.search.candidates},
-                    {"seconds", plan.search.seconds}};
+                    {"seconds", plan.search.seconds},
+                    {"profile", plan.search.profile}};
   if (auto gap = plan.optimality_gap()) {
     root["search"]["lower_bound_picoseconds"] = plan.search.lower_bound.count;
     root["search"]["gap"] = *gap;
   }
-  if (!plan.search.profile.empty()) root["search"]["profile"] = plan.search.profile;
   if (!plan.search.log.best_so_far.empty()) root["search"]["log"] = search_log_json(plan.search.log);
   root["derivation"] = json::array();
   for (const DerivationStep& s : plan.derivation)

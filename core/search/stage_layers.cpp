@@ -32,6 +32,11 @@ bool are_even(const IntraPlans& plans, const std::vector<std::size_t>& layer_end
   return static_cast<int>(layer_ends.size()) == layers && most * layers <= kEven * all;
 }
 
+bool is_asked_for(const StagedPlan& plan, const SearchOptions& options) {
+  const int asked = options.micro_batches;
+  return asked == 0 || plan.micro_batches == asked || (plan.micro_batches == 1 && plan.ends.size() == 1);
+}
+
 std::vector<int> micro_batch_counts(const IntraPlans& plans, const StrategyInput& input, int stages) {
   const int asked = input.options.micro_batches;
   if (asked == 1) return {1};

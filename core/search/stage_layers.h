@@ -17,6 +17,8 @@ bool are_even(const IntraPlans& plans, const std::vector<std::size_t>& layer_end
 // Into how many micro-batches a model may be cut, for so many stages at most; ascending. Those of the options, and
 // none.
 std::vector<int> micro_batch_counts(const IntraPlans& plans, const StrategyInput& input, int stages);
+// Whether a plan has as many as the options say; of one stage it may have none.
+bool is_asked_for(const StagedPlan& plan, const SearchOptions& options);
 
 // By number of stages: stages of as many devices each, with data parallelism inside, and as many micro-batches as
 // stages or twice as many.

@@ -108,11 +108,6 @@ class StageSearch {
     return {layer_ends_,      micro_batches_,           order_is_free(),  overlap_is_free(),
             parts_are_free(), in_.options.stored_parts, in_.options.remat};
   }
-  // Micro-batches as the options say; plans of one stage may have none.
-  bool is_asked_for(const StagedPlan& p) const {
-    const int asked = in_.options.micro_batches;
-    return asked == 0 || p.micro_batches == asked || (p.micro_batches == 1 && p.ends.size() == 1);
-  }
   bool is_selective() const { return options_.selective && in_.devices > kManyDevices; }
   // Whether there is a limit to the tasks that may be simulated.
   bool is_bounded() const { return !std::isinf(tasks_left_); }
@@ -196,7 +191,7 @@ std::vector<StagedPlan> StageSearch::best_proposals(int chosen) {
     for (std::vector<Proposal>& more : proposed)
       proposals.insert(proposals.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
-  std::erase_if(proposals, [&](const Proposal& p) { return !is_asked_for(p.plan); });
+  std::erase_if(proposals, [&](const Proposal& p) { return !is_asked_for(p.plan, in_.options); });
   std::vector<StagedPlan> best;
   const auto most = static_cast<std::size_t>(options_.plans);
   add_fastest(best, proposals, most);
@@ -273,7 +268,7 @@ void StageSearch::simulate(std::vector<StagedPlan> plans, const std::optional<St
   std::erase_if(plans, [&](const StagedPlan& p) { return !known_.contains(p) && slows_down_inside(p); });
   std::erase_if(plans, [&](const StagedPlan& p) {
     if ((options_.several && p.ends.size() == 1) || known_.contains(p)) return true;
-    if (!is_asked_for(p)) return true;
+    if (!is_asked_for(p, in_.options)) return true;
     if (tasks_left_ <= 0 || (options_.budget > 0 && in_.evaluator.scored() + begun >= options_.budget)) {
       in_.evaluator.record().left_out(LeftOut::over_budget);
       return true;

@@ -59,7 +59,7 @@ TEST_CASE("errors in a model file say where and what, with the nearest name") {
   CHECK(error_with("op: relu, inputs: [join.sum]", "op: scale, attributes: {factor: .nan}, inputs: [join.sum]") ==
         "24:55: layer join.relu: factor: expected a real number, a finite one");
   CHECK(error_with("op: relu, inputs: [join.sum]", "op: deliver, inputs: [join.sum]") ==
-        "24:26: layer join.relu: 'deliver' stands for the ends of parts of a graph, which the search makes");
+        "24:27: layer join.relu: 'deliver' stands for the ends of parts of a graph, which the search makes");
   CHECK(error_with("hidden: 48}", "hidden: 48").starts_with("6:"));
 }
 
