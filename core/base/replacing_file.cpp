@@ -31,13 +31,17 @@ int fsync_folder(const fs::path& folder) {
 
 ReplacingFile::ReplacingFile(fs::path path) : path_(std::move(path)), target_(path_) {
   std::error_code error;
+  if (fs::is_symlink(path_, error) && fs::exists(path_, error)) {
+    target_ = fs::weakly_canonical(path_, error);
+    if (error) target_ = path_;
+  }
   // Also to a file that is not there yet, of which the system knows no canonical path.
-  for (int links = 0; fs::is_symlink(target_, error) && links < kMostLinks; ++links) {
+  for (int links = 0; !fs::exists(target_, error) && fs::is_symlink(target_, error) && links < kMostLinks; ++links) {
     const fs::path to = fs::read_symlink(target_, error);
     if (error) break;
     target_ = to.is_absolute() ? to : target_.parent_path() / to;
   }
-  if (fs::is_symlink(target_, error)) failed(ELOOP);
+  if (!fs::exists(target_, error) && fs::is_symlink(target_, error)) failed(ELOOP);
   fs::file_status status = fs::status(target_, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     descriptor_ = fs::is_directory(status) ? (errno = EISDIR, -1) : ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
