@@ -20,8 +20,8 @@ class Interruption {
   const std::atomic<bool>& requested() const;
 
  private:
-  struct sigaction interrupt_before_ {
-  }, terminate_before_{};
+  struct sigaction interrupt_before_ {};
+  struct sigaction terminate_before_ {};
 };
 
 }  // namespace unity::cli

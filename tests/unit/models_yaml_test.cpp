@@ -71,6 +71,9 @@ TEST_CASE("a model file has a batch, and says where its optimizer and outputs st
   write_file_atomically(path, text);
   CHECK_THROWS_WITH(model_info(path), Catch::Equals(path + ":4:10: options: found no 'batch', expected it: the samples "
                                                            "per device, dimension 0 of the inputs"));
+  write_file_atomically(path, std::string(text).replace(text.find("{size: 4}"), 9, "{size: 4, batch: 5}"));
+  CHECK_THROWS_WITH(model_info(path), Catch::Contains("input x: found shape [4, 6], expected the batch of 5 as "
+                                                      "dimension 0 of the first input"));
   write_file_atomically(path, std::string(text).replace(text.find("{size: 4}"), 9, "{size: 4, batch: 4}"));
   CHECK(model_info(path).batch_per_gpu == 4);
   CHECK(model_info(path).outputs_place == path + ":10:10");

@@ -226,6 +226,20 @@ TEST_CASE("under 1F1B earlier stages hold more micro-batches") {
   CHECK(choose_stages(p).empty());
 }
 
+TEST_CASE("a stage may hold what its own devices have room for, not only what the smallest has") {
+  StageProblem p = ideal({4, 4, 4, 4}, 2, 2, {1, 1});
+  p.submeshes = {{1, {true, false}}, {1, {false, true}}};  // the first device, and the second
+  p.options = [](int first, int last, int) {
+    return std::vector<StageOption>{{4 * (last - first), 10 * (last - first), 0}};
+  };
+  p.memory = {30, 10};
+  std::vector<ChosenStages> chosen = choose_stages(p);
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0].stages == std::vector<ChosenStage>{{0, 3, 0, 0, 0}, {3, 4, 1, 1, 0}});
+  p.memory = {10, 10};
+  CHECK(choose_stages(p).empty());
+}
+
 TEST_CASE("what does not fit is run another way that does") {
   StageProblem p = ideal({4}, 1, 2, {1});
   p.memory.assign(p.submeshes.size(), 5);
