@@ -201,3 +201,20 @@ TEST_CASE("search takes families of mappings from a file, and ends with code 2 w
   CHECK_THAT(refused.err, Catch::Contains(":3:12: family 'far', ") && Catch::Contains("expected 0 to 3"));
   CHECK(command::unity(search + "--mappings /nowhere/at-all.yaml").code == 2);
 }
+
+TEST_CASE(
+    "of a model that no device holds, the joint search is no slower than pipelines found from what does not fit") {
+  const SimulatedCostModel cost(topology_of(
+      "hierarchy: {node: 3, gpu: [3, 1, 2]}\n"
+      "device: {node0.gpu*: a100-sxm4-80gb, node1.gpu*: v100-sxm2-16gb, node2.gpu*: v100-sxm2-16gb}\n"
+      "switches: {machine: [fabric], node: [nv]}\nlinks:\n"
+      "  - {within: node, between: [gpu*, nv], kind: nvlink, bandwidth: 150 GB/s, latency: 0.95 us}\n"
+      "  - {within: machine, between: [node*.nv, fabric], kind: infiniband, bandwidth: 12.5 GB/s, latency: 1 us}\n"));
+  const ModelSpec spec{"mlp", {{"batch", 12}, {"layers", 80}, {"hidden", 16384}}};  // 86 GB of weights
+  auto iteration = [&](const char* strategy) {
+    SearchOptions options;
+    options.strategy = strategy;
+    return find_plan(spec, build_model(spec), cost, options).value().prediction.iteration;
+  };
+  CHECK(iteration("unity") <= iteration("pipeline"));
+}
