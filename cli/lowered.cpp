@@ -1,6 +1,8 @@
 #include "cli/lowered.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -122,6 +124,43 @@ void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Top
                                    topology.device(device).name, to_string(topology.spec(device).memory)),
                        topology.spec(device).memory.count);
   }
+}
+
+void warn_of_no_effect(const report::ScheduleSettings& asked, const Plan& plan, const Topology& topology) {
+  constexpr double kLongSeconds = 2;  // of one lowering
+  const Schedule none;
+  const Schedule& all = plan.schedule;
+  struct Setting {
+    std::string option;
+    const std::string& value;
+    Schedule without;
+  };
+  std::vector<Setting> settings;
+  auto add = [&](const char* option, const std::string& value, auto field) {
+    Schedule without = all;
+    without.*field = none.*field;
+    if (!value.empty() && !(without == all)) settings.push_back({option, value, std::move(without)});
+  };
+  add("--pipeline-schedule", asked.order, &Schedule::order);
+  add("--overlap", asked.overlap, &Schedule::overlap);
+  add("--bucket", asked.bucket, &Schedule::bucket);
+  add("--remat", asked.remat, &Schedule::remat);
+  add("--offload", asked.offload, &Schedule::offload);
+  add("--weight-versions", asked.weights, &Schedule::weights);
+  if (all.zero_stage > 1) add("--zero-stage", asked.zero_stage, &Schedule::zero_stage);
+  add("--fuse", asked.fuse, &Schedule::fuse);
+  if (settings.empty()) return;
+  auto hash = [&](const Schedule& schedule) -> std::optional<Hash> {
+    auto program = lower(plan.pcg, plan.mappings, topology, {true, plan.optimizer, schedule});
+    if (!program.ok()) return std::nullopt;
+    return program_hash(*program);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const std::optional<Hash> whole = hash(all);
+  if (!whole || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > kLongSeconds) return;
+  for (const Setting& s : settings)
+    if (hash(s.without) == whole)
+      fmt::print(stderr, "unity: warning: {} {} changes nothing of this plan\n", s.option, s.value);
 }
 
 }  // namespace unity::cli

@@ -36,5 +36,8 @@ struct PlanSource {
 Program lower_plan(const Plan& plan, const Topology& topology, bool training, Precision precision = Precision::f32);
 // The same, of peaks by device.
 void require_memory(const Plan& plan, const std::vector<Bytes>& peaks, const Topology& topology);
+// Says on standard error which of the schedule's settings change nothing of the plan: it is lowered without each of
+// them. Nothing is said of plans whose lowering takes long.
+void warn_of_no_effect(const report::ScheduleSettings& asked, const Plan& plan, const Topology& topology);
 
 }  // namespace unity::cli

@@ -218,6 +218,7 @@ void run(const Options& o, Processes& processes) {
   Topology topology;
   Plan plan = o.source.load_to_train(topology, parse_precision(o.precision, "--precision"));
   warn_of_places(processes, topology);
+  if (processes.rank() == 0) warn_of_no_effect(o.source.settings.schedule, plan, topology);
   Options with_data = o;
   if (o.data.empty()) {
     std::vector<std::string> suits = model_info(plan.model.name).datasets;

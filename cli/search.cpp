@@ -12,6 +12,7 @@
 #include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/interruption.h"
+#include "cli/lowered.h"
 #include "cli/plan_summary.h"
 #include "cli/search_log_text.h"
 #include "cli/search_options.h"
@@ -140,6 +141,7 @@ void search(const Options& o) {
     return;
   }
   const Plan& found = plans->front();
+  warn_of_no_effect(o.settings.schedule, found, cost.topology());
   if (o.json) {
     nlohmann::ordered_json summary = plan_summary(found, o.output);
     summary["search_log"] = search_log_json(found.search.log);

@@ -106,6 +106,7 @@ void simulate_plan(const Options& o) {
   Topology topology;
   Plan plan = source.load(topology);
   warn_of_estimates(plan, topology, o.plan);
+  warn_of_no_effect(o.schedule, plan, topology);
   Program step = lower_plan(plan, topology, true);
   Program program = several_iterations(plan, step, o.iterations.count(plan.schedule));
   SimulationOptions options{

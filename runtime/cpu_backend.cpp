@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "core/base/does_not_fit.h"
 #include "core/base/this_machine.h"
@@ -18,6 +19,23 @@
 
 namespace unity {
 namespace {
+
+// The kernels are compiled for more than the oldest processors have.
+void require_instructions() {
+#if defined(__x86_64__) && !defined(__clang__)
+  __builtin_cpu_init();
+  constexpr std::string_view level = UNITY_CPU_LEVEL;
+  const bool has = level == "x86-64-v2"   ? __builtin_cpu_supports("x86-64-v2")
+                   : level == "x86-64-v3" ? __builtin_cpu_supports("x86-64-v3")
+                   : level == "x86-64-v4" ? __builtin_cpu_supports("x86-64-v4")
+                                          : true;
+  if (!has)
+    throw_input_error(
+        "backend cpu: this build's kernels are for processors of {} (v3: AVX2), which this one is not; configure with "
+        "-DUNITY_CPU_LEVEL=x86-64 and build anew",
+        level);
+#endif
+}
 
 constexpr int kMostThreads = 1024;  // of a device, more than machines have cores; to start more takes seconds
 
@@ -170,6 +188,7 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(const Program& program, Processes& processes, const BackendOptions& options) {
+  require_instructions();
   if (options.precision != Precision::f32 && options.precision != Precision::f64)
     throw_input_error("backend cpu: precision is {}, expected f32 or f64", to_string(options.precision));
   if (options.threads > kMostThreads)

@@ -48,6 +48,24 @@ TEST_CASE("what a command reads is not what it writes") {
   check_refused("import nvidia-smi-topo " + smi + " --device a100-sxm4-80gb", {"topo.yaml is read", "with -o"});
 }
 
+TEST_CASE("of a schedule, what changes nothing of the plan is said") {
+  Folder f;
+  const std::string plan = plan_in(f);
+  const std::string warning = "unity: warning: --zero-stage 3 changes nothing of this plan";
+  for (const std::string& arguments :
+       {std::string(
+            "search mlp-tiny --topology laptop --devices 2 --strategy data-parallel --fuse chains --zero-stage 3"),
+        "simulate " + plan + " --fuse chains --zero-stage 3",
+        "run " + plan + " --steps 1 --fuse chains --zero-stage 3"}) {
+    INFO(arguments);
+    Outcome o = unity(arguments);
+    CHECK(o.code == 0);
+    CHECK(o.err.find(warning) != std::string::npos);
+    CHECK(o.err.find("--fuse") == std::string::npos);
+  }
+  CHECK(unity("simulate " + plan + " --pipeline-schedule gpipe --zero-stage 1 --remat none").err.empty());
+}
+
 TEST_CASE("a bundle is packed beside a folder of its name, which stays") {
   Folder f;
   fs::create_directories(f.file("build/bin"));
