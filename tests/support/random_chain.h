@@ -74,7 +74,7 @@ inline RandomChain random_chain(std::mt19937_64& random, const Dims& extent, std
   const int first_result = 1000;  // operands are renumbered when all inputs are known
   std::vector<std::size_t> kept;  // steps
   for (;;) {
-    const bool full = made.operands.size() + kept.size() + 4 > Chain::kMostOperands;
+    const bool full = made.operands.size() + kept.size() + 6 > Chain::kMostOperands;  // a step takes up to three
     const bool last = full || list.size() + 1 == steps, first = list.empty();
     const bool whole_number = !first && written.back() == DType::i32;
     const Operator* op = all[below(all.size())];
