@@ -60,6 +60,8 @@ TrainResult train_under(const Plan& plan, const Topology& topology, const Option
   t.trace = trace;
   t.check_replicas_every = o.check_replicas;
   t.stop = stop;
+  if (!processes || processes->rank() == 0)
+    t.warn = [](const std::string& what) { fmt::print(stderr, "unity: warning: {}\n", what); };
   Progress bar(title);
   t.progress = [&](std::int64_t done, std::int64_t total, double loss) {
     bar.update(done, total, fmt::format("loss {:.4f}", loss));

@@ -112,23 +112,32 @@ DoesNotFit beside_training(const DoesNotFit& error, const Program& training, con
       std::max<std::int64_t>(limit, 0));
 }
 
-// By name, or by another path to the same file or folder.
-bool same_data(const std::string& a, const std::string& b) {
+// By contents, where they are known of both: files move, and change.
+bool same_data(const TrainingPosition& position, const std::string& data, Hash contents) {
+  if (position.contents != 0 && contents != 0) return position.contents == contents;
   std::error_code error;
-  return a == b || (!is_built_in_data(a) && !is_built_in_data(b) && std::filesystem::equivalent(a, b, error));
+  return position.data == data || (!is_built_in_data(position.data) && !is_built_in_data(data) &&
+                                   std::filesystem::equivalent(position.data, data, error));
 }
 
 // A batch of another size, or other data, than those of the checkpoint: go on at the first batch not begun, or anew.
-void adapt(TrainingPosition& position, const std::string& data, std::int64_t batch, std::int64_t per_epoch) {
-  if (!same_data(position.data, data))
+void adapt(TrainingPosition& position, const TrainOptions& options, Hash contents, std::int64_t batch,
+           std::int64_t per_epoch) {
+  if (!same_data(position, options.data, contents)) {
+    if (options.warn)
+      options.warn(
+          fmt::format("{} {} other data than those of the checkpoint{}: their first epoch begins, behind step {}",
+                      options.data, position.data == options.data ? "holds" : "are",
+                      position.data == options.data ? "" : ", " + position.data, position.step));
     position.epoch = position.batches = 0, position.epoch_loss_sum = 0, position.best = {};
+  }
   if (position.batches > 0 && position.batch != batch) {
     const auto before = static_cast<double>(position.batches);
     position.batches = (position.batches * position.batch + batch - 1) / batch;
     position.epoch_loss_sum *= static_cast<double>(position.batches) / before;  // of as many batches as count now
   }
   if (position.batches >= per_epoch) ++position.epoch, position.batches = 0, position.epoch_loss_sum = 0;
-  position.data = data, position.batch = batch;
+  position.data = options.data, position.contents = contents, position.batch = batch;
 }
 
 // That the model tells apart: where its second output has so many numbers for each label. 0: none.
@@ -194,6 +203,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   result.memory = executor.memory();
   result.first_step = at.step;
   std::optional<DataSplit> data;
+  Hash contents = 0;
   Binding binding;
   std::int64_t per_epoch = 1, steps = options.steps > 0 ? options.steps : std::max<std::int64_t>(options.epochs, 1);
   if (options.data != "synthetic") {
@@ -206,10 +216,12 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     if (per_epoch == 0)
       throw_input_error("data {}: {} training rows are fewer than one batch of {}", options.data,
                         data->training->rows(), binding.batch);
-    agreement.require_equal("the data", fmt::format("{} rows to train on and {} to test on", data->training->rows(),
-                                                    data->test ? data->test->rows() : 0));
+    contents = contents_of(*data->training);
+    agreement.require_equal(
+        "the data", fmt::format("{} rows to train on and {} to test on, contents {:016x}", data->training->rows(),
+                                data->test ? data->test->rows() : 0, contents));
   }
-  adapt(at, options.data, binding.batch, per_epoch);
+  adapt(at, options, contents, binding.batch, per_epoch);
   if (data && options.steps <= 0) steps = at.step + per_epoch * (options.epochs - at.epoch) - at.batches;
   bool tested = data && data->test && evaluation;
   if (options.patience > 0 && !tested)

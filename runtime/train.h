@@ -40,6 +40,8 @@ struct TrainOptions {
   // Since when time counts in the folder's log of sessions: where the command started, say. None: the call of train().
   std::optional<SessionLog::Clock::time_point> began;
   const std::atomic<bool>* stop = nullptr;  // ends training behind the step in which it is set; of one process only
+  // Called before the first step with what may not be as it was meant.
+  std::function<void(const std::string&)> warn;
   // After each step: steps done, of how many, the loss.
   std::function<void(std::int64_t, std::int64_t, double)> progress;
 };

@@ -29,6 +29,7 @@ CheckpointIndex read(const json& root) {
   index.weights = std::stoull(root.at("weights").get<std::string>(), nullptr, 16);
   const json& data = root.at("data");
   p.data = data.at("name");
+  p.contents = std::stoull(data.value("contents", "0"), nullptr, 16);
   p.batch = data.at("batch");
   p.epoch = data.at("epoch");
   p.batches = data.at("batches");
@@ -74,6 +75,7 @@ std::string index_to_json(const CheckpointIndex& index) {
                {"step", p.step},
                {"data",
                 {{"name", p.data},
+                 {"contents", fmt::format("{:016x}", p.contents)},
                  {"batch", p.batch},
                  {"epoch", p.epoch},
                  {"batches", p.batches},

@@ -20,6 +20,7 @@ struct TrainingPosition {
   std::uint64_t seed = 1;
   std::int64_t step = 0;  // steps done
   std::string data = "synthetic";
+  Hash contents = 0;          // of the data (contents_of); 0: not known
   std::int64_t batch = 0;     // samples in each; 0 for synthetic data
   std::int64_t epoch = 0;     // epochs done
   std::int64_t batches = 0;   // batches of the next epoch done

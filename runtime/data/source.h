@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/hash.h"
 #include "core/plan/program.h"
 #include "runtime/host_tensor.h"
 
@@ -48,6 +49,9 @@ class DataSource {
   std::string name_;
   std::vector<Field> fields_;
 };
+
+// Tells data apart, wherever they lie: by their fields, how many rows they have, and what is in a few of these.
+Hash contents_of(const DataSource& source);
 
 // Some rows of a source, in their own order.
 class RowSubset : public DataSource {

@@ -168,10 +168,22 @@ TEST_CASE("a resumed run that watches another metric, or other data, does not co
   const TrainResult same = model.run(options);
   CHECK(same.losses.empty());
   CHECK(same.best->epoch >= 3);
+  // Likewise a copy of it.
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& what) { warnings.push_back(what); };
   options.data = place("others.csv").string();
   fs::copy_file(rows(), options.data);
+  CHECK(model.run(options).losses.empty());
+  CHECK(warnings.empty());
+  // Others in its place.
+  std::ofstream(options.data, std::ios::app) << "1,1,0\n";
   options.epochs = 1;
-  CHECK(model.run(options).best->waited == 0);
+  const TrainResult other = model.run(options);
+  CHECK(other.losses.size() == 5);
+  CHECK(other.best->waited == 0);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains("others.csv are other data than those of the checkpoint"));
+  CHECK_THAT(warnings[0], Catch::EndsWith("rows.csv: their first epoch begins, behind step 25"));
 }
 
 TEST_CASE("where training stops early, the trace is of the last step there was") {

@@ -107,7 +107,10 @@ TEST_CASE("processes whose data differ are refused, wherever these lie") {
   for (const Outcome& o : train_both(ours, theirs, &together)) CHECK(o.error.empty());
   Program program = mlp();
   CHECK(train(program, nullptr, ours).losses == together);
-  theirs.data = write_rows(folder.file("first.csv"), 60, 3);
+  theirs.data = write_rows(folder.file("sampled.csv"), 60, 3);
+  check_refused(train_both(ours, theirs), {"the data, expected the same", "rank 1 has 60 rows to train on"});
+  // Rows that are not among those by which data are told apart.
+  theirs.data = write_rows(folder.file("first.csv"), 60, 4);
   check_refused(train_both(ours, theirs),
                 {"the rows of the first batch", "rank 0 has contents", "rank 1 has contents"});
   theirs.data = write_rows(folder.file("later.csv"), 60, 40);
