@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "core/base/text.h"
+#include "core/machine/files.h"
 #include "core/machine/topology.h"
 #include "core/models/models.h"
 #include "core/models/summary.h"
@@ -67,6 +68,7 @@ Listing list_models() {
 
 Listing list_topologies() {
   Listing list{Table({"topology", "nodes", "devices", "levels", "device"}).left(3).left(4)};
+  if (topology_names().empty()) throw_input_error("there are no topologies in '{}'", topology_folder().string());
   for (const std::string& name : topology_names()) {
     Topology t = load_topology(name);
     std::vector<std::string> specs;
