@@ -1,7 +1,9 @@
 // Logical devices as host memory; kernels of runtime/cpu on the lanes' threads and their teams.
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "core/base/does_not_fit.h"
@@ -91,20 +93,39 @@ class CpuBackend final : public Backend {
   std::vector<Bytes> memory() const override { return plan_.arenas; }
 
  private:
-  // The system hands out more than there is, and ends who uses it, without a word.
+  // The system hands out more than there is, and ends who uses it, without a word. What counts is all that the
+  // processes of this node take, an evaluation beside its training.
   void require_memory(Processes& processes) const {
-    Bytes all;
+    Bytes ours;
     int devices = 0;
     for (std::size_t d = 0; d < plan_.arenas.size(); ++d) {
       if (!processes.has(DeviceId(static_cast<std::int64_t>(d)), program_.devices)) continue;
-      all += plan_.arenas[d] + plan_.host_arenas[d], ++devices;
+      ours += plan_.arenas[d] + plan_.host_arenas[d], ++devices;
     }
-    const Bytes memory = memory_of_this_machine();
-    if (all > memory)
-      throw DoesNotFit(
-          fmt::format("backend cpu: {} device{} of this process need{} {}, found {} of memory here", devices,
-                      devices == 1 ? "" : "s", devices == 1 ? "s" : "", to_string(all), to_string(memory)),
-          memory.count / devices);
+    const Bytes before = cpu::taken_by_arenas(), memory = memory_of_this_machine();
+    struct Share {
+      std::int64_t node = 0, devices = 0, bytes = 0, before = 0;
+    };
+    const Share mine{processes.node(), devices, ours.count, before.count};
+    Share all{mine.node, 0, 0, 0};
+    int there = 0;
+    for (const std::vector<std::byte>& theirs : processes.all_gather(std::as_bytes(std::span(&mine, 1)))) {
+      Share share;
+      std::memcpy(&share, theirs.data(), sizeof share);
+      if (share.node != mine.node) continue;
+      all.devices += share.devices, all.bytes += share.bytes, all.before += share.before, ++there;
+    }
+    if (all.bytes + all.before <= memory.count) return;
+    const std::int64_t left = std::max<std::int64_t>(0, memory.count - all.before);
+    throw DoesNotFit(
+        fmt::format(
+            "backend cpu: {} device{} of {} need{} {}{}, found {} of memory here", all.devices,
+            all.devices == 1 ? "" : "s",
+            there == 1 ? "this process" : fmt::format("the {} processes of this node", there),
+            all.devices == 1 ? "s" : "", to_string(Bytes{all.bytes}),
+            all.before > 0 ? fmt::format(" beside {} that they take already", to_string(Bytes{all.before})) : "",
+            to_string(memory)),
+        left / std::max<std::int64_t>(1, all.devices));
   }
   cpu::Arena& arena_of(const Buffer& buffer) {
     return (buffer.on_host ? host_arenas_ : arenas_)[buffer.device.index()];

@@ -1,6 +1,7 @@
 #include "runtime/cpu/arena.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -18,6 +19,8 @@
 namespace unity::cpu {
 namespace {
 
+std::atomic<std::int64_t> taken = 0;
+
 std::size_t length(Bytes size) { return static_cast<std::size_t>(std::max<std::int64_t>(size.count, 1)); }
 
 std::byte* map(std::size_t bytes) {
@@ -26,10 +29,13 @@ std::byte* map(std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
   madvise(p, bytes, MADV_HUGEPAGE);
 #endif
+  taken += static_cast<std::int64_t>(bytes);
   return static_cast<std::byte*>(p);
 }
 
 }  // namespace
+
+Bytes taken_by_arenas() { return {taken}; }
 
 Arena::Arena(Bytes size) : data_(map(length(size)), Unmap{length(size)}) {}
 
@@ -41,6 +47,7 @@ void Arena::guard(std::int64_t begin, std::int64_t alignment) {
 void Arena::Unmap::operator()(std::byte* p) const {
   ASAN_UNPOISON_MEMORY_REGION(p, size);
   munmap(p, size);
+  taken -= static_cast<std::int64_t>(size);
 }
 
 }  // namespace unity::cpu

@@ -8,6 +8,9 @@
 
 namespace unity::cpu {
 
+// By all arenas that there are.
+Bytes taken_by_arenas();
+
 class Arena {
  public:
   explicit Arena(Bytes size);

@@ -187,6 +187,16 @@ TEST_CASE(
   CHECK_THROWS_AS(Executor(h.program), DoesNotFit);
   CHECK_THROWS_WITH(Executor(h.program), Catch::StartsWith("backend cpu: 2 devices of this process need ") &&
                                              Catch::EndsWith("of memory here"));
+  // Half as much fits, but not twice, as an evaluation beside its training.
+  ProgramByHand half;
+  x = half.leaf("x", "input", {Dims{elements / 2}, std::string("f32")}), y = half.tensor("y", {elements / 2});
+  const BufferId half_from = half.buffer(x, 0, whole_box({elements / 2}), BufferCategory::input);
+  half.compute("relu", {}, {half_from, half.buffer(y, 0, whole_box({elements / 2}))});
+  std::optional<Executor> training(std::in_place, half.program);
+  CHECK_THROWS_WITH(Executor(half.program), Catch::StartsWith("backend cpu: 1 device of this process needs ") &&
+                                                Catch::Contains(" that they take already, found "));
+  training.reset();
+  CHECK_NOTHROW(Executor(half.program));
 }
 
 TEST_CASE("synthetic data are normal, or whole numbers below the bound that the model has for them") {
