@@ -115,7 +115,7 @@ TEST_CASE("a checkpoint with any bit of its index or of its tensors flipped is r
   Folder folder;
   Program program = one_weight(parse_optimizer("sgd 0.1 momentum=0.5"));
   Executor written(program);
-  TrainingPosition position{"linear", "sgd", 1, 3, "digits", 32, 4, 7, 1e-9, {"accuracy", 0.875, 3, 1}};
+  TrainingPosition position{"linear", "sgd", 1, 3, "digits", 7, 32, 4, 7, 1e-9, {"accuracy", 0.875, 3, 1}};
   save_checkpoint(written, position, {folder.path});
   for (const char* name : {"index.json", "model-00001-of-00001.safetensors"}) {
     fs::path file = folder.path / "step-000003" / name;
