@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
 
 #include "core/base/text.h"
 #include "core/models/family.h"
@@ -35,6 +37,35 @@ bool counts_parts(const std::string& option) {
   return option == "layers" || option == "top-layers" || option == "cells" || option == "tables";
 }
 
+// Rules hold of any number in their place; what is trained has a root of a sum, and a mean of old and new.
+void require_in_range(const Pcg& pcg, const std::string& model) {
+  for (const Node& n : pcg.nodes()) {
+    const std::vector<AttributeSpec> specs = n.op->attributes();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const bool momentum = specs[i].name == "momentum";
+      if (specs[i].name != "epsilon" && !momentum) continue;
+      const double value = real_attribute(n.attributes, i);
+      if (!(value >= 0) || (momentum && value > 1))
+        throw_input_error("{}: {} of '{}' ({}): found {}, expected at least 0{}", model, specs[i].name, n.name,
+                          n.op->name(), value, momentum ? " and at most 1" : "");
+    }
+  }
+}
+
+// Of what several operators write back to one state, after they all have read it, only one would stay.
+void require_one_writer(const Pcg& pcg, const std::string& model) {
+  std::map<NodeId, std::string> writers;
+  for (const Node& n : pcg.nodes())
+    for (std::size_t o = 0; o < n.outputs.size(); ++o)
+      if (std::optional<int> state = n.op->new_state(static_cast<int>(o))) {
+        const NodeId leaf = n.inputs[static_cast<std::size_t>(*state)].node;
+        auto [writer, first] = writers.try_emplace(leaf, n.name);
+        if (!first)
+          throw_input_error("{}: state '{}' is updated by '{}' and by '{}', expected one operator", model,
+                            pcg[leaf].name, writer->second, n.name);
+      }
+}
+
 }  // namespace
 
 std::vector<std::string> model_names() {
@@ -61,13 +92,38 @@ Pcg build_model(const ModelSpec& spec) {
     options[name] = value;
   }
   try {
-    return model.build(options);
+    Pcg pcg = model.build(options);
+    require_one_writer(pcg, spec.name);
+    require_in_range(pcg, spec.name);
+    return pcg;
   } catch (const InputError& error) {
     // An operator's message says what does not fit, but not where; a file's does.
     std::string prefix = "model " + model.info.name + ": ", what = error.what();
     if (spec.name != model.info.name || what.starts_with(prefix)) throw;
     throw InputError(prefix + what);
   }
+}
+
+Result<void> check_model(const ModelSpec& spec, const Pcg& graph) {
+  const std::vector<std::string> names = model_names();
+  if (std::find(names.begin(), names.end(), spec.name) == names.end()) return {};
+  auto leaves_of = [](const Pcg& pcg) {
+    std::map<std::string, std::string> leaves;
+    for (const Node& n : pcg.nodes())
+      if (n.is_leaf() && !n.op->random()) leaves[n.name] = to_string(n.outputs[0].shape());
+    return leaves;
+  };
+  const std::map<std::string, std::string> found = leaves_of(graph), expected = leaves_of(build_model(spec));
+  const std::string of = fmt::format("model {} with these options", spec.name);
+  for (const auto& [name, shape] : expected) {
+    auto it = found.find(name);
+    if (it == found.end()) return fail("the graph has no '{}', {}, expected it as {} has it", name, shape, of);
+    if (it->second != shape)
+      return fail("the graph has '{}' as {}, expected {} as {} has it", name, it->second, shape, of);
+  }
+  for (const auto& [name, shape] : found)
+    if (!expected.contains(name)) return fail("the graph has '{}', {}, which {} has not", name, shape, of);
+  return {};
 }
 
 }  // namespace unity

@@ -34,4 +34,8 @@ ModelInfo model_info(const std::string& name);
 // options, and on options that don't fit each other.
 Pcg build_model(const ModelSpec& spec);
 
+// Whether a graph may be the built-in model, however rewritten and parallelized: it has the same inputs, weights and
+// states. Error: the first that differs. Of model files, which may have changed since, nothing is asked.
+Result<void> check_model(const ModelSpec& spec, const Pcg& graph);
+
 }  // namespace unity

@@ -82,7 +82,8 @@ AttentionLoops attention_loops(const Operand& q, const Operand& k, const Operand
 
 std::vector<AttributeSpec> Attention::attributes() const { return kAttributes; }
 
-Result<AxisTable> Attention::axes(const Attributes&, std::span<const Shape> in) const {
+Result<AxisTable> Attention::axes(const Attributes& a, std::span<const Shape> in) const {
+  UNITY_TRY(expect_flag(*this, a, 1));
   Walks w = UNITY_TRY(walks_of(name(), in));
   // Linear in v alone.
   w.v.linear = true;
@@ -136,7 +137,8 @@ UNITY_DEFINE_OPERATOR(attention, Attention)
 
 std::vector<AttributeSpec> AttentionGradient::attributes() const { return kAttributes; }
 
-Result<AxisTable> AttentionGradient::axes(const Attributes&, std::span<const Shape> in) const {
+Result<AxisTable> AttentionGradient::axes(const Attributes& a, std::span<const Shape> in) const {
+  UNITY_TRY(expect_flag(*this, a, 1));
   Walks w = UNITY_TRY(walks_of(name(), in.first(3)));
   UNITY_TRY(expect_real(name(), in));
   Shape expected = operand_shape(w.table, w.y);

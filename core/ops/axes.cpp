@@ -37,16 +37,19 @@ int split_axis(const AxisTable& table, const DimAxes& dim) {
   return dim.axes.back();
 }
 
-bool can_split(const AxisTable& table, int axis) {
-  const Axis& a = table.axes[static_cast<std::size_t>(axis)];
-  if (a.role == AxisRole::whole || a.size <= 1) return false;
+bool is_minor(const AxisTable& table, int axis) {
   auto minor_in = [&](const OperandAxes& operand) {
     return std::any_of(operand.dims.begin(), operand.dims.end(), [&](const DimAxes& dim) {
       return split_axis(table, dim) != axis && std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
     });
   };
-  return std::none_of(table.inputs.begin(), table.inputs.end(), minor_in) &&
-         std::none_of(table.outputs.begin(), table.outputs.end(), minor_in);
+  return std::any_of(table.inputs.begin(), table.inputs.end(), minor_in) ||
+         std::any_of(table.outputs.begin(), table.outputs.end(), minor_in);
+}
+
+bool can_split(const AxisTable& table, int axis) {
+  const Axis& a = table.axes[static_cast<std::size_t>(axis)];
+  return a.role != AxisRole::whole && a.size > 1 && !is_minor(table, axis);
 }
 
 Shape operand_shape(const AxisTable& table, const OperandAxes& operand) {

@@ -81,8 +81,10 @@ struct AxisTable {
 // none.
 int split_axis(const AxisTable& table, const DimAxes& dim);
 
-// Whether an axis can be split: it is not whole, has several elements, and is the major one in every dimension that
-// walks it (a minor axis lies in strips within each part of the major one).
+// Whether an axis is a minor one in some dimension, where it lies in strips within each part of the major one.
+bool is_minor(const AxisTable& table, int axis);
+
+// Whether an axis can be split: it is not whole, has several elements, and is not minor anywhere.
 bool can_split(const AxisTable& table, int axis);
 
 Shape operand_shape(const AxisTable& table, const OperandAxes& operand);

@@ -14,6 +14,7 @@ std::vector<AttributeSpec> BatchMatmul::attributes() const {
 Result<AxisTable> BatchMatmul::axes(const Attributes& attributes, std::span<const Shape> in) const {
   const Dims &a = in[0].dims, &b = in[1].dims;
   bool ta = int_attribute(attributes, 0) != 0, tb = int_attribute(attributes, 1) != 0;
+  for (std::size_t i : {0, 1}) UNITY_TRY(expect_flag(*this, attributes, i));
   UNITY_TRY(expect_real(name(), in));
   UNITY_TRY(expect_rank(name(), in, 0, 2));
   std::size_t lead = a.size() - 2;

@@ -6,6 +6,8 @@
 //     -> mean, variance = mean_square - mean^2, and the new running values
 //     (1 - momentum) running + momentum value, the variance unbiased: times count / (count - 1); count: elements per
 //     channel. In inference the first two results are the running values. Not linear, so moments must be whole.
+//     The difference of means of squares, which add up over devices, loses in f32 about 6e-8 (mean / deviation)^2 of
+//     the variance: 6% where the mean is 1,000 deviations. Inputs like years or prices are to be normalised before.
 // batch_norm(x, mean, variance, gamma, beta; epsilon=1e-5, activation="none")
 //     y = (x - mean) / sqrt(max(variance, 0) + epsilon) gamma + beta, through ReLU with activation="relu".
 // moments_gradient(x, dmean, dmean_square) = (dmean + 2 x dmean_square) / count, linear in both together.

@@ -19,6 +19,12 @@ Result<void> expect_indices(std::string_view op, std::span<const Shape> inputs, 
   return {};
 }
 
+Result<void> expect_flag(const Operator& op, const Attributes& attributes, std::size_t index) {
+  const std::int64_t value = int_attribute(attributes, index);
+  if (value == 0 || value == 1) return {};
+  return fail("{}: {} is {}, expected 0 or 1", op.name(), op.attributes()[index].name, value);
+}
+
 Result<void> expect_rank(std::string_view op, std::span<const Shape> inputs, std::size_t operand, std::size_t rank) {
   if (inputs[operand].dims.size() < rank)
     return fail("{}: operand {} is {}, expected at least {} dimension{}", op, operand, to_string(inputs[operand]), rank,

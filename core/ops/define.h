@@ -17,6 +17,8 @@ namespace unity {
 Result<void> expect_real(std::string_view op, std::span<const Shape> inputs);
 // Error unless operand `operand` holds indices (i32).
 Result<void> expect_indices(std::string_view op, std::span<const Shape> inputs, std::size_t operand);
+// Error unless attribute `index`, a switch, is 0 or 1.
+Result<void> expect_flag(const Operator& op, const Attributes& attributes, std::size_t index);
 // Error unless operand `operand` has at least `rank` dimensions.
 Result<void> expect_rank(std::string_view op, std::span<const Shape> inputs, std::size_t operand, std::size_t rank);
 

@@ -17,6 +17,7 @@ class DropoutMask final : public Operator {
   void reference(const OpCall& call) const override;
   std::vector<Example> examples() const override;
   bool random() const override { return true; }
+  Attributes inference_attributes(const Attributes& attributes) const override { return {attributes[0], 0.0}; }
 };
 
 // Whether the element at `index` (row-major in the logical tensor) is kept.

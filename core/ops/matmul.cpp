@@ -13,6 +13,7 @@ std::vector<AttributeSpec> Matmul::attributes() const {
 
 Result<AxisTable> Matmul::axes(const Attributes& a, std::span<const Shape> in) const {
   UNITY_TRY(expect_real(name(), in));
+  UNITY_TRY(expect_flag(*this, a, 1));
   const Dims& x = in[0].dims;
   const Dims& w = in[1].dims;
   bool linear = text_attribute(a, 0) == "none", transposed = int_attribute(a, 1) != 0;

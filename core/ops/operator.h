@@ -189,6 +189,9 @@ class Operator {
   // Result `output` is the next value of the state that operand i holds: written back after each iteration of training.
   virtual std::optional<int> new_state(int /*output*/) const { return std::nullopt; }
 
+  // In inference, a random operator computes what it gives in the mean: with these attributes (a dropout mask of ones).
+  virtual Attributes inference_attributes(const Attributes& attributes) const { return attributes; }
+
   // In inference, result `output` is operand i itself (batch norm's running moments).
   virtual std::optional<int> inference_alias(int /*output*/) const { return std::nullopt; }
 

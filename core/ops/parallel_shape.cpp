@@ -125,6 +125,11 @@ Result<Sharding> infer_sharding(std::string_view op, const AxisTable& table, con
         return fail("{}: operand {} dimension {} walks axis {}, which must not be split; found degree {}", op, i, j,
                     info.name, dim.degree * dim.micro);
       std::int64_t parts = static_cast<std::int64_t>(dim.degree) * dim.micro;
+      if (parts > 1 && info.size > 1 && is_minor(table, axis))
+        return fail(
+            "{}: operand {} dimension {} walks axis {}, which lies in strips in another dimension; found "
+            "degree {}, expected 1",
+            op, i, j, info.name, parts);
       if (info.size < parts || (dim.micro > 1 && info.size % parts != 0))
         return fail("{}: operand {} dimension {} has degree {}, too large for axis {} of size {}", op, i, j,
                     dim.degree * dim.micro, info.name, info.size);

@@ -74,8 +74,31 @@ Dims logical_index(const Operand& y, std::int64_t o) {
 
 }  // namespace
 
+namespace {
+
+// Whether the window that begins at this position has an element of the image.
+bool has_element(const Window& w, std::int64_t input, std::int64_t begin) {
+  const std::int64_t first = begin >= 0 ? 0 : (-begin + w.dilation - 1) / w.dilation;  // that is not before it
+  return first < w.kernel && begin + first * w.dilation < input;
+}
+
+}  // namespace
+
+// Each window has an element of the image, as the largest of none is no number.
 Result<Windows> max_pool2d_windows(std::string_view op, const Attributes& a, const Dims& x) {
-  return spatial_windows(op, x, ints_attribute(a, 0), ints_attribute(a, 1), ints_attribute(a, 2), ints_attribute(a, 3));
+  Windows windows = UNITY_TRY(
+      spatial_windows(op, x, ints_attribute(a, 0), ints_attribute(a, 1), ints_attribute(a, 2), ints_attribute(a, 3)));
+  for (std::size_t d : {0, 1}) {
+    const Window& w = windows.window[d];
+    const std::int64_t last = windows.output[d] - 1;
+    bool all = has_element(w, windows.input[d], last * w.stride - w.pad_before);
+    for (std::int64_t o = 0; all && o < last && o * w.stride < w.pad_before; ++o)
+      all = has_element(w, windows.input[d], o * w.stride - w.pad_before);
+    if (!all)
+      return fail("{}: padding is {}, expected less: a window of {} has no element of dimension {}, of size {}", op,
+                  to_string(a[2]), w.kernel, d + 2, windows.input[d]);
+  }
+  return windows;
 }
 Result<Windows> avg_pool2d_windows(std::string_view op, const Attributes& a, const Dims& x) {
   return spatial_windows(op, x, ints_attribute(a, 0), ints_attribute(a, 1), ints_attribute(a, 2), {1, 1});
@@ -157,6 +180,7 @@ std::vector<AttributeSpec> AvgPool2d::attributes() const { return geometry(kCoun
 
 Result<AxisTable> AvgPool2d::axes(const Attributes& a, std::span<const Shape> in) const {
   UNITY_TRY(expect_real(name(), in));
+  UNITY_TRY(expect_flag(*this, a, 3));
   Loops l = loops(UNITY_TRY(avg_pool2d_windows(name(), a, in[0].dims)), in[0], AxisRole::window);
   l.x.linear = true;
   l.table.inputs = {l.x};
@@ -196,6 +220,7 @@ std::vector<AttributeSpec> AvgPool2dGradient::attributes() const { return geomet
 
 Result<AxisTable> AvgPool2dGradient::axes(const Attributes& a, std::span<const Shape> in) const {
   UNITY_TRY(expect_real(name(), in));
+  UNITY_TRY(expect_flag(*this, a, 3));
   Loops l = loops(UNITY_TRY(avg_pool2d_windows(name(), a, in[1].dims)), in[1], AxisRole::whole);
   UNITY_TRY(expect_result(name(), l, in[0], 0));
   l.table.outputs = {l.x};

@@ -41,8 +41,7 @@ std::vector<AttributeSpec> ReduceMax::attributes() const {
 
 Result<AxisTable> ReduceMax::axes(const Attributes& a, std::span<const Shape> in) const {
   UNITY_TRY(expect_real(name(), in));
-  if (std::int64_t flag = int_attribute(a, 1); flag != 0 && flag != 1)
-    return fail("{}: detached is {}, expected 0 or 1", name(), flag);
+  UNITY_TRY(expect_flag(*this, a, 1));
   Walks w = UNITY_TRY(walks_of(name(), ints_attribute(a, 0), in[0]));
   for (Axis& axis : w.table.axes)
     if (detached(a) && axis.role == AxisRole::whole) axis.role = AxisRole::reduction, axis.monoid = Monoid::max;

@@ -35,6 +35,7 @@ std::vector<AttributeSpec> RelativeBuckets::attributes() const {
 }
 
 Result<AxisTable> RelativeBuckets::axes(const Attributes& a, std::span<const Shape>) const {
+  UNITY_TRY(expect_flag(*this, a, 4));
   std::int64_t q = int_attribute(a, 0), k = int_attribute(a, 1), buckets = int_attribute(a, 2);
   std::int64_t least = int_attribute(a, 4) != 0 ? 4 : 2;
   if (q < 1 || k < 1) return fail("relative_buckets: found {} queries and {} keys, expected at least 1", q, k);

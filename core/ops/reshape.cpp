@@ -50,9 +50,12 @@ Result<AxisTable> Reshape::axes(const Attributes& a, std::span<const Shape> in) 
   const Dims& shape = ints_attribute(a, 0);
   for (std::int64_t size : shape)
     if (size < 1) return fail("reshape: shape is {}, expected sizes of at least 1", to_string(a[0]));
-  if (element_count(shape) != in[0].elements())
-    return fail("reshape: shape {} has {} elements, expected {} as in {}", to_string(a[0]), element_count(shape),
-                in[0].elements(), to_string(in[0]));
+  std::int64_t count = 1;
+  bool beyond = false;  // all numbers
+  for (std::int64_t size : shape) beyond = __builtin_mul_overflow(count, size, &count) || beyond;
+  if (beyond || count != in[0].elements())
+    return fail("reshape: shape {} has {} elements, expected {} as in {}", to_string(a[0]),
+                beyond ? "too many" : std::to_string(count), in[0].elements(), to_string(in[0]));
   AxisTable t;
   Side x(in[0].dims, "in"), y(shape, "out");
   while (!x.done()) {

@@ -21,8 +21,13 @@ Result<Windows> spatial_windows(std::string_view op, const Dims& input, const Di
     if (window.pad_before < 0 || window.pad_after < 0)
       return fail("{}: padding is {}, expected at least 0", op, to_string(AttributeValue(padding)));
     w.input[d] = input[d + 2];
-    std::int64_t reach = window.dilation * (window.kernel - 1) + 1;
-    std::int64_t room = w.input[d] + window.pad_before + window.pad_after - reach;
+    std::int64_t reach = 0, last = 0, padded = 0, room = 0;
+    if (__builtin_mul_overflow(window.dilation, window.kernel - 1, &last) || __builtin_add_overflow(last, 1, &reach) ||
+        __builtin_add_overflow(w.input[d], window.pad_before, &padded) ||
+        __builtin_add_overflow(padded, window.pad_after, &padded))
+      return fail("{}: kernel {}, dilation {} and padding {} are too large together", op, window.kernel,
+                  window.dilation, to_string(AttributeValue(padding)));
+    room = padded - reach;
     if (room < 0)
       return fail("{}: the window reaches over {} positions, but dimension {} has {} with padding", op, reach, d + 2,
                   room + reach);

@@ -72,11 +72,23 @@ std::vector<Shape> operand_shapes(const Node& node, const Pcg& pcg) {
   return shapes;
 }
 
-// Whether the node's table keeps its structure with another value of the attribute.
+// Whether its other values than 0 and 1 are refused.
+bool is_flag(const Node& node, const std::vector<Shape>& shapes, std::size_t attribute) {
+  auto taken = [&](std::int64_t value) {
+    Attributes attributes = node.attributes;
+    attributes[attribute] = value;
+    return node.op->axes(attributes, shapes).ok();
+  };
+  return taken(0) && taken(1) && !taken(2) && !taken(-1);
+}
+
+// Whether the node's table has another structure with another value of the attribute, or this is a flag, on which what
+// is computed may depend though the table does not.
 bool decides(const Node& node, const Pcg& pcg, std::size_t attribute) {
   const auto* value = std::get_if<std::int64_t>(&node.attributes[attribute]);
   if (!value) return std::holds_alternative<std::string>(node.attributes[attribute]);
   auto shapes = operand_shapes(node, pcg);
+  if (is_flag(node, shapes, attribute)) return true;
   Hash is = hash_structure(*node.table);
   bool same = false;
   for (std::int64_t other : {*value + 1, *value - 1, *value * 2, *value / 2}) {

@@ -271,7 +271,7 @@ class Walk {
         Monomial parts = dim.degree * dim.micro;
         int axis = split_axis(table, table.inputs[i].dims[j]);
         auto a = static_cast<std::size_t>(axis);
-        if (axis < 0 || table.axes[a].role == AxisRole::whole) {
+        if (axis < 0 || table.axes[a].role == AxisRole::whole || is_minor(table, axis)) {
           ask(Kind::equal, parts, {}, at + " is whole");
           if (axis < 0) continue;
         }

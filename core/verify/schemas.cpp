@@ -241,9 +241,12 @@ class Writer {
   }
 
   // Every dimension of the result walks an axis of its own; operands walk the same ones, have one element there
-  // (`broadcasts`), or no dimensions.
+  // (`broadcasts`), or no dimensions. Not of what is told sizes or places by its attributes, and moves nothing only
+  // where these happen to be the operand's: a slice of everything, a reshape to the same shape.
   bool is_pointwise(bool& broadcasts) const {
     if (table_.outputs.size() != 1 || table_.axes.empty()) return false;
+    for (const AttributeSpec& spec : op_.attributes())
+      if (spec.kind == AttributeKind::integers) return false;
     auto is = [&](const OperandAxes& o, bool input) {
       if (o.shape_only || (o.dims.size() != table_.axes.size() && !(input && o.dims.empty()))) return false;
       for (std::size_t j = 0; j < o.dims.size(); ++j) {
@@ -371,6 +374,24 @@ Evaluation evaluate_trials(const Schema& schema, const Candidate& candidate, con
   return found;
 }
 
+// Whether the equation fails with another value of the attribute under which the operator's table stays the same.
+bool depends_on(const Schema& schema, const Candidate& candidate, std::size_t attribute, const Operator& op,
+                const Attributes& attributes, const std::vector<Shape>& inputs, const AxisTable& table) {
+  const auto* value = std::get_if<std::int64_t>(&attributes[attribute]);
+  if (!value) return false;
+  const Hash structure = hash_structure(table);
+  for (std::int64_t other : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, *value + 1, *value - 1,
+                             *value * 2, *value / 2}) {
+    if (other == *value) continue;
+    Attributes others = attributes;
+    others[attribute] = other;
+    auto with_other = op.axes(others, inputs);
+    if (!with_other.ok() || hash_structure(*with_other) != structure) continue;
+    if (evaluate_trials(schema, candidate, others) == Evaluation::different) return true;
+  }
+  return false;
+}
+
 struct Derived {
   std::vector<Schema> holding, refuted;
 };
@@ -380,10 +401,14 @@ Derived derive(const Operator& op, const Attributes& attributes, const std::vect
   std::vector<Shape> inputs = shrunk(op, attributes, at, table);
   AxisTable small = op.axes(attributes, inputs).value();
   for (Candidate& c : Writer(op, attributes, inputs, small).run()) {
-    Schema schema{c.name, parse_axioms(c.text, "schemas of " + op.name()).front(), {}};
+    Schema schema{c.name, parse_axioms(c.text, "schemas of " + op.name()).front(), {}, {}};
     for (const std::string& name : schema.axiom.attributes)
       schema.attributes.push_back(name[0] == 'a' ? std::stoi(name.substr(1)) : -1);
     Evaluation found = evaluate_trials(schema, c, attributes);
+    for (int a : schema.attributes)
+      if (found == Evaluation::equal && a >= 0 &&
+          depends_on(schema, c, static_cast<std::size_t>(a), op, attributes, inputs, small))
+        schema.at_values.push_back(a);
     if (found == Evaluation::equal) derived.holding.push_back(std::move(schema));
     if (found == Evaluation::different) derived.refuted.push_back(std::move(schema));
   }

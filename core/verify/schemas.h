@@ -8,7 +8,8 @@
 //   nested(op)        concat of more than four by twos; the parts of a split in more than four, joined
 //
 // Only where a dimension walks the axis alone. An operator may depend on more than its table says (where an element
-// stands, how many there are: causal masks, means), so each equation is evaluated exactly before it is taken for one.
+// stands, how many there are: causal masks, means), so each equation is evaluated exactly before it is taken for one,
+// also at other values of whole-number attributes under which the table stays the same.
 #pragma once
 
 #include <string>
@@ -23,6 +24,9 @@ struct Schema {
   Rule axiom;        // attribute variable i of the call is named "a<i>"
   // By attribute variable of the axiom: which attribute of the call it is, or -1 (any value).
   std::vector<int> attributes;
+  // Attributes of the call on whose values it depends, though the table does not (a causal mask): it holds for those of
+  // this call alone.
+  std::vector<int> at_values;
 };
 
 // Of a well-typed call with these attributes and operands, on logical tensors.

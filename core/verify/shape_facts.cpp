@@ -109,8 +109,17 @@ class Finder {
 
   // Here and in all of the operator's examples: for a dimension of the same place (a reshape), or, of an element for
   // each result, for the dimension that the operator splits.
+  // Not by chance: also where an operand's size is another one.
   bool is_element(std::size_t a, std::size_t index, std::size_t o, std::size_t j, bool by_output) const {
     if (!element_is(attributes_, table_, a, index, o, j)) return false;
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      for (std::size_t d = 0; d < inputs_[i].dims.size(); ++d)
+        for (std::int64_t other : {inputs_[i].dims[d] + 1, 2 * inputs_[i].dims[d]}) {
+          std::vector<Shape> shapes = inputs_;
+          shapes[i].dims[d] = other;
+          auto table = op_.axes(attributes_, shapes);
+          if (table.ok() && !element_is(attributes_, *table, a, index, o, j)) return false;
+        }
     const auto& list = std::get<Integers>(attributes_[a]);
     if (by_output ? list.size() != table_.outputs.size() : list.size() != table_.outputs[o].dims.size()) return false;
     int checked = 0;

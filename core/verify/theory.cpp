@@ -40,8 +40,9 @@ void add_operators(const Rule& axiom, const std::vector<PatternValue>& side, std
 
 }  // namespace
 
-// `bound`: terms for attribute variables, where not any value will do.
-void Theory::add_axiom(const std::string& name, const Rule& axiom, const std::vector<std::optional<z3::expr>>& bound) {
+// `bound`: terms for attribute variables, where not any value will do. `guards`: under which alone it holds.
+void Theory::add_axiom(const std::string& name, const Rule& axiom, const std::vector<std::optional<z3::expr>>& bound,
+                       std::vector<z3::expr> guards) {
   std::vector<z3::expr> values, variables;
   std::vector<std::optional<z3::expr>> attributes;
   for (const std::string& x : axiom.values)
@@ -54,7 +55,6 @@ void Theory::add_axiom(const std::string& name, const Rule& axiom, const std::ve
     variables.push_back(*attributes[a]);
   }
   Reading reading(language_, axiom, values, attributes);
-  std::vector<z3::expr> guards;
   for (const Condition& c : axiom.conditions) {
     auto guard = reading.condition(c);
     UNITY_CHECK(guard, "axiom {}: a condition is out of reach of proofs", axiom.name);
@@ -176,11 +176,17 @@ void Theory::add_calls(const std::vector<KnownCall>& calls) {
     if (!stated.insert(key).second) continue;
     add_once(key, [&] {
       add_shape_facts(call);
+      auto specs = call.op->attributes();
       for (const Schema& schema : schemas_of(*call.op, call.attributes, call.inputs)) {
         std::vector<std::optional<z3::expr>> bound;
+        std::vector<z3::expr> guards;
+        for (int a : schema.at_values) {
+          const auto i = static_cast<std::size_t>(a);
+          guards.push_back(call.terms[i] == language_.constant(call.attributes[i], specs[i].kind));
+        }
         for (int a : schema.attributes)
           bound.push_back(a >= 0 ? std::optional(call.terms[static_cast<std::size_t>(a)]) : std::nullopt);
-        add_axiom(schema.name, schema.axiom, bound);
+        add_axiom(schema.name, schema.axiom, bound, std::move(guards));
       }
     });
   }

@@ -38,8 +38,9 @@ class Theory {
   // What `adds` adds, which is the same for the same key: called at the first time only.
   void add_once(const std::string& key, const std::function<void()>& adds);
   // Both directions, as far as a side binds all variables. `bound`: terms for attribute variables, where not any value
-  // will do.
-  void add_axiom(const std::string& name, const Rule& axiom, const std::vector<std::optional<z3::expr>>& bound);
+  // will do. `guards`: under which alone it holds.
+  void add_axiom(const std::string& name, const Rule& axiom, const std::vector<std::optional<z3::expr>>& bound,
+                 std::vector<z3::expr> guards = {});
   // What a well-typed call of this structure says of sizes.
   void add_shape_facts(const KnownCall& call);
   // Facts about shapes and schemas of each call, once for each structure.

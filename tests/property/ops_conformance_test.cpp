@@ -109,6 +109,35 @@ TEST_CASE("every legal sharding is read off its operands' parallel shapes") {
   });
 }
 
+TEST_CASE("no operands split an axis that cannot be split, nor take micro-batches of it") {
+  int refused = 0;
+  for_each_example([&](const Operator& op, const Attributes&, const Example&, const AxisTable& table) {
+    for (int axis = 0; axis < static_cast<int>(table.axes.size()); ++axis) {
+      if (can_split(table, axis) || table.axes[static_cast<std::size_t>(axis)].size < 2) continue;
+      for (int micro : {1, 2}) {
+        std::vector<ParallelShape> shapes;
+        bool any = false;
+        for (const OperandAxes& operand : table.inputs) {
+          ParallelShape& shape = shapes.emplace_back(serial(operand_shape(table, operand)));
+          bool splits = false;
+          for (std::size_t j = 0; j < operand.dims.size(); ++j) {
+            if (split_axis(table, operand.dims[j]) != axis) continue;
+            shape.dims[j].degree = 3 - micro, shape.dims[j].micro = micro;
+            splits = true;
+          }
+          if (!splits && micro == 1) shape.copies = 2;
+          any = any || splits;
+        }
+        if (!any) continue;
+        INFO(op.name() << ", axis " << table.axes[static_cast<std::size_t>(axis)].name);
+        CHECK(!infer_sharding(op.name(), table, shapes).ok());
+        ++refused;
+      }
+    }
+  });
+  CHECK(refused > 40);
+}
+
 TEST_CASE("every legal sharding, put together, equals the unsharded result") {
   for_each_example(
       [](const Operator& op, const Attributes& attributes, const Example& example, const AxisTable& table) {

@@ -69,6 +69,16 @@ TEST_CASE("every built-in model round-trips through the text form") {
   }
 }
 
+TEST_CASE("a graph is of its model, with the same inputs, weights and states, however it is rewritten") {
+  const ModelSpec spec{"mlp-tiny", {{"batch", 8}}};
+  const Pcg pcg = build_model(spec);
+  CHECK(check_model(spec, pcg).ok());
+  CHECK(check_model({"a-file.yaml", {}}, pcg).ok());  // which may have changed
+  CHECK_THAT(check_model({"mlp-tiny", {{"batch", 8}, {"hidden", 100}}}, pcg).error().message,
+             Catch::Contains("expected f32[64, 100] as model mlp-tiny with these options has it"));
+  CHECK_THAT(check_model({"bert-tiny", {{"batch", 8}}}, pcg).error().message, Catch::StartsWith("the graph has no '"));
+}
+
 TEST_CASE("wrong model names and options are refused with the nearest one") {
   CHECK_THROWS_WITH(build_model({"bert-larg", {}}), "unknown model 'bert-larg' (did you mean 'bert-large'?)");
   CHECK_THROWS_WITH(

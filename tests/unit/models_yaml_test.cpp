@@ -113,3 +113,56 @@ TEST_CASE("the initial values of a model file lie in its folder") {
 TEST_CASE("a model file that is not there is named") {
   CHECK_THROWS_WITH(build_model({"no/such.yaml", {}}), Catch::StartsWith("no/such.yaml: cannot be read"));
 }
+
+TEST_CASE("a state that two operators would update is refused, as only one update would stay") {
+  const std::string path = (std::filesystem::temp_directory_path() / "two_writers_test.yaml").string();
+  write_file_atomically(
+      path,
+      "format: unity-model\nversion: 1\nname: siamese\noptions: {batch: 8}\n"
+      "inputs: {x: {shape: [batch, 6]}, z: {shape: [batch, 6]}, y: {shape: [batch, 6]}}\n"
+      "weights: {g: {shape: [6], init: ones}, b: {shape: [6], init: zeros}}\n"
+      "states: {rm: {shape: [6], init: zeros}, rv: {shape: [6], init: ones}}\n"
+      "layers:\n"
+      "  - {name: mx, op: moments, inputs: [x]}\n"
+      "  - {name: cx, op: combine_moments, inputs: [mx.0, mx.1, rm, rv], attributes: {count: batch}}\n"
+      "  - {name: nx, op: batch_norm, inputs: [x, cx.0, cx.1, g, b]}\n"
+      "  - {name: mz, op: moments, inputs: [z]}\n"
+      "  - {name: cz, op: combine_moments, inputs: [mz.0, mz.1, rm, rv], attributes: {count: batch}}\n"
+      "  - {name: nz, op: batch_norm, inputs: [z, cz.0, cz.1, g, b]}\n"
+      "  - {name: s, op: mul, inputs: [nx, nz]}\n"
+      "  - {name: loss, op: mean_squared_error, inputs: [s, y]}\n"
+      "outputs: [loss]\n");
+  CHECK_THROWS_WITH(build_model({path, {}}),
+                    path + ": state 'rm' is updated by 'cx' and by 'cz', expected one operator");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("an epsilon below zero, or a momentum above one, is refused in a model") {
+  const std::string path = (std::filesystem::temp_directory_path() / "out_of_range_test.yaml").string();
+  auto message = [&](const std::string& layer) {
+    write_file_atomically(path,
+                          "format: unity-model\nversion: 1\nname: ranges\noptions: {batch: 8}\n"
+                          "inputs: {x: {shape: [batch, 6]}, y: {shape: [batch, 6]}}\n"
+                          "weights: {g: {shape: [6], init: ones}}\n"
+                          "states: {rm: {shape: [6], init: zeros}, rv: {shape: [6], init: ones}}\n"
+                          "layers:\n"
+                          "  - {name: m, op: moments, inputs: [x]}\n" +
+                              layer +
+                              "  - {name: loss, op: mean_squared_error, inputs: [n, y]}\n"
+                              "outputs: [loss]\n");
+    try {
+      build_model({path, {}});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const std::string
+      norm = "  - {name: n, op: rms_norm, inputs: [x, g], attributes: {epsilon: ",
+      moments = "  - {name: c, op: combine_moments, inputs: [m.0, m.1, rm, rv], attributes: {count: batch, momentum: ";
+  CHECK(message(norm + "0}}\n") == "no error");
+  CHECK(message(norm + "-5}}\n") == path + ": epsilon of 'n' (rms_norm): found -5, expected at least 0");
+  CHECK(message(moments + "1.5}}\n" + norm + "0}}\n") ==
+        path + ": momentum of 'c' (combine_moments): found 1.5, expected at least 0 and at most 1");
+  std::filesystem::remove(path);
+}

@@ -67,6 +67,21 @@ TEST_CASE("wrong attributes are refused with the value found") {
   CHECK(message("transpose", {}, {f32({4, 6})}) == "transpose: attribute 'perm' is missing");
   CHECK(message("reshape", {Dims{5, 5}}, {f32({4, 6})}) ==
         "reshape: shape [5, 5] has 25 elements, expected 24 as in f32[4, 6]");
+  // Their product is 6 beyond all numbers.
+  CHECK(message("reshape", {Dims{7047956753329, 2617318}}, {f32({6})}) ==
+        "reshape: shape [7047956753329, 2617318] has too many elements, expected 6 as in f32[6]");
+  CHECK(message("max_pool2d", {Dims{2049, 1}, Dims{1, 1}, Dims{0, 0, 0, 0}, Dims{std::int64_t{1} << 53, 1}},
+                {f32({2, 2, 4, 4})}) ==
+        "max_pool2d: kernel 2049, dilation 9007199254740992 and padding [0, 0, 0, 0] are too large together");
+  CHECK(message("max_pool2d", {Dims{2, 2}, Dims{1, 1}, Dims{0, 0, 2, 0}}, {f32({2, 2, 4, 4})}) ==
+        "max_pool2d: padding is [0, 0, 2, 0], expected less: a window of 2 has no element of dimension 2, of size 4");
+  CHECK(message("max_pool2d", {Dims{2, 2}, Dims{2, 2}, Dims{0, 0, 2, 0}}, {f32({2, 2, 4, 4})}) ==
+        "max_pool2d: padding is [0, 0, 2, 0], expected less: a window of 2 has no element of dimension 2, of size 4");
+  CHECK(message("max_pool2d", {Dims{2, 2}, Dims{2, 2}, Dims{1, 1, 1, 1}}, {f32({2, 2, 4, 4})}) == "no error");
+  CHECK(message("attention", {1.0, std::int64_t{-7}}, {f32({4, 6}), f32({4, 6}), f32({4, 6})}) ==
+        "attention: causal is -7, expected 0 or 1");
+  CHECK(message("matmul", {std::string("none"), std::int64_t{2}}, {f32({4, 6}), f32({6, 4})}) ==
+        "matmul: transpose_w is 2, expected 0 or 1");
   CHECK(message("reshape", {Dims{-4, -6}}, {f32({4, 6})}) ==
         "reshape: shape is [-4, -6], expected sizes of at least 1");
   CHECK(message("concat", {std::int64_t{2}}, {f32({4, 6})}) == "concat: dimension is 2, expected 0 to 1 for f32[4, 6]");

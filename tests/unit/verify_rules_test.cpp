@@ -42,6 +42,32 @@ TEST_CASE("what is a number on one side alone refutes a rule") {
   CHECK(verdict("log(mul(x, y)) => add(log(x), log(y))").verdict == Verdict::refuted);
 }
 
+TEST_CASE("what holds at some values, or of some sizes, is not proved for all") {
+  auto proved = [](const std::string& text) {
+    const Verdict sampled = verdict(text).verdict, alone = prove(parse_rules("rule r " + text).front()).verdict;
+    return sampled == Verdict::proved || alone == Verdict::proved;
+  };
+  // Rows of attention can be joined, but not under a causal mask.
+  const std::string rows =
+      "concat(1, attention(f, q1, k, v, causal=c), attention(f, q2, k, v, causal=c)) "
+      "=> attention(f, concat(1, q1, q2), k, v, causal=c)";
+  CHECK(!proved(rows));
+  CHECK(!proved(rows + " where c > 0"));
+  check_proved(rows + " where c == 0");
+  // Sizes of the parts of a split are sizes of the dimension that is split, though others be as large by chance.
+  CHECK(
+      !proved("let (a, b) = split(1, s, x) (reduce_sum([0, 1], slice(z, r, pad(z, c, a))), b) "
+              "=> (reduce_sum([0, 1], a), b) "
+              "where rank(x) == 2, r == [dim(a, 1), dim(a, 0)], (dim(a, 0) - dim(a, 1)) % 30 == 0"));
+  // A slice moves no elements where it takes all, which it does not of a transposed operand.
+  CHECK(
+      !proved("let a = slice(b, s, transpose([1, 0], x)) reduce_sum([0, 1], slice(z, r, pad(z, c, a))) "
+              "=> reduce_sum([0, 1], a) where rank(x) == 2, s == [dim(x, 1), dim(x, 0)], "
+              "r == [dim(x, 0), dim(x, 1)], (dim(x, 0) - dim(x, 1)) % 30 == 0"));
+  // The channels of a group lie in strips of the image's channels.
+  CHECK(!proved("conv2d(x, w, groups=g) => reduce(d, conv2d(replicate(d, x), partition(1, d, w), groups=g))"));
+}
+
 TEST_CASE("powers whose exponents are beyond all bounds have no normal form") {
   std::string power = "x";
   for (int i = 0; i < 11; ++i) power = "power(8.0, " + power + ")";  // 8^11 is 2^33
