@@ -5,6 +5,7 @@
 
 #include "core/base/this_machine.h"
 #include "core/plan/collective_algorithms.h"
+#include "core/plan/delayed_weights.h"
 #include "core/plan/lowering.h"
 #include "core/plan/rematerialise.h"
 #include "core/plan/row_updates.h"
@@ -54,7 +55,10 @@ std::optional<ValueRef> Lowering::alias(NodeId id, std::size_t output) const {
     for (std::size_t i : {0, 1}) {
       ValueRef source = n.inputs[i];
       while (pcg_[source.node].is_parallelization()) source = pcg_[source.node].inputs[0];
-      if (pcg_[source.node].is_leaf() && pcg_[source.node].op->random()) return n.inputs[1 - i];
+      const ValueRef other = n.inputs[1 - i];
+      const bool mask = pcg_[source.node].is_leaf() && pcg_[source.node].op->random();
+      // Elsewhere a mask, which may come by another way, is all ones.
+      if (mask && pcg_.shape(other) == pcg_.shape({id, static_cast<int>(output)})) return other;
     }
   }
   return std::nullopt;
@@ -116,6 +120,23 @@ Result<void> Lowering::check_size() const {
   return {};
 }
 
+// What a training keeps beside a weight has a name of its own, in checkpoints, too.
+Result<void> Lowering::check_names() const {
+  if (!options_.training || !options_.blocks.all()) return {};
+  std::set<std::string> stored;
+  for (const Node& n : pcg_.nodes())
+    if (n.is_leaf() && n.op->stored()) stored.insert(n.name);
+  for (const std::string& name : stored) {
+    std::vector<std::string> beside;
+    if (options_.schedule.weights == WeightVersions::delayed) beside.push_back(next_version(name));
+    for (int s = 0; s < options_.optimizer.states(); ++s) beside.push_back(optimizer_state(name, s));
+    for (const std::string& other : beside)
+      if (stored.contains(other))
+        return fail("weight '{}' has the name of what is kept beside weight '{}'; expected another name", other, name);
+  }
+  return {};
+}
+
 const Lowering::Blocks& Lowering::blocks_of(NodeId id, const TaskGrid& grid) {
   const MachineMapping& mapping = mappings_[id.index()];
   Integers dims;
@@ -133,6 +154,7 @@ Result<Program> Lowering::run() {
   UNITY_TRY_VOID(check_mappings());
   UNITY_TRY_VOID(check_outputs());
   UNITY_TRY_VOID(check_size());
+  UNITY_TRY_VOID(check_names());
   program_.name = pcg_.name();
   program_.devices = static_cast<int>(topology_.device_count());
   program_.optimizer = options_.optimizer;
@@ -292,7 +314,8 @@ PieceIndex Lowering::piece_anywhere(NodeId leaf, const Requirement& r) {
                                     input ? BufferCategory::input : BufferCategory::activation);
   TaskList writers;
   if (!input) {  // generated on the spot, the same wherever it is generated
-    std::int32_t op = program_op(*n.op, n.attributes, *n.table, n.origin, n.name);
+    const Attributes attributes = options_.training ? n.attributes : n.op->inference_attributes(n.attributes);
+    std::int32_t op = program_op(*n.op, attributes, *n.table, n.origin, n.name);
     writers = {emitter_.compute(op, r.device, {}, {buffer}, {}, static_cast<double>(r.box.elements()))};
   }
   return it->second = movements_.add_piece({r.device, r.box, 0, 0, buffer, writers, false, {}});

@@ -258,7 +258,7 @@ void Lowering::emit_updates() {
   for (const PendingUpdate& u : updates_) {
     auto [it, inserted] = states.try_emplace(u.name);
     for (int s = 0; inserted && s < options_.optimizer.states(); ++s)
-      it->second.push_back(emitter_.tensor({fmt::format("{}.state{}", u.name, s), u.dims, DType::f32, {}, -1}));
+      it->second.push_back(emitter_.tensor({optimizer_state(u.name, s), u.dims, DType::f32, {}, -1}));
     std::vector<BufferId> operands = {u.weight, u.gradient.buffer};
     Buffer weight = program_.buffer(u.weight);
     for (std::int32_t tensor : it->second)

@@ -61,6 +61,7 @@ class Lowering {
   void find_needs();
   Result<void> check_mappings() const;
   Result<void> check_size() const;
+  Result<void> check_names() const;
   Result<void> check_outputs() const;
   void lower_leaf(NodeId id);
   void lower_parallelization(NodeId id);

@@ -6,7 +6,7 @@ unity_test(test_search SOURCES unit/search_baselines_test.cpp unit/search_log_te
   unit/search_split_test.cpp unit/search_outputs_test.cpp unit/search_stage_memory_test.cpp unit/search_stages_test.cpp unit/search_mixed_pipelines_test.cpp unit/search_intra_stage_test.cpp unit/search_known_plans_test.cpp property/lowered_blocks_test.cpp
   DEPENDS unity_search unity_models unity_simulator)
 unity_test(test_equivalence SOURCES property/plan_equivalence_test.cpp property/model_plans_test.cpp
-  property/vocabulary_parallel_test.cpp support/training_run.cpp
+  property/vocabulary_parallel_test.cpp property/inference_test.cpp support/training_run.cpp
   DEPENDS unity_search unity_models unity_runtime)
 unity_test(test_worked_example SOURCES property/worked_example_test.cpp DEPENDS unity_search unity_models unity_simulator)
 unity_test(test_training SOURCES property/training_equality_test.cpp
