@@ -1,5 +1,7 @@
 #include "gui/app/keeper.h"
 
+#include <utility>
+
 #include "core/base/error.h"
 
 namespace unity::gui {
@@ -27,16 +29,18 @@ void Keeper::note() {
   if (path_.empty() || now - written_ < kBetween || (job_ && !job_->done())) return;
   std::vector<Snapshot> open = documents();
   if (open == kept_) return;
-  kept_ = open;
   written_ = now;
   job_ = app_.session().jobs.submit(
       "keep the session",
-      [state = app_.window().save(), open, path = path_, writing = writing_](JobState&) -> Jobs::Completion {
+      [this, state = app_.window().save(), open, path = path_, writing = writing_](JobState&) -> Jobs::Completion {
         std::lock_guard lock(writing->mutex);
         if (!writing->over) write_session(state, open, path);
-        return [] {};
+        return [this, open] { kept_ = open, complained_.clear(); };
       },
-      [this](const std::string& error) { app_.session().complain(error); }, true);
+      [this](const std::string& error) {  // and is tried again
+        if (std::exchange(complained_, error) != error) app_.session().complain(error);
+      },
+      true);
 }
 
 void Keeper::finish() {

@@ -34,6 +34,7 @@ class Keeper {
   App& app_;
   std::string path_;
   std::vector<Snapshot> kept_;
+  std::string complained_;  // of what could not be written last
   std::chrono::steady_clock::time_point written_ = {};
   std::shared_ptr<Writing> writing_ = std::make_shared<Writing>();
   Job job_;

@@ -33,6 +33,8 @@ void open_plan(Document& document, const OpenRequest& request, const std::string
   Topology topology = load_topology(request.topology.empty() ? plan.topology : request.topology, options);
   Result<void> fits = check_plan(plan, topology);
   if (!fits.ok()) throw_input_error("{}: {}", request.source, fits.error().message);
+  fits = check_model(plan.model, plan.pcg);
+  if (!fits.ok()) throw_input_error("{}: plan.model: {}", request.source, fits.error().message);
   document.title = std::filesystem::path(request.source).filename().string();
   document.plan = std::make_shared<const Plan>(std::move(plan));
   document.topology = std::make_shared<const Topology>(std::move(topology));

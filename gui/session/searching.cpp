@@ -14,15 +14,6 @@ namespace {
 
 constexpr double kBetweenSamples = 0.1;  // seconds
 
-template <class T>
-T number_of(const std::string& name, const std::string& text) {
-  T value{};
-  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size() || value < T{})
-    throw_input_error("{}: found '{}', expected a number of at least 0", name, text);
-  return value;
-}
-
 bool flag_of(const std::string& name, const std::string& text) {
   if (text != "true" && text != "false") throw_input_error("{}: found '{}', expected true or false", name, text);
   return text == "true";

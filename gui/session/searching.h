@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <charconv>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/report/search_settings.h"
 #include "gui/session/document.h"
 
@@ -21,6 +23,16 @@ struct SearchRequest {
   std::string strategy = "unity";
   report::SearchSettings settings;
 };
+
+// Of an argument. InputError.
+template <class T>
+T number_of(const std::string& name, const std::string& text) {
+  T value{};
+  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size() || value < T{})
+    throw_input_error("{}: found '{}', expected a number of at least 0", name, text);
+  return value;
+}
 
 // Sets one of setting_fields(), a size of the model ("batch-per-gpu", "seq-len", "layers", "model"), "topology",
 // "nodes", "devices", "strategy" or "pareto" from text. InputError: unknown, or not of its kind.

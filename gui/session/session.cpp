@@ -21,6 +21,7 @@ void run_cancel(Session& session, const Arguments&) {
 }
 void run_clear_selection(Session& session, const Arguments&) { session.select({}); }
 void run_close(Session& session, const Arguments&) { session.close(session.active()); }
+void run_reopen(Session& session, const Arguments&) { session.reopen(); }
 void run_next_document(Session& session, const Arguments&) {
   session.activate((session.active() + 1) % session.files().size());
 }
@@ -95,7 +96,7 @@ Session::Session() {
   commands.add({"open", "Open ..", "", [] { return true; },
                 [&session](const Arguments& a) {
                   auto value = [&](const char* key) { return a.contains(key) ? a.at(key) : std::string(); };
-                  auto number = [&](const char* key) { return a.contains(key) ? std::atoi(a.at(key).c_str()) : 0; };
+                  auto number = [&](const char* key) { return a.contains(key) ? number_of<int>(key, a.at(key)) : 0; };
                   OpenRequest request{value("file"), value("topology"), number("nodes"), number("devices")};
                   if (a.contains("strategy")) request.strategy = value("strategy");
                   if (request.source.empty()) throw_input_error("open: needs the argument 'file'");
@@ -262,11 +263,24 @@ void Session::add(Snapshot document) {
 }
 
 void Session::close(std::size_t index) {
+  constexpr std::size_t kKept = 8;
   if (index >= files_.size()) return;
+  const Document& document = *files_[index]->history.now();
+  if (document.plan && (document.edited || document.found))
+    say(fmt::format("{} was closed, and is not in a file; Ctrl+Shift+T opens it again", document.title));
+  closed_.push_back(std::move(files_[index]));
+  if (closed_.size() > kKept) closed_.pop_front();
   files_.erase(files_.begin() + static_cast<std::ptrdiff_t>(index));
   if (active_ > index || active_ == files_.size()) active_ -= active_ > 0 ? 1 : 0;
   selection_ = {};
   forget_asked();
+}
+
+void Session::reopen() {
+  if (closed_.empty()) return;
+  files_.push_back(std::move(closed_.back()));
+  closed_.pop_back();
+  activate(files_.size() - 1);
 }
 
 void Session::activate(std::size_t index) {

@@ -71,6 +71,9 @@ class Session {
   // Of background work; a search that runs ends with the best so far.
   void cancel();
   void close(std::size_t index);
+  // What was closed last, with its edits; some are kept.
+  bool can_reopen() const { return !closed_.empty(); }
+  void reopen();
   const std::vector<std::unique_ptr<OpenFile>>& files() const { return files_; }
   std::size_t active() const { return active_; }
   // Of all files, each another one: with strategy, devices or a number, where titles alone do not tell.
@@ -125,6 +128,7 @@ class Session {
   void keep_selection(const Document& before);
 
   std::vector<std::unique_ptr<OpenFile>> files_;
+  std::deque<std::unique_ptr<OpenFile>> closed_;    // the last one behind
   std::map<std::size_t, SavedDocument> restoring_;  // by place; the first is opened alone
   std::string state_path_;                          // that they are from
   std::size_t restored_first_ = 0;

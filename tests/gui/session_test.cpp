@@ -367,3 +367,28 @@ TEST_CASE("opening something large says how far it is, and can be cancelled") {
   CHECK(session.document() == before);
   CHECK(session.files().size() == 1);
 }
+
+TEST_CASE("a document that was closed opens again, with its edits and what was before them") {
+  Session session;
+  CHECK(!session.commands.run("reopen").ok());
+  session.add(small_plan());
+  const std::string before = to_text(*session.document());
+  session.apply({"set_scale", {{"what", "device"}, {"factor", "2"}}}).value();
+  session.apply({"set_mapping", {{"nodes", "encoder.0.ffn.gelu"}, {"start", "0"}, {"strides", "1 2"}}}).value();
+  const std::string edited = to_text(*session.document());
+  session.messages().clear();
+  REQUIRE(session.commands.run("close").ok());
+  CHECK(session.files().empty());
+  REQUIRE(session.messages().size() == 1);
+  CHECK(session.messages()[0].text.find("is not in a file; Ctrl+Shift+T") != std::string::npos);
+  REQUIRE(session.commands.run("reopen").ok());
+  CHECK(to_text(*session.document()) == edited);
+  session.undo(), session.undo();
+  CHECK(to_text(*session.document()) == before);
+  // The last ones are kept, one behind the other.
+  for (int i = 0; i < 10; ++i) session.add(small_plan());
+  while (session.file()) session.close(session.active());
+  for (int i = 0; i < 8; ++i) REQUIRE(session.commands.run("reopen").ok());
+  CHECK(!session.commands.run("reopen").ok());
+  CHECK(session.files().size() == 8);
+}
