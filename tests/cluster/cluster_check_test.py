@@ -15,8 +15,11 @@ UNITY = """#!/bin/sh
 case "$1" in
   search) if [ -n "$FAKE_SEARCH" ]; then echo "unity: error: $FAKE_SEARCH" >&2; exit 2; fi; echo '{}' ;;
   run)
+    case "$*" in *"--backend cpu"*) FAKE_CUDA= ;; esac
     if [ -n "$FAKE_CUDA" ]; then printf 'unity: error: rank %s\\n' "$FAKE_CUDA" >&2; exit 2; fi
-    echo '{"losses": [1]}' ;;
+    echo '{"losses": [1], "final_metrics": {"largest_relative_loss_difference": '${FAKE_DIFFERENCE-1e-7}'}}' ;;
+  show) if [ "$2" = nosuch ]; then echo "unity: error: show: unknown 'nosuch'" >&2; exit 2; fi; echo '{}' ;;
+  list) echo '[{"name": "unity"}, {"name": "expert"}]' ;;
   profile) echo '{"collectives": [{"collective": "all_reduce", "kind": "2", "devices": 2, "bytes": 4, "seconds": 1,
     "low_seconds": 1, "high_seconds": 1, "modelled_seconds": 1}]}' ;;
   validate) if [ -n "$FAKE_VALIDATE" ]; then cat "$FAKE_VALIDATE"; else
@@ -65,6 +68,24 @@ class Played(unittest.TestCase):
         self.assertEqual(len(report["collectives"]), 1)
         self.assertEqual(report["plans"][0]["measured_seconds"], 2)
         self.assertNotIn("NCCL_DEBUG ", told)
+
+    def test_losses_that_are_not_those_of_one_device_are_an_error(self):
+        done, report, _ = self.run_check("--local", "2", "--backend", "cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(report["plans"][0]["loss_difference"], 1e-7)
+        for difference in ("0.25", "null", "NaN"):
+            done, report, _ = self.run_check("--local", "2", "--backend", "cpu", FAKE_DIFFERENCE=difference)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("from those of one device, expected at most 0.001", report["plans"][0]["error"])
+            self.assertEqual(report["plans"][0]["measured_seconds"], 2)
+
+    def test_what_is_not_there_is_said_before_anything_is_launched(self):
+        for words, said in ((("--models", "nosuch"), "--models: unity: error: show: unknown 'nosuch'"),
+                            (("--strategies", "nosuch"), "--strategies: found 'nosuch', expected some of unity, expert")):
+            done, _, told = self.run_check("--local", "2", *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(told, "")
 
     def test_nccl_is_told_to_write_into_files_of_the_output_folder(self):
         file = f"NCCL_DEBUG_FILE={(self.path / 'out').resolve()}/nccl-%h-%p.log\n"
