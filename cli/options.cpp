@@ -10,6 +10,7 @@
 
 #include "core/base/replacing_file.h"
 #include "core/machine/profile.h"
+#include "core/models/models.h"
 
 namespace unity::cli {
 
@@ -111,6 +112,8 @@ Topology machine_of(const Plan& plan, const MachineOptions& options, const std::
       {options.nodes || !same ? options.nodes : plan.nodes, options.devices || !same ? options.devices : plan.devices});
   Result<void> fits = check_plan(plan, topology);
   if (!fits.ok()) throw_input_error("{}: {}", file, fits.error().message);
+  fits = check_model(plan.model, plan.pcg);
+  if (!fits.ok()) throw_input_error("{}: plan.model: {}", file, fits.error().message);
   options.apply_profile(topology);
   return topology;
 }

@@ -86,14 +86,16 @@ std::string today() {
 
 DeviceProfile existing_or_new(const Options& o) {
   const DeviceDescription device = describe_device(o.backend);
-  if (!o.output.empty() && std::filesystem::exists(o.output)) {
-    DeviceProfile profile = load_profile(o.output);
+  // What is only listed may be missing in the file that searches read.
+  const std::string& file = o.output.empty() && o.list_missing ? o.source.machine.profile : o.output;
+  if (!file.empty() && std::filesystem::exists(file)) {
+    DeviceProfile profile = load_profile(file);
     for (auto [what, found, asked] :
          {std::tuple<const char*, std::string_view, std::string_view>("backend", profile.backend, o.backend),
           {"precision", to_string(profile.precision), o.precision},
           {"device", profile.device, profile.sections.empty() ? profile.device : device.name}})
       if (found != asked)
-        throw_input_error("{}: holds a profile of {} {}; expected {}, or another file with -o", o.output, what, found,
+        throw_input_error("{}: holds a profile of {} {}; expected {}, or another file with -o", file, what, found,
                           asked);
     return profile;
   }

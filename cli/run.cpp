@@ -164,6 +164,7 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
                       {"stopped_early", result.stopped_early},
                       {"interrupted", result.interrupted},
                       {"iteration_seconds", result.iteration_seconds},
+                      {"feed_seconds", result.feed_seconds},
                       {"samples_per_second", samples_per_second(plan, result)},
                       {"memory_bytes", memory},
                       {"effective_time", effective},
@@ -172,6 +173,7 @@ void print_json(const Plan& plan, const Options& o, const TrainResult& result, d
 }
 
 void print_table(const Plan& plan, const Options& o, const TrainResult& result) {
+  constexpr double kMuch = 0.05;  // of an iteration
   fmt::print("{} on {} ({} devices, strategy {}), data {}, batch {}, {}\n", plan.model.name, plan.topology,
              plan.devices, plan.search.strategy, o.data, plan.global_batch, to_text(plan.optimizer));
   if (result.first_step > 0) fmt::print("resumed after step {}\n", result.first_step);
@@ -193,8 +195,12 @@ void print_table(const Plan& plan, const Options& o, const TrainResult& result) 
   if (result.interrupted) fmt::print("interrupted, after {} steps\n", before + result.losses.size());
   if (result.losses.empty() && !result.interrupted) fmt::print("no steps were left to do\n");
   if (!result.losses.empty())
-    fmt::print("median iteration: {}, {:.0f} samples/s\n", to_string(from_seconds(result.iteration_seconds)),
-               samples_per_second(plan, result));
+    fmt::print(
+        "median iteration: {}, {:.0f} samples/s{}\n", to_string(from_seconds(result.iteration_seconds)),
+        samples_per_second(plan, result),
+        result.feed_seconds > kMuch * result.iteration_seconds
+            ? fmt::format("; it waits {} for its batch, not counted", to_string(from_seconds(result.feed_seconds)))
+            : "");
   if (!result.memory.empty())
     fmt::print("memory of the fullest device: {}\n",
                to_string(*std::max_element(result.memory.begin(), result.memory.end())));

@@ -123,6 +123,12 @@ void search(const Options& o) {
   SimulatedCostModel cost(std::move(topology));
   SearchOptions options = o.settings.options(o.strategy, o.model.model);
   options.pareto = o.pareto;
+  if (const auto laid =
+          std::count_if(options.rules.begin(), options.rules.end(), [](const Rule& r) { return !r.algebraic(); }))
+    fmt::print(stderr,
+               "unity: warning: --rules: {} of {} rules say how operators are split, which a search knows from their "
+               "definitions; they are not used\n",
+               laid, options.rules.size());
   Result<std::vector<Plan>> plans = [&] {
     Interruption interruption("stopping with the best so far");
     options.stop = &interruption.requested();

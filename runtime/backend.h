@@ -2,6 +2,7 @@
 // others are plug-ins.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,12 @@ class Backend {
   // write() of the first `count` values over and over, `count` below what the buffer holds. False, and nothing is done,
   // where there is no faster way than write().
   virtual bool write_repeated(BufferId /*buffer*/, const void* /*from*/, std::int64_t /*count*/) { return false; }
+  // write() in two parts: what a thread may do while another one runs a step, the values as the backend holds them;
+  // and, between steps, these written.
+  virtual std::vector<std::byte> held_form(BufferId /*buffer*/, std::vector<std::byte> values) const { return values; }
+  virtual void write_held(BufferId buffer, const std::vector<std::byte>& values) { write(buffer, values.data()); }
+  // Whether the host's processors have nothing of their own to do during a step.
+  virtual bool leaves_host_free() const { return false; }
   // Whether a traced step takes longer than others.
   virtual bool tracing_costs() const { return false; }
   // Where the values lie, if host code can reach them; else null.

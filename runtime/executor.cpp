@@ -95,23 +95,46 @@ struct Executor::Implementation {
     fill_reals(id, [&](std::int64_t logical) { return initial_weight(leaf.attributes, key, logical); });
   }
 
-  // Calls f(row-major position in the logical tensor, position in the buffer) for every element.
+  // The last dimension of a block: what lies in one run both there and in the logical tensor.
+  static std::int64_t row_of(const Box& box) { return box.rank() ? box.extent.back() : 1; }
+  static std::int64_t rows_of(const Box& box) { return box.elements() == 0 ? 0 : box.elements() / row_of(box); }
+
+  // Calls f(row-major position in the logical tensor, position in the buffer) for every element of these rows.
   template <class F>
-  void visit(BufferId id, F&& f) const {
+  void visit_rows(BufferId id, std::int64_t first, std::int64_t end, F&& f) const {
     const Box& box = program.buffer(id).box;
     const Dims& dims = program.tensor_of(id).dims;
-    std::int64_t n = box.elements(), row = box.rank() ? box.extent.back() : 1;
+    const std::int64_t row = row_of(box);
     Dims index(box.rank(), 0);
-    for (std::int64_t begin = 0; begin < n; begin += row) {
+    std::int64_t left = first;
+    for (std::size_t d = box.rank() < 2 ? 0 : box.rank() - 1; d-- > 0; left /= box.extent[d])
+      index[d] = left % box.extent[d];
+    for (std::int64_t r = first; r < end; ++r) {
       std::int64_t logical = 0;
       for (std::size_t d = 0; d < box.rank(); ++d)
         logical = logical * dims[d] + box.offset[d] + (d + 1 == box.rank() ? 0 : index[d]);
-      for (std::int64_t i = 0; i < row; ++i) f(logical + i, begin + i);
+      for (std::int64_t i = 0; i < row; ++i) f(logical + i, r * row + i);
       for (std::size_t d = box.rank() < 2 ? 0 : box.rank() - 1; d-- > 0;) {
         if (++index[d] < box.extent[d]) break;
         index[d] = 0;
       }
     }
+  }
+  template <class F>
+  void visit(BufferId id, F&& f) const {
+    visit_rows(id, 0, rows_of(program.buffer(id).box), std::forward<F>(f));
+  }
+  // The same on several threads.
+  template <class F>
+  void visit_in_parts(BufferId id, F&& f) const {
+    constexpr std::int64_t kPart = 1 << 16;  // elements
+    const Box& box = program.buffer(id).box;
+    const std::int64_t rows = rows_of(box),
+                       part = std::max<std::int64_t>(1, kPart / std::max<std::int64_t>(1, row_of(box)));
+    parallel_for(static_cast<std::size_t>((rows + part - 1) / part), 0, [&](std::size_t i) {
+      const auto first = static_cast<std::int64_t>(i) * part;
+      visit_rows(id, first, std::min(rows, first + part), f);
+    });
   }
 
   // Lets f write all values of a buffer of this process.
@@ -300,18 +323,33 @@ struct Executor::Implementation {
   }
 
   void fill(const std::vector<BufferId>& buffers, const HostTensor& value) const {
-    for (BufferId id : buffers) {
-      if (!here(id)) continue;
-      if (type_of(id) == DType::i32) {
-        overwrite(id, [&](void* data) {
-          visit(id, [&](std::int64_t logical, std::int64_t local) {
-            static_cast<std::int32_t*>(data)[local] = value.indices[static_cast<std::size_t>(logical)];
-          });
-        });
-      } else {
-        fill_reals(id, [&](std::int64_t logical) { return value.reals[static_cast<std::size_t>(logical)]; });
-      }
-    }
+    for (BufferId id : buffers)
+      if (here(id)) overwrite(id, [&](void* data) { take_block(id, value, data); });
+  }
+
+  // The block of a buffer, in held_type().
+  void take_block(BufferId id, const HostTensor& value, void* data) const {
+    auto take = [&]<class T>(T* to, const auto& from) {
+      visit_in_parts(id, [&](std::int64_t logical, std::int64_t local) {
+        to[local] = static_cast<T>(from[static_cast<std::size_t>(logical)]);
+      });
+    };
+    if (type_of(id) == DType::i32)
+      take(static_cast<std::int32_t*>(data), value.indices);
+    else if (type_of(id) == DType::f64)
+      take(static_cast<double*>(data), value.reals);
+    else
+      take(static_cast<float*>(data), value.reals);
+  }
+
+  const std::vector<BufferId>& input(const std::string& name, const HostTensor& value, int iteration) const {
+    const auto& buffers = find(input_buffers, input_of_iteration(name, iteration), "input");
+    const ProgramTensor& tensor = program.tensor_of(buffers[0]);
+    bool indices = tensor.dtype == DType::i32;
+    if (value.dims != tensor.dims || indices != (value.dtype == DType::i32))
+      throw_input_error("input '{}': found {}[{}], expected {}", name, to_string(value.dtype),
+                        fmt::join(value.dims, ", "), to_string(Shape{tensor.dims, tensor.dtype}));
+    return buffers;
   }
 
   void repeat(const std::vector<BufferId>& buffers, const HostTensor& values) const {
@@ -405,15 +443,27 @@ Executor::Executor(const Program& program, const ExecutorOptions& options)
 Executor::~Executor() = default;
 
 void Executor::set_input(const std::string& name, const HostTensor& value, int iteration) {
-  const auto& buffers =
-      implementation_->find(implementation_->input_buffers, input_of_iteration(name, iteration), "input");
-  const ProgramTensor& tensor = implementation_->program.tensor_of(buffers[0]);
-  bool indices = tensor.dtype == DType::i32;
-  if (value.dims != tensor.dims || indices != (value.dtype == DType::i32))
-    throw_input_error("input '{}': found {}[{}], expected {}", name, to_string(value.dtype),
-                      fmt::join(value.dims, ", "), to_string(Shape{tensor.dims, tensor.dtype}));
-  implementation_->fill(buffers, value);
+  implementation_->fill(implementation_->input(name, value, iteration), value);
 }
+
+HeldBatch Executor::prepare(const std::map<std::string, HostTensor>& batch) const {
+  const Implementation& m = *implementation_;
+  HeldBatch held;
+  for (const auto& [name, value] : batch)
+    for (BufferId id : m.input(name, value, 0)) {
+      if (!m.here(id)) continue;
+      std::vector<std::byte> values(m.bytes(id));
+      m.take_block(id, value, values.data());
+      held.blocks.emplace_back(id, m.backend->held_form(id, std::move(values)));
+    }
+  return held;
+}
+
+void Executor::set_inputs(const HeldBatch& batch) {
+  for (const auto& [id, values] : batch.blocks) implementation_->backend->write_held(id, values);
+}
+
+bool Executor::leaves_host_free() const { return implementation_->backend->leaves_host_free(); }
 
 void Executor::repeat_values(const std::string& name, const HostTensor& values) {
   auto weight = implementation_->weight_buffers.find(name);

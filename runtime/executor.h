@@ -48,6 +48,11 @@ struct ReplicasDiffer : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A batch as the devices of this process hold it.
+struct HeldBatch {
+  std::vector<std::pair<BufferId, std::vector<std::byte>>> blocks;
+};
+
 class Executor {
  public:
   // `program` must outlive the executor. Weights get their initial values (by seed and origin: the same under every
@@ -58,8 +63,14 @@ class Executor {
   // The next batch: a whole logical tensor by the name of the input. InputError on an unknown name or another shape. A
   // Program of several iterations takes one for each.
   void set_input(const std::string& name, const HostTensor& value, int iteration = 0);
-  // The same of an input or a weight, where only the kind of its values matters: each block holds `values` (of one
-  // dimension, at least one) over and over, in the order of its memory. InputError on an unknown name or another
+  // The same of several inputs in two parts: what a thread may do while another one runs a step; and, between steps,
+  // the rest, which is a copy.
+  HeldBatch prepare(const std::map<std::string, HostTensor>& batch) const;
+  void set_inputs(const HeldBatch& batch);
+  // Whether the host's processors have nothing of their own to do during a step: then there is time for prepare().
+  bool leaves_host_free() const;
+  // As set_input(), of an input or a weight where only the kind of its values matters: each block holds `values` (of
+  // one dimension, at least one) over and over, in the order of its memory. InputError on an unknown name or another
   // element type.
   void repeat_values(const std::string& name, const HostTensor& values);
   std::vector<ProgramLeaf> inputs() const;

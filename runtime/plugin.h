@@ -16,6 +16,6 @@ std::filesystem::path plugin_path(const std::string& name);
 void* open_plugin(const std::string& name, const std::string& symbol, const std::string& how);
 
 // The plug-in's interface; both sides must have been built from the same sources.
-inline constexpr int kPluginVersion = 7;
+inline constexpr int kPluginVersion = 8;
 
 }  // namespace unity

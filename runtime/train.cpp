@@ -5,21 +5,19 @@
 #include <filesystem>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "core/base/does_not_fit.h"
 #include "core/plan/memory_plan.h"
 #include "runtime/agreement.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/data/binding.h"
+#include "runtime/feeder.h"
 #include "runtime/held_types.h"
 #include "runtime/weight_files.h"
 
 namespace unity {
 namespace {
-
-void feed(Executor& executor, const std::map<std::string, HostTensor>& batch) {
-  for (const auto& [name, value] : batch) executor.set_input(name, value);
-}
 
 std::vector<std::int64_t> in_order(std::int64_t rows) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
@@ -37,6 +35,7 @@ class Tester {
         order_(in_order(test.rows())),
         agreement_(options.processes) {
     logits_ = evaluation.outputs.size() > 1;
+    for (const ProgramLeaf& leaf : executor_.inputs()) inputs_.insert(leaf.name);
   }
 
   std::vector<Bytes> memory() const { return executor_.memory(); }
@@ -46,7 +45,8 @@ class Tester {
     double loss = 0;  // of all rows
     Predictions total;
     auto loss_of = [&](const std::map<std::string, HostTensor>& batch) {
-      feed(executor_, batch);
+      for (const auto& [name, value] : batch)
+        if (inputs_.contains(name)) executor_.set_input(name, value);
       return executor_.step().loss;
     };
     for (std::int64_t begin = 0; begin < test_.rows(); begin += binding_.batch) {
@@ -80,7 +80,8 @@ class Tester {
 
   Executor executor_;
   const DataSource& test_;
-  const Binding& binding_;
+  const Binding& binding_;  // of the training, which may read inputs that the evaluation does not
+  std::set<std::string> inputs_;
   std::vector<std::int64_t> order_;
   Agreement agreement_;
   bool compared_ = false;  // among the processes
@@ -224,8 +225,12 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   adapt(at, options, contents, binding.batch, per_epoch);
   if (data && options.steps <= 0) steps = at.step + per_epoch * (options.epochs - at.epoch) - at.batches;
   bool tested = data && data->test && evaluation;
-  if (options.patience > 0 && !tested)
-    throw_input_error("early stopping: data {} have no test rows to watch", options.data);
+  if ((options.patience > 0 || options.evaluate_every > 0) && !tested)
+    throw_input_error("{}: data {} have no test rows{}", options.patience > 0 ? "early stopping" : "--evaluate-every",
+                      options.data,
+                      options.patience > 0 ? " to watch"
+                      : options.in_order   ? " with --in-order"
+                                           : "");
   // Before the first step: what does not fit beside the training ends here, and not after an epoch.
   std::optional<Tester> tester;
   if (tested) {
@@ -272,23 +277,31 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
     if (data) agreement.require_equal_batches(fmt::format("the rows up to step {}", at.step));
     executor.check_replicas();
   };
-  std::vector<double> seconds;
-  std::vector<std::int64_t> order;
+  // In the order of training, from where it stands on.
+  struct Place {
+    std::int64_t step = 0, epoch = 0, batches = 0;
+  };
+  auto next = [&, place = Place{at.step, at.epoch, at.batches}, order = std::vector<std::int64_t>()]() mutable {
+    if (!data) return synthetic_batch(executor.inputs(), options.index_bounds, at.seed, place.step++);
+    if (order.empty() || place.batches == 0)
+      order = options.in_order
+                  ? in_order(data->training->rows())
+                  : permutation(data->training->rows(), combine(at.seed, static_cast<Hash>(place.epoch) + 1));
+    auto batch = read_batch(binding, *data->training, batch_rows(binding, order, place.batches * binding.batch));
+    if (++place.batches == per_epoch) ++place.epoch, place.batches = 0;
+    return batch;
+  };
+  Feeder feeder(executor, next);
+  std::vector<double> seconds, feeding;
   std::int64_t saved = from ? at.step : -1;
   while (at.step < steps && !(result.stopped_early = at.best.give_up(options.patience)) &&
          !(result.interrupted = options.stop && *options.stop)) {
     auto begun = SessionLog::Clock::now();
+    const Feeder::Batch batch = feeder.feed(at.step + 1 < steps);
+    feeding.push_back(seconds_since(begun));
     if (data) {
-      if (order.empty() || at.batches == 0)
-        order = options.in_order
-                    ? in_order(data->training->rows())
-                    : permutation(data->training->rows(), combine(at.seed, static_cast<Hash>(at.epoch) + 1));
-      auto batch = read_batch(binding, *data->training, batch_rows(binding, order, at.batches * binding.batch));
-      feed(executor, batch);
       agreement.add(batch);
       if (seconds.empty()) agreement.require_equal_batches("the rows of the first batch");
-    } else {
-      feed(executor, synthetic_batch(executor.inputs(), options.index_bounds, at.seed, at.step));
     }
     double rate = learning_rate(schedule, training.optimizer.learning_rate, at.step);
     executor.set_learning_rate_factor(rate / training.optimizer.learning_rate);
@@ -319,6 +332,7 @@ TrainResult train(const Program& training, const Program* evaluation, const Trai
   compare();
   if (!options.checkpoint.folder.empty() && saved != at.step) save();
   result.iteration_seconds = median(std::move(seconds));
+  result.feed_seconds = median(std::move(feeding));
   if (tested && !result.interrupted && (result.evaluations.empty() || result.evaluations.back().step != at.step)) {
     auto start = SessionLog::Clock::now();
     evaluate();

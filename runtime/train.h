@@ -64,6 +64,7 @@ struct TrainResult {
   bool stopped_early = false;
   bool interrupted = false;      // by TrainOptions::stop: no evaluation at the end, no trace of the last step
   double iteration_seconds = 0;  // median, the first step left out where there are others
+  double feed_seconds = 0;       // likewise: that a step waited for its batch, which is no part of the iteration
   std::vector<Bytes> memory;     // of the buffers of each device, those of the evaluation among them
   std::optional<Trace> trace;
   std::optional<EffectiveTime>

@@ -9,9 +9,18 @@
 #include <vector>
 
 namespace unity {
+namespace {
 
-Threads::Threads(int jobs)
-    : spare_((jobs > 0 ? jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) - 1) {}
+thread_local int left = 0;  // to others, by loops of this thread
+
+int one_for_each_core() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - left); }
+
+}  // namespace
+
+LeaveCore::LeaveCore() { ++left; }
+LeaveCore::~LeaveCore() { --left; }
+
+Threads::Threads(int jobs) : spare_((jobs > 0 ? jobs : one_for_each_core()) - 1) {}
 
 bool Threads::take() {
   int spare = spare_;

@@ -23,6 +23,16 @@ class Threads {
   std::atomic<int> spare_;
 };
 
+// While it lives, "one for each core" is one less for loops of the calling thread: for what another thread of the
+// process has to do at once.
+class LeaveCore {
+ public:
+  LeaveCore();
+  ~LeaveCore();
+  LeaveCore(const LeaveCore&) = delete;
+  LeaveCore& operator=(const LeaveCore&) = delete;
+};
+
 // Calls f(0) .. f(n-1), on as many threads as there are to spare. Which thread runs what is not determined, so f must
 // only write what belongs to its index. An exception of the smallest index is rethrown when all are done.
 void parallel_for(std::size_t n, Threads& threads, const std::function<void(std::size_t)>& f);

@@ -19,7 +19,8 @@ std::string shown_version(const std::string& transport) { return transport.subst
 
 std::unique_ptr<Processes> open_processes(const std::string& comm, std::chrono::milliseconds patience) {
   std::optional<Launch> launch = find_launch([](const char* name) { return std::getenv(name); });
-  if (comm == "threads" || (comm == "nccl" && (!launch || launch->size == 1))) return std::make_unique<Processes>();
+  if (comm == "threads" || (comm == "nccl" && (!launch || launch->size == 1)))
+    return std::make_unique<Processes>(patience);
   if (comm != "mpi" && comm != "nccl")
     throw_input_error("--comm: '{}' is not known{}", comm, suggestion(comm, {"threads", "mpi", "nccl"}));
   auto* make = reinterpret_cast<Transport* (*)(int)>(open_plugin(

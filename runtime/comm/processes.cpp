@@ -36,7 +36,7 @@ struct Processes::Header {
   std::uint64_t whole = 0;
 };
 
-Processes::Processes() = default;
+Processes::Processes(std::chrono::milliseconds patience) : patience_(patience) {}
 
 Processes::Processes(std::unique_ptr<Transport> transport, std::chrono::milliseconds patience, std::size_t part_bytes)
     : transport_(std::move(transport)),

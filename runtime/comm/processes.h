@@ -49,8 +49,8 @@ class Processes {
   enum class Wait : std::uint8_t { limited, while_heard };
   using Clock = std::chrono::steady_clock;
 
-  // This process alone.
-  Processes();
+  // This process alone; `patience` is with its GPUs.
+  explicit Processes(std::chrono::milliseconds patience = std::chrono::seconds(300));
   // Those of a transport. Larger messages travel in parts of `part_bytes`.
   Processes(std::unique_ptr<Transport> transport, std::chrono::milliseconds patience,
             std::size_t part_bytes = std::size_t{4} << 20);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/cuda_backend.h"
@@ -315,6 +316,32 @@ void CudaBackend::write(BufferId buffer, const void* from) {
   std::vector<std::byte> turned(static_cast<std::size_t>(box.elements()) * size);
   to_channels_last(from_channels_last(box.extent), size, from, turned.data());
   write_first(buffer, turned.data(), box.elements());
+}
+
+std::vector<std::byte> CudaBackend::held_form(BufferId buffer, std::vector<std::byte> values) const {
+  const DType type = held(buffer);
+  const std::int64_t n = program_.buffer(buffer).box.elements();
+  if (channels_last(buffer)) {
+    std::vector<std::byte> turned(values.size());
+    to_channels_last(from_channels_last(program_.buffer(buffer).box.extent),
+                     static_cast<std::size_t>(size_of(type == DType::bf16 ? DType::f32 : type)), values.data(),
+                     turned.data());
+    values = std::move(turned);
+  }
+  if (type != DType::bf16) return values;
+  std::vector<std::byte> halves(static_cast<std::size_t>(n * size_of(type)));
+  const auto* from = reinterpret_cast<const float*>(values.data());
+  auto* to = reinterpret_cast<BFloat16*>(halves.data());
+  constexpr std::int64_t kPart = 1 << 16;
+  parallel_for(static_cast<std::size_t>((n + kPart - 1) / kPart), 0, [&](std::size_t part) {
+    const std::int64_t first = static_cast<std::int64_t>(part) * kPart, end = std::min(n, first + kPart);
+    std::transform(from + first, from + end, to + first, to_bfloat16);
+  });
+  return halves;
+}
+
+void CudaBackend::write_held(BufferId buffer, const std::vector<std::byte>& values) {
+  copy(buffer, data(buffer), values.data(), values.size(), cudaMemcpyHostToDevice);
 }
 
 void CudaBackend::write_first(BufferId buffer, const void* from, std::int64_t n) {

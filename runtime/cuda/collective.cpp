@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -16,6 +17,7 @@
 #include "runtime/cuda/end_nccl.h"
 #include "runtime/cuda/milestones.h"
 #include "runtime/cuda/nccl_check.h"
+#include "runtime/cuda/nccl_types.h"
 #include "runtime/cuda/resources.h"
 #include "runtime/cuda/ways.h"
 
@@ -24,24 +26,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{10};  // between two looks at the other processes
 constexpr std::chrono::seconds kLeave{10};      // for all to take leave
-constexpr std::chrono::seconds kStart{300};     // for NCCL's start, where there is no other process to be patient with
-
-ncclDataType_t nccl_type(DType held) {
-  switch (held) {
-    case DType::f32:
-      return ncclFloat32;
-    case DType::f64:
-      return ncclFloat64;
-    case DType::bf16:
-      return ncclBfloat16;
-    case DType::i32:
-      return ncclInt32;
-    default:
-      UNITY_CHECK(false, "NCCL does not carry {}", to_string(held));
-  }
-}
-
-ncclRedOp_t nccl_operation(Monoid monoid) { return monoid == Monoid::sum ? ncclSum : ncclMax; }
+constexpr int kPatiences = 10;                  // as of Processes: for GPUs of which nothing is known meanwhile
 
 std::size_t elements_of(const Box& box) { return static_cast<std::size_t>(box.elements()); }
 
@@ -101,10 +86,13 @@ struct Collectives::Implementation {
       begin.push_back(begin.back() + aligned_bytes(p.piece.elements() * size_of(held)));
     return begin;
   }
-  std::vector<std::int64_t> exchanged(const Communication& c, DType held) const {
+  // Of the exchanges in which a participant takes part.
+  std::vector<std::int64_t> exchanged(const Communication& c, DType held, std::size_t participant) const {
     std::vector<std::int64_t> begin = {0};
-    for (const Exchange& e : c.exchanges)
-      begin.push_back(begin.back() + aligned_bytes(e.box.elements() * size_of(held)));
+    for (const Exchange& e : c.exchanges) {
+      const bool takes_part = e.from == static_cast<int>(participant) || e.to == static_cast<int>(participant);
+      begin.push_back(begin.back() + (takes_part ? aligned_bytes(e.box.elements() * size_of(held)) : 0));
+    }
     return begin;
   }
 
@@ -198,9 +186,9 @@ void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType h
 
 // Everything that does not lie in one run goes through scratch.
 void Collectives::Implementation::pack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine) {
-  std::vector<std::int64_t> exchange = exchanged(c, held);
   for (const LocalParticipant& p : mine) {
     OnGpu on(p.gpu);
+    const std::vector<std::int64_t> exchange = exchanged(c, held, p.index);
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::send:
@@ -236,10 +224,11 @@ void Collectives::Implementation::pack(const Communication& c, DType held, const
 void Collectives::Implementation::call_nccl(const Communication& c, Group& group, DType held,
                                             const std::vector<LocalParticipant>& mine) {
   ncclDataType_t type = nccl_type(held);
-  std::vector<std::int64_t> begin = pieces(c, held), exchange = exchanged(c, held);
+  std::vector<std::int64_t> begin = pieces(c, held);
   bool equal = equal_pieces(c);
   auto rank_of = [&](std::size_t i) { return group.rank_of(c.participants[i].device); };
   for (const LocalParticipant& p : mine) {
+    const std::vector<std::int64_t> exchange = exchanged(c, held, p.index);
     const Box& box = c.participants[p.index].piece;
     ncclComm_t comm = group.members.at(rank_of(p.index)).communicator;
     switch (c.kind) {
@@ -293,9 +282,9 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
 
 void Collectives::Implementation::unpack(const Communication& c, DType held,
                                          const std::vector<LocalParticipant>& mine) {
-  std::vector<std::int64_t> exchange = exchanged(c, held);
   for (const LocalParticipant& p : mine) {
     OnGpu on(p.gpu);
+    const std::vector<std::int64_t> exchange = exchanged(c, held, p.index);
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::reduce:
@@ -350,7 +339,7 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
         if (where[i].identity == where[j].identity)
           throw_input_error(
               "{} of {}: devices {} and {} share a GPU{}; give every device of the group a GPU of its own, or all of "
-              "them one in one process",
+              "them one in one process (CUDA_VISIBLE_DEVICES=0)",
               to_string(c.kind), c.name, devices[i], devices[j],
               where[i].rank == where[j].rank ? ", others have another"
                                              : fmt::format(" from ranks {} and {}", where[i].rank, where[j].rank));
@@ -391,6 +380,8 @@ Collectives::Collectives(const Program& program, const std::vector<Placement>& p
 
 // The group's first process makes the identifier; all processes go through the groups in the same order.
 void Collectives::Implementation::start(const std::vector<Placement>& placements) {
+  // Connected, and its memory taken, now: what is left is the plan's. Whoever has set it otherwise, means it.
+  if (!groups.empty()) ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   for (auto& [devices, group] : groups) {
     int first = placements[devices[0].index()].rank;
     ncclUniqueId id{};
@@ -447,10 +438,19 @@ void Collectives::Implementation::wait(const std::function<bool()>& done, const 
   using Clock = Processes::Clock;
   auto since = Clock::now(), next = since + kLook;
   std::vector<int> ranks(others.begin(), others.end());
+  auto last = since;  // news of the GPUs
+  std::vector<TaskId> reached;
   while (!done()) {
     std::this_thread::yield();
     if (Clock::now() < next) continue;
     next = Clock::now() + kLook;
+    if (others.empty() && !mine.empty()) {  // nobody else tells that NCCL hangs
+      if (tells && milestones.reached() != reached) reached = milestones.reached(), last = Clock::now();
+      const auto most = (tells ? 1 : kPatiences) * processes.patience();
+      if (Clock::now() >= last + most)
+        throw std::runtime_error(fmt::format("the GPUs did nothing new for {:g} s; expected {}",
+                                             std::chrono::duration<double>(most).count(), what()));
+    }
     for_each_communicator([&](const Group& group, ncclComm_t communicator) { in_progress(group, communicator); });
     processes.require_there(ranks, since, what());
   }
@@ -458,7 +458,7 @@ void Collectives::Implementation::wait(const std::function<bool()>& done, const 
 
 // Until NCCL has taken what it was given. `limited`: there is nothing but NCCL to wait for.
 void Collectives::Implementation::settle(const std::string& what, bool limited) {
-  const std::chrono::duration<double> most = processes.size() > 1 ? processes.patience() : kStart;
+  const std::chrono::duration<double> most = processes.patience();
   const auto since = Processes::Clock::now();
   auto settled = [&] {
     if (limited && Processes::Clock::now() > since + most + kLook * 100)  // who is silent is told first
@@ -527,8 +527,11 @@ std::int64_t Collectives::Implementation::scratch_of(const Communication& c, boo
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
       return pieces(c, held).back();
-    case CollectiveKind::all_to_all:
-      return exchanged(c, held).back();
+    case CollectiveKind::all_to_all: {
+      std::int64_t most = 0;
+      for (std::size_t i = 0; i < c.participants.size(); ++i) most = std::max(most, exchanged(c, held, i).back());
+      return most;
+    }
     default:
       return aligned_bytes(c.participants[0].piece.elements() * size_of(held));
   }

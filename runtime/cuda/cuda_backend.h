@@ -89,6 +89,9 @@ class CudaBackend final : public Backend {
   void read(BufferId buffer, void* to) override;
   void write(BufferId buffer, const void* from) override;
   bool write_repeated(BufferId buffer, const void* from, std::int64_t count) override;
+  std::vector<std::byte> held_form(BufferId buffer, std::vector<std::byte> values) const override;
+  void write_held(BufferId buffer, const std::vector<std::byte>& values) override;
+  bool leaves_host_free() const override { return true; }
   bool tracing_costs() const override { return true; }  // no graph, no joined updates
   std::vector<Bytes> memory() const override {
     std::vector<Bytes> bytes = plan_.arenas;

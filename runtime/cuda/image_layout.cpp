@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cstdint>
 #include <numeric>
 #include <string_view>
 
+#include "core/base/parallel.h"
 #include "core/ops/chain.h"
 
 namespace unity::cuda {
@@ -169,18 +170,28 @@ void turn(Attributes& attributes, const Operator& op) {
   }
 }
 
-template <bool kTo>
-void move(const Dims& dims, std::size_t size, const void* from, void* to) {
+// Images by several threads, where they are large.
+template <bool kTo, class T>
+void move_as(const Dims& dims, const void* from, void* to) {
+  constexpr std::size_t kLarge = 1 << 16;  // elements
   const auto n = static_cast<std::size_t>(dims[0]), c = static_cast<std::size_t>(dims[1]),
              area = static_cast<std::size_t>(dims[2] * dims[3]);
-  const auto* source = static_cast<const std::byte*>(from);
-  auto* target = static_cast<std::byte*>(to);
-  for (std::size_t i = 0; i < n; ++i)
+  const auto* source = static_cast<const T*>(from);
+  auto* target = static_cast<T*>(to);
+  parallel_for(n, n * c * area < kLarge ? 1 : 0, [&](std::size_t i) {
+    const T* image = source + i * c * area;
+    T* turned = target + i * c * area;
     for (std::size_t k = 0; k < c; ++k)
-      for (std::size_t a = 0; a < area; ++a) {
-        const std::size_t row = ((i * c + k) * area + a) * size, last = ((i * area + a) * c + k) * size;
-        std::memcpy(target + (kTo ? last : row), source + (kTo ? row : last), size);
-      }
+      for (std::size_t a = 0; a < area; ++a)
+        turned[kTo ? a * c + k : k * area + a] = image[kTo ? k * area + a : a * c + k];
+  });
+}
+
+template <bool kTo>
+void move(const Dims& dims, std::size_t size, const void* from, void* to) {
+  if (size == 4) return move_as<kTo, std::uint32_t>(dims, from, to);
+  UNITY_CHECK(size == 8, "elements of {} bytes, expected 4 or 8", size);
+  move_as<kTo, std::uint64_t>(dims, from, to);
 }
 
 }  // namespace

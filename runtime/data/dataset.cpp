@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "core/base/parallel.h"
 #include "runtime/data/file_bytes.h"
 
 namespace unity {
@@ -108,23 +109,26 @@ std::map<std::string, HostTensor> synthetic_batch(const std::vector<ProgramLeaf>
                                                   const std::map<std::string, std::int64_t>& index_bounds,
                                                   std::uint64_t seed, std::int64_t step) {
   std::map<std::string, HostTensor> batch;
+  // Each element by itself, so that several threads draw the same as one.
+  auto draw = [](auto& values, auto&& value) {
+    constexpr std::size_t kPart = 1 << 14;
+    parallel_for((values.size() + kPart - 1) / kPart, 0, [&](std::size_t part) {
+      for (std::size_t i = part * kPart; i < std::min(values.size(), (part + 1) * kPart); ++i) values[i] = value(i);
+    });
+  };
   for (const ProgramLeaf& leaf : inputs) {
     RandomKey key = RandomKey(seed).with(hash_text(leaf.name)).with(static_cast<std::uint64_t>(step));
     const Dims& dims = ints_attribute(leaf.attributes, 0);
     auto bound = index_bounds.find(leaf.name);
     auto below = static_cast<std::uint64_t>(bound == index_bounds.end() ? 2 : bound->second);
-    if (text_attribute(leaf.attributes, 1) == "i32") {
-      HostTensor t = index_tensor(dims);
-      for (std::size_t i = 0; i < t.indices.size(); ++i)
-        t.indices[i] = static_cast<std::int32_t>(random_below(key, i, below));
-      batch.emplace(leaf.name, std::move(t));
-    } else {
-      HostTensor t = real_tensor(dims);
-      for (std::size_t i = 0; i < t.reals.size(); ++i)
-        t.reals[i] =
-            bound == index_bounds.end() ? random_normal(key, i) : static_cast<double>(random_below(key, i, below));
-      batch.emplace(leaf.name, std::move(t));
-    }
+    const bool indices = text_attribute(leaf.attributes, 1) == "i32";
+    HostTensor& t = batch.emplace(leaf.name, indices ? index_tensor(dims) : real_tensor(dims)).first->second;
+    if (indices)
+      draw(t.indices, [&](std::size_t i) { return static_cast<std::int32_t>(random_below(key, i, below)); });
+    else if (bound == index_bounds.end())
+      draw(t.reals, [&](std::size_t i) { return random_normal(key, i); });
+    else
+      draw(t.reals, [&](std::size_t i) { return static_cast<double>(random_below(key, i, below)); });
   }
   return batch;
 }

@@ -80,11 +80,13 @@ struct JpegReader {
     while (state.output_scanline < state.output_height) {
       jpeg_read_scanlines(&state, &row, 1);
       for (JDIMENSION x = 0; x < state.output_width; ++x)
-        for (int c = 0; c < 3; ++c)  // Adobe's CMYK is stored inverted
-          rgb[(state.output_scanline - 1) * std::size_t{state.output_width} * 3 + 3 * x + static_cast<unsigned>(c)] =
-              state.output_components == 4
-                  ? static_cast<unsigned char>(row[4 * x + static_cast<unsigned>(c)] * row[4 * x + 3] / 255)
-                  : row[3 * x + static_cast<unsigned>(c)];
+        for (unsigned c = 0; c < 3; ++c) {
+          auto light = [&](unsigned of) {  // Adobe's CMYK is stored inverted
+            return state.saw_Adobe_marker ? row[4 * x + of] : 255 - row[4 * x + of];
+          };
+          rgb[(state.output_scanline - 1) * std::size_t{state.output_width} * 3 + 3 * x + c] =
+              state.output_components == 4 ? static_cast<unsigned char>(light(c) * light(3) / 255) : row[3 * x + c];
+        }
     }
     jpeg_finish_decompress(&state);
     return true;

@@ -41,7 +41,9 @@ class Curves {
  public:
   Curves(ProfileSection& section, const ProfileOptions& options, const CurveOptions& curves)
       : section_(section), options_(options), curves_(curves) {
-    add("rates", [this] { rates(); });
+    for (auto [name, measure] : {std::pair("matmul", &Curves::arithmetic), std::pair("memory", &Curves::memory),
+                                 std::pair("elementwise", &Curves::elementwise)})
+      add(name, [this, measure = measure] { (this->*measure)(); });
     for (TaskKind kind : {TaskKind::copy, TaskKind::accumulate, TaskKind::zero})
       add(1 << 6, 1 << 24, 8, [this, kind](std::int64_t n) { return movement_program(kind, block(n)); });
     for (bool to_host : {true, false})
@@ -68,9 +70,11 @@ class Curves {
         ++left;
         continue;
       }
-      // The rates take about as long as all others.
-      const double others = static_cast<double>(i) / static_cast<double>(jobs_.size());
-      if (curves_.progress) curves_.progress(i == 0 ? 0 : (1 + others) / 2, jobs_[i].name);
+      // The rates, which come first, take about as long as all others.
+      constexpr std::size_t kRates = 3;
+      const double done = i < kRates ? static_cast<double>(i) / kRates
+                                     : 1 + static_cast<double>(i - kRates) / static_cast<double>(jobs_.size() - kRates);
+      if (curves_.progress) curves_.progress(done / 2, jobs_[i].name);
       jobs_[i].measure();
     }
     if (curves_.progress) curves_.progress(1, "done");
@@ -101,7 +105,9 @@ class Curves {
   }
 
   bool is_missing(const Job& job) const {
-    return job.name == "rates" ? !section_.efficiency.contains("memory") : !section_.curves.contains(job.name);
+    if (job.name == "elementwise") return section_.elementwise_peak == 0;
+    if (job.name == "matmul" || job.name == "memory") return !section_.efficiency.contains(job.name);
+    return !section_.curves.contains(job.name);
   }
   bool late() const { return curves_.late && curves_.late(); }
   ProfileEntry time(const Program& p) const { return measure_task(p, TaskId(0), options_); }
@@ -110,17 +116,28 @@ class Curves {
     return options_.executor.precision == Precision::bf16 ? Dims{elements / 8, 8} : Dims{elements};
   }
 
-  void rates() {
-    std::vector<std::pair<double, double>> matmuls, convolutions, memory, elementwise;
-    auto add = [&](std::vector<std::pair<double, double>>& list, const std::string& op, Attributes attributes,
-                   const std::vector<Shape>& inputs) {
-      Program p = operator_program(op, std::move(attributes), inputs);
-      double seconds = std::max(1e-9, time(p).warm), flops = p.tasks[0].flops;
-      list.emplace_back(flops, flops / seconds);
-      return seconds;
-    };
-    auto is_wanted = [&](std::int64_t elements) { return elements <= curves_.largest; };
-    // Fast devices need larger operands to show what they can do.
+  using Rates = std::vector<std::pair<double, double>>;  // amounts, and so much of them a second
+  double add(Rates& list, const std::string& op, Attributes attributes, const std::vector<Shape>& inputs) {
+    Program p = operator_program(op, std::move(attributes), inputs);
+    double seconds = std::max(1e-9, time(p).warm), flops = p.tasks[0].flops;
+    list.emplace_back(flops, flops / seconds);
+    return seconds;
+  }
+  bool is_wanted(std::int64_t elements) const { return elements <= curves_.largest; }
+  static double best(const Rates& list) {
+    double rate = 0;
+    for (auto [amount, r] : list) rate = std::max(rate, r);
+    return rate;
+  }
+  // Fast devices need larger operands to show what they can do.
+  bool is_fast() const {
+    auto products = section_.efficiency.find("matmul");
+    return products != section_.efficiency.end() && !products->second.empty() &&
+           products->second.back().amount > kLarge;
+  }
+
+  void arithmetic() {
+    Rates matmuls, convolutions;
     double last = 0;
     for (std::int64_t n = 16; n <= 8192 && (n <= 2048 || last < kLong) && is_wanted(n * n); n *= 2)
       last = add(matmuls, "matmul", {}, {{{n, n}}, {{n, n}}});
@@ -130,28 +147,31 @@ class Curves {
         for (std::int64_t size : {8, 28, 56})
           if (is_wanted(batch * c * size * size))
             add(convolutions, "conv2d", {Dims{1, 1}, Dims{1, 1, 1, 1}}, {{{batch, c, size, size}}, {{c, c, 3, 3}}});
-    for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 28 : 1 << 25) && is_wanted(n); n *= 4) {
+    section_.peak = std::max(best(matmuls), best(convolutions));
+    section_.efficiency["matmul"] = fractions(matmuls, section_.peak);
+    section_.efficiency["conv2d"] = fractions(convolutions, section_.peak);
+  }
+
+  void memory() {
+    Rates copies;
+    for (std::int64_t n = 1 << 10; n <= (is_fast() ? 1 << 28 : 1 << 25) && is_wanted(n); n *= 4) {
       try {
         ProfileEntry e = time(movement_program(TaskKind::copy, block(n)));
-        memory.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
+        copies.emplace_back(8.0 * static_cast<double>(n), 8.0 * static_cast<double>(n) / e.cold);
       } catch (const DoesNotFit&) {  // the largest ones take gigabytes
-        if (memory.empty()) throw;
+        if (copies.empty()) throw;
         break;
       }
     }
-    for (std::int64_t n = 1 << 10; n <= (fast ? 1 << 26 : 1 << 18) && is_wanted(n); n *= 16)
-      add(elementwise, "gelu", {}, {{{n}}});
-    auto best = [](const std::vector<std::pair<double, double>>& list) {
-      double rate = 0;
-      for (auto [amount, r] : list) rate = std::max(rate, r);
-      return rate;
-    };
-    section_.peak = std::max(best(matmuls), best(convolutions));
-    section_.memory_bandwidth = best(memory);
-    section_.elementwise_peak = best(elementwise);
-    section_.efficiency["matmul"] = fractions(matmuls, section_.peak);
-    section_.efficiency["conv2d"] = fractions(convolutions, section_.peak);
-    section_.efficiency["memory"] = fractions(memory, section_.memory_bandwidth);
+    section_.memory_bandwidth = best(copies);
+    section_.efficiency["memory"] = fractions(copies, section_.memory_bandwidth);
+  }
+
+  void elementwise() {
+    Rates functions;
+    for (std::int64_t n = 1 << 10; n <= (is_fast() ? 1 << 26 : 1 << 18) && is_wanted(n); n *= 16)
+      add(functions, "gelu", {}, {{{n}}});
+    section_.elementwise_peak = best(functions);
   }
 
   ProfileSection& section_;

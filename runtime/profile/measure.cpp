@@ -351,12 +351,13 @@ ProfileEntry measure_collective(const Program& source, TaskId task, const Profil
   ProfileEntry entry = measured(source, task);
   const Communication& c = source.communications[static_cast<std::size_t>(source.tasks[task.index()].op)];
   if (!apart || !one_way(c.kind)) return entry;
-  // There and back: twice an answer.
+  // There and back: twice an answer. None takes less than that, so it is half of what was measured, or more.
   std::vector<DeviceId> ends = {c.participants.front().device, c.participants.back().device};
   Program answer = collective_program(CollectiveKind::send, ends, 1);
   answer.devices = source.devices;
   double seconds = measured(answer, TaskId(0)).warm / 2;
-  for (double* time : {&entry.warm, &entry.cold, &entry.low, &entry.high}) *time = std::max(1e-9, *time - seconds);
+  for (double* time : {&entry.warm, &entry.cold, &entry.low, &entry.high})
+    *time = std::max({1e-9, *time / 2, *time - seconds});
   return entry;
 }
 

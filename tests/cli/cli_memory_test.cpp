@@ -74,7 +74,7 @@ TEST_CASE("that one device is too small to compare with is said before anything 
   Folder f;
   const std::string tight = machine_with_memory(f, "tight", 800'000, 4);
   check_refused(
-      "run mlp-tiny --batch-per-gpu 16 --devices 4 --strategy deepspeed-zero --zero-stage 3 --steps 2 "
+      "run mlp-tiny --batch-per-gpu 16 --devices 4 --strategy deepspeed-zero --steps 2 "
       "--data digits --compare-one-device --topology " +
           tight,
       {"--compare-one-device: plan for mlp-tiny: needs ", "800 kB"});

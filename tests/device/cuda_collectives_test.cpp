@@ -88,7 +88,8 @@ void check_case(const Case& c, const std::vector<Exchange>& exchanges, const std
     }
   }
   h.communicate(communication, {});
-  Executor executor(h.program, {backend, precision});
+  Executor executor(h.program,
+                    {.backend = backend, .precision = precision, .one_device = shares_gpu(backend, h.program.devices)});
   for (step = 0; step < 3; ++step) {
     for (int part = 0; part < parts; ++part)
       for (std::size_t i = 0; i < c.send.size(); ++i) {

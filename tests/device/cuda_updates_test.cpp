@@ -31,7 +31,9 @@ Pcg bags(int devices) {
 // After four steps, at two learning rates, of a run of which three steps were done before.
 std::map<std::string, HostTensor> trained(const Program& program, const std::map<std::string, HostTensor>& inputs,
                                           const std::string& backend, Precision precision) {
-  Executor executor(program, {backend, precision, 7});
+  Executor executor(
+      program,
+      {.backend = backend, .precision = precision, .seed = 7, .one_device = shares_gpu(backend, program.devices)});
   for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
   executor.set_steps_done(3);
   for (int i = 0; i < 4; ++i) {
@@ -68,7 +70,9 @@ void check_updates(const std::string& backend, Precision precision, double toler
 
 std::vector<double> losses(const Program& program, const std::map<std::string, HostTensor>& inputs,
                            const std::string& backend, Precision precision, int steps) {
-  Executor executor(program, {backend, precision, 7});
+  Executor executor(
+      program,
+      {.backend = backend, .precision = precision, .seed = 7, .one_device = shares_gpu(backend, program.devices)});
   for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, inputs.at(leaf.name));
   std::vector<double> all;
   for (int i = 0; i < steps; ++i) all.push_back(executor.step().loss);
@@ -93,7 +97,8 @@ void check_small_bert(const std::string& backend, Precision precision, double to
 // Steps of 1e-4 from 1, where neighbours in bf16 are 2^-8 or 2^-7 apart: they add up only in a weight held in f32.
 void check_small_steps(const std::string& backend, Precision precision, double tolerance) {
   Program program = one_weight(parse_optimizer("sgd 1e-4"));
-  Executor executor(program, {backend, precision});
+  Executor executor(program,
+                    {.backend = backend, .precision = precision, .one_device = shares_gpu(backend, program.devices)});
   HostTensor x = real_tensor({2, 1}), t = real_tensor({2, 1});
   x.reals = {1, 1};
   t.reals = {0.5, 0.5};

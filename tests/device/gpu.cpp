@@ -32,4 +32,8 @@ bool gpu_or_skip() {
   return reason.empty();
 }
 
+bool shares_gpu(const std::string& backend, int devices) {
+  return backend == "cuda" && devices > describe_device(backend).count;
+}
+
 }  // namespace unity::test

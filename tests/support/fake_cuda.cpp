@@ -218,6 +218,8 @@ void fake_cuda_memory(std::int64_t bytes) {
 void fake_cuda_most_pinned(std::int64_t bytes) { process->most_pinned = bytes; }
 
 void fake_cuda_libraries(bool on) { world().libraries = on; }
+std::int64_t fake_cuda_score_bytes() { return world().score_bytes; }
+void fake_cuda_set_score_bytes(std::int64_t bytes) { world().score_bytes = bytes; }
 bool fake_cuda_libraries_on() { return world().libraries; }
 FakeLibraryCalls fake_cuda_library_calls() {
   std::lock_guard lock(world().mutex);

@@ -32,12 +32,16 @@ void fake_cuda_memory(std::int64_t bytes);
 // Bytes of pinned memory of the host that the calling thread's process has; and the most that it gets.
 std::int64_t fake_cuda_pinned();
 void fake_cuda_most_pinned(std::int64_t bytes);
+// Bytes that cuDNN's gradient of attention works in, for each score (2).
+std::int64_t fake_cuda_score_bytes();
+void fake_cuda_set_score_bytes(std::int64_t bytes);
 // From now on cuBLASLt and cuDNN find no algorithm for anything; or do again.
 void fake_cuda_libraries(bool on);
 bool fake_cuda_libraries_on();
 // How often each of what the libraries do was called, or captured, since the start.
 struct FakeLibraryCalls {
   int products = 0, convolutions = 0, pools = 0, norms = 0, biases = 0;  // products with a bias: of both
+  int attentions = 0;                                                    // and gradients, in which there are two
 };
 FakeLibraryCalls fake_cuda_library_calls();
 // What was enqueued and made since the start.

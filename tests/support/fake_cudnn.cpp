@@ -1,5 +1,6 @@
 // cuDNN's graph API played on the host (fake_cuda.h): graphs of one convolution, pooling, or norm of rows, as its
-// documentation defines them. It has an engine for these, and for no other graph.
+// documentation defines them, and those of attention (fake_attention.cpp). It has an engine for these, and for no other
+// graph.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,12 +12,11 @@
 #include <string>
 #include <vector>
 
-#include <cudnn_graph.h>
-
 #include "tests/support/fake_cuda.h"
-#include "tests/support/fake_elements.h"
+#include "tests/support/fake_cudnn_nodes.h"
 
 using namespace unity;
+using namespace unity::fake;
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -25,61 +25,22 @@ struct cudnnContext {
 namespace {
 
 constexpr std::int64_t kWorkspace = 4096;
+constexpr std::size_t kForward = 14;  // operations that attention has at most, and its gradient more
 
-// A descriptor; what it was given lives on in it, as in cuDNN.
-struct Node {
-  cudnnBackendDescriptorType_t type{};
-  std::map<int, std::vector<std::byte>> values;
-  std::map<int, std::vector<std::shared_ptr<Node>>> nodes;
-
-  template <class T>
-  std::vector<T> all(int name) const {
-    auto found = values.find(name);
-    if (found == values.end()) return {};
-    std::vector<T> list(found->second.size() / sizeof(T));
-    std::memcpy(list.data(), found->second.data(), found->second.size());
-    return list;
-  }
-  template <class T>
-  T get(int name) const {
-    return all<T>(name).at(0);
-  }
-  const Node& node(int name) const { return *nodes.at(name).at(0); }
-  bool has(int name) const { return nodes.contains(name); }
-};
-using Handle = std::shared_ptr<Node>;
-Handle& at(cudnnBackendDescriptor_t d) { return *static_cast<Handle*>(d); }
-
-struct Tensor {
-  std::vector<std::int64_t> size, stride;
-  FakeElements elements;
-  std::int64_t where(std::int64_t n, std::int64_t c, std::int64_t h = 0, std::int64_t w = 0) const {
-    return n * stride[0] + c * stride[1] + h * stride[2] + w * stride[3];
-  }
-};
-
-using Pointers = std::map<std::int64_t, void*>;  // by tensor id
-void* take(Pointers& given, const Node& tensor) {
-  auto found = given.find(tensor.get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));
-  if (found == given.end()) throw std::invalid_argument("a tensor of the graph has no data");
-  void* data = found->second;
-  given.erase(found);
-  return data;
+// What a plan for the graph works in: the gradient of attention in so many bytes for each score.
+std::int64_t workspace_of(const Node& graph) {
+  const auto& ops = graph.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (ops.size() <= kForward) return kWorkspace;
+  for (const Handle& op : ops)
+    if (op->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
+      std::int64_t scores = fake_cuda_score_bytes();
+      for (std::int64_t size :
+           op->node(CUDNN_ATTR_OPERATION_MATMUL_CDESC).all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS))
+        scores *= size;
+      return std::max(kWorkspace, scores);
+    }
+  throw std::invalid_argument("a graph of many operations has no product");
 }
-Tensor tensor(Pointers& given, const Node& op, int name) {
-  const Node& of = op.node(name);
-  Tensor t{of.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS), of.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES), {}};
-  auto type = of.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
-  t.elements = {take(given, of), type == CUDNN_DATA_DOUBLE     ? DType::f64
-                                 : type == CUDNN_DATA_BFLOAT16 ? DType::bf16
-                                                               : DType::f32};
-  auto alignment = static_cast<std::uintptr_t>(of.get<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT));
-  if (reinterpret_cast<std::uintptr_t>(t.elements.data) % alignment != 0)
-    throw std::invalid_argument("data is not aligned as its tensor says");
-  return t;
-}
-
-using Work = std::function<void()>;
 
 // With h the normalised row and q = gamma dy:  dx = (q - mean(q) - h mean(q h)) inverse; RMS norm without mean(q).
 Work norm(Pointers& given, const Node& op, bool backward) {
@@ -268,7 +229,7 @@ Work convolve(Pointers& given, const Node& op, Which which) {
 // Null where there is no engine for such a graph.
 std::function<Work(Pointers&, const Node&)> engine_of(const Node& graph) {
   const auto& ops = graph.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  if (ops.size() != 1) return nullptr;
+  if (ops.size() > 1) return [&graph](Pointers& given, const Node&) { return play(given, graph); };
   switch (ops[0]->type) {
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR:
@@ -363,7 +324,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
       return *count = 0, CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
-      return number(kWorkspace, count, elements);
+      return number(workspace_of(node.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).node(0)), count, elements);
     default:
       return last_error = "an attribute that the fake does not have", CUDNN_STATUS_BAD_PARAM;
   }
@@ -384,11 +345,14 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                   op.type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR;
     bool pooled = op.type == CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR ||
                   op.type == CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR;
-    fake_cuda_count(normed   ? &FakeLibraryCalls::norms
+    const bool several = graph.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() > 1;
+    fake_cuda_count(several  ? &FakeLibraryCalls::attentions
+                    : normed ? &FakeLibraryCalls::norms
                     : pooled ? &FakeLibraryCalls::pools
                              : &FakeLibraryCalls::convolutions);
+    const auto bytes = static_cast<std::size_t>(std::min<std::int64_t>(workspace_of(graph), 1 << 16));
     cuda::emulate(handle->stream, [=] {
-      std::memset(workspace, 0xff, kWorkspace);
+      std::memset(workspace, 0xff, bytes);
       work();
     });
   } catch (const std::invalid_argument& e) {

@@ -36,6 +36,7 @@ struct Fake {
     find(nccl_version, "fake_cuda_nccl_version"), find(visible, "fake_cuda_visible");
     find(aborted, "fake_cuda_aborted"), find(bytes, "fake_cuda_bytes");
     find(held_aborts, "fake_cuda_held_aborts");
+    find(set_score_bytes, "fake_cuda_set_score_bytes");
     find(libraries, "fake_cuda_libraries"), find(library_calls, "fake_cuda_library_calls");
     find(counts, "fake_cuda_counts"), find(driver, "fake_cuda_driver"), find(capability, "fake_cuda_capability");
     find(fail_launch, "fake_cuda_fail_launch"), find(fail_nccl, "fake_cuda_fail_nccl");
@@ -54,6 +55,7 @@ struct Fake {
   decltype(&fake_cuda_aborted) aborted = nullptr;
   decltype(&fake_cuda_held_aborts) held_aborts = nullptr;
   decltype(&fake_cuda_bytes) bytes = nullptr;
+  decltype(&fake_cuda_set_score_bytes) set_score_bytes = nullptr;
   decltype(&fake_cuda_libraries) libraries = nullptr;
   decltype(&fake_cuda_library_calls) library_calls = nullptr;
   decltype(&fake_cuda_counts) counts = nullptr;

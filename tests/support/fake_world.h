@@ -92,6 +92,7 @@ struct World {
   FakeLibraryCalls calls;
   FakeCounts counts;
   int aborted = 0, held_aborts = 0;
+  std::int64_t score_bytes = 2;
   int driver = 13000, capability = 90;
   int launches_to_failure = -1, nccl_calls_to_failure = -1;  // -1: never
   int launch_error = 719, code_error = 0;                    // cudaErrorLaunchFailure, cudaSuccess

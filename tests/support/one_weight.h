@@ -12,7 +12,7 @@ inline Program one_weight(const OptimizerSpec& optimizer, const std::string& wei
   Builder b("linear");
   ValueRef x = b.input("x", {2, 1}), t = b.input("t", {2, columns}), w = b.weight(weight, {1, columns}, "ones");
   Pcg g = std::move(b).finish({b.apply("mean_squared_error", {}, {b.apply("matmul", {}, {x, w}), t})});
-  return lower(g, natural_mappings(g), uniform_topology(1), {true, optimizer}).value();
+  return lower(g, test::natural_mappings(g), uniform_topology(1), {true, optimizer}).value();
 }
 
 }  // namespace unity::test

@@ -1,13 +1,13 @@
 // The CUDA backend on CUDA and NCCL played on the host (support/fake_cuda.h): several GPUs, several processes,
 // failures.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/base/does_not_fit.h"
+#include "core/graph/builder.h"
 #include "core/models/models.h"
 #include "core/plan/lower.h"
 #include "core/search/search.h"
@@ -25,7 +25,6 @@
 
 using namespace unity;
 using namespace unity::test;
-using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {
@@ -78,22 +77,6 @@ FakeLibraryCalls library_calls(const ModelSpec& spec, Precision precision, doubl
           after.norms - before.norms, after.biases - before.biases};
 }
 const ExecutorOptions kSerial{.precision = Precision::f64, .seed = 7};
-
-// How each of two processes with a GPU each ends that trains under a plan of two devices.
-std::vector<Outcome> on_two(FakeNetwork& network, const std::function<void(Processes&)>& before_steps,
-                            const std::function<void(Processes&)>& first = {}) {
-  Program program = data_parallel(2, "sgd 0.01");
-  auto values = inputs();
-  auto body = [&](Processes& p) {
-    if (first) first(p);
-    Executor executor(program, {.backend = "cuda", .precision = Precision::f64, .seed = 7, .processes = &p});
-    for (const ProgramLeaf& leaf : executor.inputs()) executor.set_input(leaf.name, values.at(leaf.name));
-    executor.step();
-    before_steps(p);
-    for (int i = 0; i < 2; ++i) executor.step();
-  };
-  return on_processes(network, body, 1s);
-}
 
 }  // namespace
 
@@ -441,64 +424,6 @@ TEST_CASE("what an iteration takes on GPUs is measured in steps that are not tra
   CHECK(measured.iteration == measured.trace.iteration);
 }
 
-TEST_CASE("a process with another NCCL is refused at the start") {
-  FakeNetwork network(2);
-  auto outcomes = on_two(
-      network, [](Processes&) {}, [](Processes& p) { fake().nccl_version(p.rank() == 1 ? 22703 : 22809); });
-  for (const Outcome& o : outcomes) {
-    CHECK_THAT(o.error, Catch::Contains("CUDA") && Catch::Contains("rank 0 has") && Catch::Contains("NCCL 2.28.9"));
-    CHECK_THAT(o.error, Catch::Contains("rank 1 has") && Catch::Contains("NCCL 2.27.3"));
-  }
-}
-
-TEST_CASE("a process that goes silent ends what waits for it on a GPU, by name") {
-  fake();
-  FakeNetwork network(2);
-  int aborted = fake().aborted();
-  auto begin = std::chrono::steady_clock::now();
-  auto outcomes = on_two(network, [&](Processes& p) {
-    if (p.rank() == 0) return;
-    network.silence(1);
-    throw std::runtime_error("stopped");  // NCCL's part of the next step never comes
-  });
-  CHECK(outcomes[1].error == "stopped");
-  CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 was silent for 1 s") && Catch::Contains("have come to task ") &&
-                                    Catch::Contains(", all_reduce of ") && Catch::Contains("among devices 0, 1"));
-  CHECK(fake().aborted() > aborted);
-  CHECK(fake().held_aborts() == 0);
-  CHECK(std::chrono::steady_clock::now() - begin < 20s);
-}
-
-TEST_CASE("a start of NCCL that has no end is given up, with what to look at") {
-  fake().nccl_starts(false);
-  FakeNetwork network(2);
-  auto outcomes = on_two(network, [](Processes&) {});
-  fake().nccl_starts(true);
-  bool told = false;
-  for (const Outcome& o : outcomes) {
-    CHECK_FALSE(o.error.empty());
-    told = told || (o.error.find("NCCL's start among devices 0, 1 did not end within 1 s") != std::string::npos &&
-                    o.error.find("NCCL_SOCKET_IFNAME") != std::string::npos);
-  }
-  CHECK(told);
-}
-
-TEST_CASE("work of NCCL that never ends on the GPUs is ended when a process gives up") {
-  fake();
-  FakeNetwork network(2);
-  auto begin = std::chrono::steady_clock::now();
-  auto outcomes = on_two(network, [&](Processes& p) {
-    p.barrier();
-    fake().hang(true);
-    if (p.rank() == 1) p.give_up("of hunger", 3);
-  });
-  fake().hang(false);
-  CHECK(outcomes[1].exit_code == 3);
-  CHECK_THAT(outcomes[0].error, Catch::Contains("rank 1 gave up: of hunger"));
-  CHECK(fake().held_aborts() == 0);
-  CHECK(std::chrono::steady_clock::now() - begin < 20s);
-}
-
 TEST_CASE("products and norms run by the libraries where these take them, else by kernels of our own") {
   // Two blocks of two norms each, one behind the embedding and one in the head; as many gradients. The first step, the
   // capture of the second and the traced one call each of these.
@@ -536,6 +461,38 @@ TEST_CASE("convolutions that are products, and those added behind, train as one 
   CHECK(last.products > first.products);
   CHECK(last.convolutions < first.convolutions);
   CHECK(last.products - first.products == first.convolutions - last.convolutions);
+}
+
+TEST_CASE("attention by cuDNN trains as one CPU device, its gradient in as many parts as have room to work in") {
+  fake();
+  for (int causal : {0, 1}) {
+    Builder b("attention");
+    const ValueRef x = b.input("x", {4, 6, 16}), target = b.input("target", {4, 2, 6, 8});
+    auto heads = [&](const char* weight) {
+      const ValueRef y = b.apply("matmul", {}, {x, b.weight(weight, {16, 16})});
+      return b.apply("transpose", {Dims{0, 2, 1, 3}}, {b.apply("reshape", {Dims{4, 6, 2, 8}}, {y})});
+    };
+    const ValueRef q = heads("q"), k = heads("k"), v = heads("v");
+    const ValueRef y = b.apply("attention", {0.3, std::int64_t{causal}}, {q, k, v});
+    const Pcg pcg = std::move(b).finish({b.apply("mean_squared_error", {}, {y, target})});
+    const Program program = lower(pcg, std::vector<MachineMapping>(pcg.size()), uniform_topology(1)).value();
+    const auto values = random_inputs(pcg, 3);
+    const Trained expected = train(program, {.precision = Precision::f64, .seed = 7}, values);
+    std::optional<Trained> whole;
+    // Of 288 scores: all at once, a sample at a time, a head at a time; and more than is given for one.
+    for (auto [bytes, parts] : {std::pair<std::int64_t, int>{2, 1}, {8 << 20, 4}, {16 << 20, 8}, {64 << 20, 0}}) {
+      CAPTURE(causal, bytes);
+      fake().set_score_bytes(bytes);
+      const int before = fake().library_calls().attentions;
+      Trained found = train(program, {.backend = "cuda", .precision = Precision::bf16, .seed = 7}, values);
+      // The first step, the capture of the second and the traced one.
+      CHECK(fake().library_calls().attentions - before == 3 * (1 + 2 * parts));
+      check_equal(found, expected, 0.05);
+      if (!whole) whole = found;
+      if (parts > 0) CHECK(found.losses == whole->losses);
+    }
+    fake().set_score_bytes(2);
+  }
 }
 
 TEST_CASE("engines for convolutions of equal shapes are tried once, before training") {

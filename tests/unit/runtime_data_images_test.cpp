@@ -30,8 +30,9 @@ std::string png(const Image& image) {
   return out;
 }
 
-// 3 components: colour; 1: grey, from the red channel; 4: CMYK with black at its brightest.
-std::string jpeg(const Image& image, int components = 3) {
+// 3 components: colour; 1: grey, from the red channel; 4: CMYK with black at its brightest, inverted as Adobe's are, or
+// not.
+std::string jpeg(const Image& image, int components = 3, bool adobe = true) {
   jpeg_compress_struct c{};
   jpeg_error_mgr errors{};
   c.err = jpeg_std_error(&errors);
@@ -44,12 +45,15 @@ std::string jpeg(const Image& image, int components = 3) {
   c.in_color_space = components == 3 ? JCS_RGB : components == 1 ? JCS_GRAYSCALE : JCS_CMYK;
   jpeg_set_defaults(&c);
   jpeg_set_quality(&c, 100, TRUE);
+  if (!adobe) c.write_Adobe_marker = FALSE;
   jpeg_start_compress(&c, TRUE);
   while (c.next_scanline < c.image_height) {
     std::vector<std::uint8_t> row;
     for (std::int64_t x = 0; x < image.width; ++x)
       for (int k = 0; k < components; ++k)
-        row.push_back(k == 3 ? 255 : image.rgb[static_cast<std::size_t>((c.next_scanline * image.width + x) * 3 + k)]);
+        row.push_back(static_cast<std::uint8_t>(
+            (adobe ? 0 : 255) ^
+            (k == 3 ? 255 : image.rgb[static_cast<std::size_t>((c.next_scanline * image.width + x) * 3 + k)])));
     JSAMPROW rows = row.data();
     jpeg_write_scanlines(&c, &rows, 1);
   }
@@ -80,8 +84,9 @@ const std::vector<ModelInput> kInputs = {{"x", {2, 3, 4, 4}, DType::f32, 0}, {"l
 TEST_CASE("PNG files are decoded exactly, JPEG files of one, three and four components nearly") {
   Image image{2, 1, {255, 0, 7, 1, 2, 3}};
   CHECK(decode(png(image)).rgb == image.rgb);
-  for (int components : {1, 3, 4}) {
-    Image grey = plain(9, 5, {90, 90, 90}), back = decode(jpeg(grey, components));
+  for (auto [components, adobe] : {std::pair(1, true), {3, true}, {4, true}, {4, false}}) {
+    CAPTURE(components, adobe);
+    Image grey = plain(9, 5, {90, 90, 90}), back = decode(jpeg(grey, components, adobe));
     REQUIRE(back.rgb.size() == grey.rgb.size());
     CHECK(back.width == 9);
     for (std::uint8_t v : back.rgb) CHECK(std::abs(v - 90) <= 2);

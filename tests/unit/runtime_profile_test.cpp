@@ -323,10 +323,14 @@ TEST_CASE("rates and curves are measured of all kinds of tasks, those that are t
   // What is too late is not begun; what was begun is completed, so that each call goes on.
   ProfileSection fresh;
   late.late = [] { return true; };
-  CHECK(measure_curves(fresh, quick(), late) == static_cast<int>(all) + 1);
+  CHECK(measure_curves(fresh, quick(), late) == static_cast<int>(all) + 3);
   CHECK((fresh.peak == 0 && fresh.efficiency.empty() && fresh.curves.empty()));
   asked = 0;
   late.late = [&] { return ++asked > 1; };
+  CHECK(measure_curves(fresh, quick(), late) == static_cast<int>(all) + 2);
+  CHECK((fresh.peak > 0 && fresh.efficiency.size() == 2 && fresh.memory_bandwidth == 0 && fresh.curves.empty()));
+  asked = 0;
+  late.late = [&] { return ++asked > 2; };
   CHECK(measure_curves(fresh, quick(), late) == static_cast<int>(all));
-  CHECK((fresh.peak > 0 && fresh.efficiency.size() == 3 && fresh.curves.empty()));
+  CHECK((fresh.memory_bandwidth > 0 && fresh.elementwise_peak > 0 && fresh.curves.empty()));
 }

@@ -50,11 +50,28 @@ class Arguments {
   std::size_t count_ = 0;
 };
 
+Result<GraphPlan> choose(Libraries& libraries, const std::vector<Descriptor>& graph, std::int64_t workspace) {
+  return GraphPlan::choose({libraries.handles().cudnn(), nullptr}, graph,
+                           {.workspace = workspace, .deterministic = libraries.options().deterministic});
+}
 Result<GraphPlan> choose(Libraries& libraries, const std::vector<Descriptor>& graph) {
-  const LibraryOptions& options = libraries.options();
-  return GraphPlan::choose(
-      {libraries.handles().cudnn(), nullptr}, graph,
-      {.workspace = std::max(options.workspace, options.scratch), .deterministic = options.deterministic});
+  return choose(libraries, graph, std::max(libraries.options().workspace, libraries.options().scratch));
+}
+
+// So much of all sequences that cuDNN's gradient of it has room to work in, by batch, then by heads; of all, where it
+// has none for any part, or takes none of them whatever the room.
+AttentionShape part_with_room(Libraries& libraries, const AttentionShape& all) {
+  auto fits = [&](const AttentionShape& a) { return choose(libraries, attention_gradient_graph(a)).ok(); };
+  if (fits(all) || !choose(libraries, attention_gradient_graph(all), std::numeric_limits<std::int64_t>::max()).ok())
+    return all;
+  AttentionShape part = all;
+  for (std::int64_t* size : {&part.batch, &part.heads})
+    for (std::int64_t whole = *size, parts = 2; parts <= whole; ++parts) {
+      if (whole % parts != 0) continue;
+      *size = whole / parts;
+      if (fits(part)) return part;
+    }
+  return all;
 }
 
 Result<LibraryPlan> forward(Libraries& libraries, const AttentionShape& a, double scale, Staging staging) {
@@ -73,14 +90,22 @@ Result<LibraryPlan> forward(Libraries& libraries, const AttentionShape& a, doubl
   return LibraryPlan{run, fmt::format("{}, workspace {}", plan.name(), plan.workspace()), staging.scratch()};
 }
 
-// Computes the result again, with what cuDNN's gradient wants to know of it.
-Result<LibraryPlan> gradient(Libraries& libraries, const AttentionShape& a, double scale, Staging staging) {
+// Computes the result again, with what cuDNN's gradient wants to know of it; part by part, where all of it at once
+// would take too much room.
+Result<LibraryPlan> gradient(Libraries& libraries, const AttentionShape& all, double scale, Staging staging) {
+  const AttentionShape a = part_with_room(libraries, all);
   GraphPlan again = UNITY_TRY(choose(libraries, attention_graph(a, true)));
   GraphPlan plan = UNITY_TRY(choose(libraries, attention_gradient_graph(a)));
   std::int64_t workspace_bytes = std::max(again.workspace(), plan.workspace());
   bool reserves = workspace_bytes > libraries.options().workspace;
-  std::int64_t rows = a.batch * a.heads * a.s;
-  std::int64_t log_sums = aligned_bytes(rows * a.f * size_of(DType::bf16)), inner = log_sums + aligned_bytes(rows * 4);
+  const std::int64_t parts = all.batch * all.heads / (a.batch * a.heads), rows = a.batch * a.heads * a.s;
+  // Of a part: of q, k, v, dy, and of the gradients of the first three.
+  const std::int64_t of_q = rows * a.e * 2, of_k = a.batch * a.heads * a.t * a.e * 2,
+                     of_v = a.batch * a.heads * a.t * a.f * 2, of_y = rows * a.f * 2;
+  for (std::int64_t bytes : {of_q, of_k, of_v, of_y})
+    if (parts > 1 && bytes % GraphTensor{}.alignment != 0)
+      return fail("a part of {} sequences has {} bytes, which is not aligned", a.batch * a.heads, bytes);
+  std::int64_t log_sums = aligned_bytes(of_y), inner = log_sums + aligned_bytes(rows * 4);
   std::int64_t end = inner + aligned_bytes(rows * 4);
   staging.reserve(end + (reserves ? workspace_bytes : 0));
   auto run = [=, &libraries, causal = a.causal](const Call& c) {
@@ -88,17 +113,25 @@ Result<LibraryPlan> gradient(Libraries& libraries, const AttentionShape& a, doub
     Pointers data = staging.begin(c, &reserved);
     auto* held = static_cast<std::byte*>(reserved);
     void* workspace = reserves ? held + end : libraries.workspace();
-    Arguments forward(scale, causal), backward(scale, causal);
-    for (std::size_t i = 0; i < 3; ++i) forward.add(std::array{kQ, kK, kV}[i], data[i]);
-    forward.add(kY, held), forward.add(kLogSums, held + log_sums);
-    forward.run(libraries, again, workspace, c.stream);
-    for (std::size_t i = 0; i < 7; ++i) backward.add(std::array{kQ, kK, kV, kDy, kDq, kDk, kDv}[i], data[i]);
-    backward.add(kY, held), backward.add(kLogSums, held + log_sums), backward.add(kInner, held + inner);
-    backward.add_one();
-    backward.run(libraries, plan, workspace, c.stream);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      auto of_part = [&](std::size_t i) {
+        const std::int64_t bytes = std::array{of_q, of_k, of_v, of_y, of_q, of_k, of_v}[i];
+        return static_cast<std::byte*>(data[i]) + part * bytes;
+      };
+      Arguments forward(scale, causal), backward(scale, causal);
+      for (std::size_t i = 0; i < 3; ++i) forward.add(std::array{kQ, kK, kV}[i], of_part(i));
+      forward.add(kY, held), forward.add(kLogSums, held + log_sums);
+      forward.run(libraries, again, workspace, c.stream);
+      for (std::size_t i = 0; i < 7; ++i) backward.add(std::array{kQ, kK, kV, kDy, kDq, kDk, kDv}[i], of_part(i));
+      backward.add(kY, held), backward.add(kLogSums, held + log_sums), backward.add(kInner, held + inner);
+      backward.add_one();
+      backward.run(libraries, plan, workspace, c.stream);
+    }
     staging.end(c, data);
   };
-  return LibraryPlan{run, fmt::format("{} and {}, workspace {}", again.name(), plan.name(), workspace_bytes),
+  return LibraryPlan{run,
+                     fmt::format("{} and {}, workspace {}{}", again.name(), plan.name(), workspace_bytes,
+                                 parts > 1 ? fmt::format(", in {} parts", parts) : ""),
                      staging.scratch()};
 }
 
