@@ -12,8 +12,10 @@
 #include <nccl.h>
 
 #include "core/base/text.h"
-#include "runtime/cuda/alignment.h"
+#include "runtime/comm/box_run.h"
 #include "runtime/cuda/blocks.h"
+#include "runtime/cuda/collective_on_one_gpu.h"
+#include "runtime/cuda/collective_scratch.h"
 #include "runtime/cuda/end_nccl.h"
 #include "runtime/cuda/milestones.h"
 #include "runtime/cuda/nccl_check.h"
@@ -79,112 +81,37 @@ struct Collectives::Implementation {
   void end();
   std::string describe(std::size_t communication) const;
 
-  // Where each piece begins in scratch, in order; the last is the size of all.
-  std::vector<std::int64_t> pieces(const Communication& c, DType held) const {
-    std::vector<std::int64_t> begin = {0};
-    for (const Participant& p : c.participants)
-      begin.push_back(begin.back() + aligned_bytes(p.piece.elements() * size_of(held)));
-    return begin;
-  }
-  // Of the exchanges in which a participant takes part.
-  std::vector<std::int64_t> exchanged(const Communication& c, DType held, std::size_t participant) const {
-    std::vector<std::int64_t> begin = {0};
-    for (const Exchange& e : c.exchanges) {
-      const bool takes_part = e.from == static_cast<int>(participant) || e.to == static_cast<int>(participant);
-      begin.push_back(begin.back() + (takes_part ? aligned_bytes(e.box.elements() * size_of(held)) : 0));
-    }
-    return begin;
-  }
-
   static void* at(void* scratch, std::int64_t offset) { return static_cast<std::byte*>(scratch) + offset; }
+  // Where NCCL takes a box from, and where it puts it: in its buffer where it is one run there, else in `scratch`.
+  static const void* source(const LocalParticipant& p, const Box& box, void* scratch, DType held) {
+    const auto run = p.send ? run_in(p.send_box, box) : std::nullopt;
+    return run ? static_cast<const std::byte*>(p.send) + *run * size_of(held) : scratch;
+  }
+  static void* target(const LocalParticipant& p, const Box& box, void* scratch, DType held) {
+    const auto run = p.receive ? run_in(p.receive_box, box) : std::nullopt;
+    return run ? static_cast<std::byte*>(p.receive) + *run * size_of(held) : scratch;
+  }
   static void copy_out(const LocalParticipant& p, const Box& box, void* to, DType held) {
     copy_block(p.stream, {to, box, held}, {p.send, p.send_box, held}, box);
   }
   static void copy_in(const LocalParticipant& p, const Box& box, void* from, DType held) {
     if (p.receive) copy_block(p.stream, {p.receive, p.receive_box, held}, {from, box, held}, box);
   }
+  // The same, but for what NCCL takes from its buffer, or puts there.
+  static void pack_box(const LocalParticipant& p, const Box& box, void* scratch, DType held) {
+    if (source(p, box, scratch, held) == scratch) copy_out(p, box, scratch, held);
+  }
+  static void unpack_box(const LocalParticipant& p, const Box& box, void* scratch, DType held) {
+    if (target(p, box, scratch, held) == scratch) copy_in(p, box, scratch, held);
+  }
 
-  void run_on_one_gpu(const Communication& c, DType held, const std::vector<LocalParticipant>& all);
   void pack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine);
   void call_nccl(const Communication& c, Group& group, DType held, const std::vector<LocalParticipant>& mine);
   void unpack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine);
-  std::int64_t scratch_of(const Communication& c, bool one_gpu, DType held) const;
-
-  // Where piece i of an all_gather or a reduce_scatter begins in scratch: without gaps where NCCL takes equal ones in a
-  // row.
-  static bool equal_pieces(const Communication& c) {
-    return std::all_of(c.participants.begin(), c.participants.end(),
-                       [&](const Participant& p) { return p.piece.elements() == c.participants[0].piece.elements(); });
-  }
-  std::int64_t packed(const Communication& c, std::size_t piece, DType held) const {
-    return equal_pieces(c) ? static_cast<std::int64_t>(piece) * c.participants[0].piece.elements() * size_of(held)
-                           : pieces(c, held)[piece];
-  }
 };
 
-// Summands are added up in the order of the participants; every participant gets the same bits.
-void Collectives::Implementation::run_on_one_gpu(const Communication& c, DType held,
-                                                 const std::vector<LocalParticipant>& all) {
-  OnGpu on(all[0].gpu);
-  Stream stream = all[0].stream;
-  void* scratch = all[0].scratch;
-  auto sent = [&](const LocalParticipant& p) { return DeviceBlock{p.send, p.send_box, held}; };
-  auto received = [&](const LocalParticipant& p) { return DeviceBlock{p.receive, p.receive_box, held}; };
-  auto move = [&](const LocalParticipant& to, const LocalParticipant& from, const Box& box) {
-    if (to.receive && from.send && to.receive != from.send) copy_block(stream, received(to), sent(from), box);
-  };
-  // `spare`: as large as the sum, for maxima.
-  auto total = [&](const Box& box, void* sum, void* spare) {
-    bool first = true;
-    for (const LocalParticipant& p : all) {
-      if (!p.send) continue;
-      if (first) {
-        copy_block(stream, {sum, box, held}, sent(p), box);
-      } else if (c.monoid == Monoid::sum) {
-        accumulate_block(stream, {sum, box, held}, sent(p), box);
-      } else {
-        copy_block(stream, {spare, box, held}, sent(p), box);
-        combine(stream, sum, spare, box.elements(), held, c.monoid);
-      }
-      first = false;
-    }
-  };
-  auto put = [&](const LocalParticipant& to, const Box& box, void* from) {
-    if (to.receive) copy_block(stream, received(to), {from, box, held}, box);
-  };
-  switch (c.kind) {
-    case CollectiveKind::send:
-    case CollectiveKind::broadcast:
-      for (const LocalParticipant& p : all) move(p, all[0], c.participants[0].piece);
-      return;
-    case CollectiveKind::reduce:
-    case CollectiveKind::all_reduce: {
-      const Box& box = c.participants[0].piece;
-      total(box, scratch, at(scratch, aligned_bytes(box.elements() * size_of(held))));
-      for (const LocalParticipant& p : all)
-        if (c.kind == CollectiveKind::all_reduce || p.index == 0) put(p, box, scratch);
-      return;
-    }
-    case CollectiveKind::all_gather:
-      for (const LocalParticipant& from : all)
-        for (const LocalParticipant& to : all) move(to, from, c.participants[from.index].piece);
-      return;
-    case CollectiveKind::reduce_scatter: {
-      // All sums before any result: a receive buffer may be what others still add up.
-      std::vector<std::int64_t> begin = pieces(c, held);
-      for (const LocalParticipant& p : all)
-        total(c.participants[p.index].piece, at(scratch, begin[p.index]), at(scratch, begin.back()));
-      for (const LocalParticipant& p : all) put(p, c.participants[p.index].piece, at(scratch, begin[p.index]));
-      return;
-    }
-    case CollectiveKind::all_to_all:
-      for (const Exchange& e : c.exchanges)
-        move(all[static_cast<std::size_t>(e.to)], all[static_cast<std::size_t>(e.from)], e.box);
-      return;
-  }
-}
-
-// Everything that does not lie in one run goes through scratch.
+// Everything that does not lie in one run goes through scratch, and so do all pieces of gathers and scatters, which lie
+// side by side there.
 void Collectives::Implementation::pack(const Communication& c, DType held, const std::vector<LocalParticipant>& mine) {
   for (const LocalParticipant& p : mine) {
     OnGpu on(p.gpu);
@@ -193,12 +120,12 @@ void Collectives::Implementation::pack(const Communication& c, DType held, const
     switch (c.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
-        if (p.index == 0) copy_out(p, box, p.scratch, held);
+        if (p.index == 0) pack_box(p, box, p.scratch, held);
         break;
       case CollectiveKind::reduce:
       case CollectiveKind::all_reduce:
         if (p.send) {
-          copy_out(p, box, p.scratch, held);
+          pack_box(p, box, p.scratch, held);
         } else {  // a root without a summand of its own
           UNITY_CHECK(c.monoid == Monoid::sum, "{} of {}: no summand of the root", to_string(c.kind), c.name);
           UNITY_CUDA_CHECK(
@@ -214,8 +141,12 @@ void Collectives::Implementation::pack(const Communication& c, DType held, const
         break;
       case CollectiveKind::all_to_all:
         for (std::size_t e = 0; e < c.exchanges.size(); ++e)
-          if (static_cast<std::size_t>(c.exchanges[e].from) == p.index)
-            copy_out(p, c.exchanges[e].box, at(p.scratch, exchange[e]), held);
+          if (const Exchange& x = c.exchanges[e]; static_cast<std::size_t>(x.from) == p.index) {
+            if (x.from == x.to)
+              copy_out(p, x.box, at(p.scratch, exchange[e]), held);
+            else
+              pack_box(p, x.box, at(p.scratch, exchange[e]), held);
+          }
         break;
     }
   }
@@ -231,18 +162,25 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
     const std::vector<std::int64_t> exchange = exchanged(c, held, p.index);
     const Box& box = c.participants[p.index].piece;
     ncclComm_t comm = group.members.at(rank_of(p.index)).communicator;
+    const bool whole = c.kind == CollectiveKind::send || c.kind == CollectiveKind::broadcast ||
+                       c.kind == CollectiveKind::reduce || c.kind == CollectiveKind::all_reduce;  // one box for all
+    const void* from = whole ? source(p, box, p.scratch, held) : nullptr;
+    void* to = whole ? target(p, box, p.scratch, held) : nullptr;
     switch (c.kind) {
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
-        UNITY_NCCL_CHECK(ncclBroadcast(p.scratch, p.scratch, elements_of(box), type, rank_of(0), comm, p.stream));
+        if (p.index != 0)
+          from = to;
+        else if (!p.receive)  // in place, rather than to scratch as well
+          to = const_cast<void*>(from);
+        UNITY_NCCL_CHECK(ncclBroadcast(from, to, elements_of(box), type, rank_of(0), comm, p.stream));
         break;
       case CollectiveKind::reduce:
-        UNITY_NCCL_CHECK(ncclReduce(p.scratch, p.scratch, elements_of(box), type, nccl_operation(c.monoid), rank_of(0),
-                                    comm, p.stream));
+        UNITY_NCCL_CHECK(
+            ncclReduce(from, to, elements_of(box), type, nccl_operation(c.monoid), rank_of(0), comm, p.stream));
         break;
       case CollectiveKind::all_reduce:
-        UNITY_NCCL_CHECK(
-            ncclAllReduce(p.scratch, p.scratch, elements_of(box), type, nccl_operation(c.monoid), comm, p.stream));
+        UNITY_NCCL_CHECK(ncclAllReduce(from, to, elements_of(box), type, nccl_operation(c.monoid), comm, p.stream));
         break;
       case CollectiveKind::all_gather:
         if (equal)
@@ -270,10 +208,15 @@ void Collectives::Implementation::call_nccl(const Communication& c, Group& group
         for (std::size_t e = 0; e < c.exchanges.size(); ++e) {
           const Exchange& x = c.exchanges[e];
           void* place = at(p.scratch, exchange[e]);
-          bool from = static_cast<std::size_t>(x.from) == p.index, to = static_cast<std::size_t>(x.to) == p.index;
+          bool sends = static_cast<std::size_t>(x.from) == p.index,
+               receives = static_cast<std::size_t>(x.to) == p.index;
           auto other = [&](int participant) { return rank_of(static_cast<std::size_t>(participant)); };
-          if (from && !to) UNITY_NCCL_CHECK(ncclSend(place, elements_of(x.box), type, other(x.to), comm, p.stream));
-          if (to && !from) UNITY_NCCL_CHECK(ncclRecv(place, elements_of(x.box), type, other(x.from), comm, p.stream));
+          if (sends && !receives)
+            UNITY_NCCL_CHECK(
+                ncclSend(source(p, x.box, place, held), elements_of(x.box), type, other(x.to), comm, p.stream));
+          if (receives && !sends)
+            UNITY_NCCL_CHECK(
+                ncclRecv(target(p, x.box, place, held), elements_of(x.box), type, other(x.from), comm, p.stream));
         }
         break;
     }
@@ -288,12 +231,12 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
     const Box& box = c.participants[p.index].piece;
     switch (c.kind) {
       case CollectiveKind::reduce:
-        if (p.index == 0) copy_in(p, box, p.scratch, held);
+        if (p.index == 0) unpack_box(p, box, p.scratch, held);
         break;
       case CollectiveKind::send:
       case CollectiveKind::broadcast:
       case CollectiveKind::all_reduce:
-        copy_in(p, box, p.scratch, held);
+        unpack_box(p, box, p.scratch, held);
         break;
       case CollectiveKind::all_gather:
         for (std::size_t i = 0; i < c.participants.size(); ++i)
@@ -304,8 +247,12 @@ void Collectives::Implementation::unpack(const Communication& c, DType held,
         break;
       case CollectiveKind::all_to_all:
         for (std::size_t e = 0; e < c.exchanges.size(); ++e)
-          if (static_cast<std::size_t>(c.exchanges[e].to) == p.index)
-            copy_in(p, c.exchanges[e].box, at(p.scratch, exchange[e]), held);
+          if (const Exchange& x = c.exchanges[e]; static_cast<std::size_t>(x.to) == p.index) {
+            if (x.from == x.to)
+              copy_in(p, x.box, at(p.scratch, exchange[e]), held);
+            else
+              unpack_box(p, x.box, at(p.scratch, exchange[e]), held);
+          }
         break;
     }
   }
@@ -510,37 +457,10 @@ bool Collectives::on_one_gpu(std::size_t communication) const { return implement
 
 bool Collectives::graphs_may_hang() const { return implementation_->several_gpus; }
 
-std::int64_t Collectives::Implementation::scratch_of(const Communication& c, bool one_gpu, DType held) const {
-  if (one_gpu) {
-    std::int64_t copies = c.monoid == Monoid::sum ? 1 : 2;
-    switch (c.kind) {
-      case CollectiveKind::reduce:
-      case CollectiveKind::all_reduce:
-        return copies * aligned_bytes(c.participants[0].piece.elements() * size_of(held));
-      case CollectiveKind::reduce_scatter:
-        return copies * pieces(c, held).back();
-      default:
-        return 0;
-    }
-  }
-  switch (c.kind) {
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-      return pieces(c, held).back();
-    case CollectiveKind::all_to_all: {
-      std::int64_t most = 0;
-      for (std::size_t i = 0; i < c.participants.size(); ++i) most = std::max(most, exchanged(c, held, i).back());
-      return most;
-    }
-    default:
-      return aligned_bytes(c.participants[0].piece.elements() * size_of(held));
-  }
-}
-
 std::int64_t Collectives::scratch_bytes(std::size_t communication, DType held) const {
   std::int64_t sum = 0;
   for (const Communication& part : implementation_->parts[communication])
-    sum += implementation_->scratch_of(part, on_one_gpu(communication), held);
+    sum += scratch_of(part, on_one_gpu(communication), held);
   return sum;
 }
 
@@ -551,10 +471,10 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
   UNITY_CHECK(on_one_gpu(communication) || !m.aborted, "NCCL was ended before {}", m.describe(communication));
   for (std::size_t k = 0; k < parts.size(); ++k) {
     for (LocalParticipant& p : parts[k]) p.scratch = Implementation::at(p.scratch, begin);
-    begin += m.scratch_of(all[k], on_one_gpu(communication), held);
+    begin += scratch_of(all[k], on_one_gpu(communication), held);
   }
   if (on_one_gpu(communication)) {
-    for (std::size_t k = 0; k < parts.size(); ++k) m.run_on_one_gpu(all[k], held, parts[k]);
+    for (std::size_t k = 0; k < parts.size(); ++k) run_on_one_gpu(all[k], held, parts[k]);
     return;
   }
   for (const LocalParticipant& p : parts[0])

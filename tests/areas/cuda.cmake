@@ -33,11 +33,12 @@ if(NOT UNITY_SANITIZE)
 endif()
 # The backend itself, on CUDA and its libraries played on the host: several GPUs, several processes and their failures.
 if(UNITY_CUDA_FOUND)
-  set(CUDA_BACKEND backend prepare join image_layout collective end_nccl milestones resources devices share_gpus ways)
+  set(CUDA_BACKEND backend prepare join image_layout collective collective_on_one_gpu end_nccl milestones resources
+    devices share_gpus ways)
   list(TRANSFORM CUDA_BACKEND REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/runtime/cuda/\\1.cpp")
   file(GLOB CUDA_LIBRARY CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/library/*.cpp)
-  add_library(fake_cuda MODULE support/fake_cuda.cpp support/fake_cublas.cpp support/fake_cudnn.cpp support/fake_attention.cpp
-    support/fake_nccl.cpp ${CUDA_BACKEND}
+  add_library(fake_cuda MODULE support/fake_cuda.cpp support/fake_cublas.cpp support/fake_cudnn.cpp
+    support/fake_attention.cpp support/fake_nccl.cpp ${CUDA_BACKEND}
     ${CUDA_LIBRARY} ${CMAKE_SOURCE_DIR}/runtime/comm/processes.cpp
     ${CMAKE_SOURCE_DIR}/runtime/held_types.cpp)
   set_target_properties(fake_cuda PROPERTIES PREFIX "" OUTPUT_NAME libunity_cuda
