@@ -377,8 +377,8 @@ def unity_step(check, what, options, precision, steps, name, variables=None):
     said = json_of(child)
     if not said:
         return CUT_SHORT if child.timed_out and check.left() < 1 else {"error": child.complaint()}
-    return {"iteration_seconds": said["iteration_seconds"], "losses": [said["losses"][0], said["losses"][-1]],
-            "memory_bytes": max(said["memory_bytes"]), "optimizer": said["optimizer"], "wall_seconds": round(child.seconds, 1)}
+    return {"iteration_seconds": said["iteration_seconds"], "feed_seconds": said.get("feed_seconds"),
+            "losses": [said["losses"][0], said["losses"][-1]], "memory_bytes": max(said["memory_bytes"]), "optimizer": said["optimizer"], "wall_seconds": round(child.seconds, 1)}
 
 
 def read_lines(child):
