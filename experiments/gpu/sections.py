@@ -378,7 +378,8 @@ def unity_step(check, what, options, precision, steps, name, variables=None):
     if not said:
         return CUT_SHORT if child.timed_out and check.left() < 1 else {"error": child.complaint()}
     return {"iteration_seconds": said["iteration_seconds"], "feed_seconds": said.get("feed_seconds"),
-            "losses": [said["losses"][0], said["losses"][-1]], "memory_bytes": max(said["memory_bytes"]), "optimizer": said["optimizer"], "wall_seconds": round(child.seconds, 1)}
+            "losses": [said["losses"][0], said["losses"][-1]], "memory_bytes": max(said["memory_bytes"]),
+            "optimizer": said["optimizer"], "wall_seconds": round(child.seconds, 1)}
 
 
 def read_lines(child):
