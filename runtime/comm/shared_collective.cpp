@@ -175,6 +175,7 @@ void SharedCollective::add_up(std::byte* sum, const std::vector<const std::byte*
 void SharedCollective::add_in_turn(std::byte* sum, std::span<const std::byte* const> summands,
                                    std::int64_t elements) const {
   auto bytes = static_cast<std::size_t>(elements * size_of(dtype_));
+  if (bytes == 0) return;
   std::memcpy(sum, summands[0], bytes);
   const bool own_first =
       c_.kind == CollectiveKind::all_reduce || c_.algorithm.name == CollectiveAlgorithm::hierarchical;

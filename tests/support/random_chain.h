@@ -1,7 +1,8 @@
 // Chains (core/ops/chain.h) of random operators, with random data.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <random>
 #include <vector>
@@ -23,7 +24,7 @@ struct RandomChain {
     copy.chain = std::make_unique<Chain>(chain->steps(), chain->inputs());
     copy.operands = operands, copy.memory = memory;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (i >= chain->inputs()) std::memset(copy.memory[i].data(), 0x7f, copy.memory[i].size());
+      if (i >= chain->inputs()) std::fill(copy.memory[i].begin(), copy.memory[i].end(), std::byte{0x7f});
       copy.operands[i].data = copy.memory[i].data();
     }
     return copy;
