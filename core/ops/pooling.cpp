@@ -72,10 +72,6 @@ Dims logical_index(const Operand& y, std::int64_t o) {
   return at;
 }
 
-}  // namespace
-
-namespace {
-
 // Whether the window that begins at this position has an element of the image.
 bool has_element(const Window& w, std::int64_t input, std::int64_t begin) {
   const std::int64_t first = begin >= 0 ? 0 : (-begin + w.dilation - 1) / w.dilation;  // that is not before it

@@ -25,12 +25,13 @@ struct OptimizerSpec {
 // "sgd 0.01 momentum=0.9 nesterov weight_decay=1e-4", "adamw 1e-3 beta1=0.9 beta2=0.999 epsilon=1e-8". Without a
 // learning rate: sgd 0.01, adam and adamw 0.001; without weight_decay: adamw 0.01. InputError names what was found.
 OptimizerSpec parse_optimizer(std::string_view text);
-// The name of a tensor that it keeps for a weight, from 0 on.
+// Reads back as the same spec.
+std::string to_text(const OptimizerSpec& optimizer);
+
+// The name of a tensor that an optimizer keeps for a weight, from 0 on.
 inline std::string optimizer_state(const std::string& weight, int number) {
   return weight + ".state" + std::to_string(number);
 }
-// Reads back as the same spec.
-std::string to_text(const OptimizerSpec& optimizer);
 
 // InputError (begins with `subject`) on an unknown name or numbers out of range.
 void check_optimizer(const OptimizerSpec& optimizer, std::string_view subject);

@@ -81,7 +81,6 @@ struct Collectives::Implementation {
   void end();
   std::string describe(std::size_t communication) const;
 
-  static void* at(void* scratch, std::int64_t offset) { return static_cast<std::byte*>(scratch) + offset; }
   // Where NCCL takes a box from, and where it puts it: in its buffer where it is one run there, else in `scratch`.
   static const void* source(const LocalParticipant& p, const Box& box, void* scratch, DType held) {
     const auto run = p.send ? run_in(p.send_box, box) : std::nullopt;
@@ -470,7 +469,7 @@ void Collectives::run(std::size_t communication, DType held, std::vector<std::ve
   std::int64_t begin = 0;
   UNITY_CHECK(on_one_gpu(communication) || !m.aborted, "NCCL was ended before {}", m.describe(communication));
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    for (LocalParticipant& p : parts[k]) p.scratch = Implementation::at(p.scratch, begin);
+    for (LocalParticipant& p : parts[k]) p.scratch = at(p.scratch, begin);
     begin += scratch_of(all[k], on_one_gpu(communication), held);
   }
   if (on_one_gpu(communication)) {

@@ -5,11 +5,6 @@
 #include "runtime/cuda/resources.h"
 
 namespace unity::cuda {
-namespace {
-
-void* offset(void* scratch, std::int64_t bytes) { return static_cast<std::byte*>(scratch) + bytes; }
-
-}  // namespace
 
 // Summands are added up in the order of the participants; every participant gets the same bits.
 void run_on_one_gpu(const Communication& c, DType held, const std::vector<LocalParticipant>& all) {
@@ -48,7 +43,7 @@ void run_on_one_gpu(const Communication& c, DType held, const std::vector<LocalP
     case CollectiveKind::reduce:
     case CollectiveKind::all_reduce: {
       const Box& box = c.participants[0].piece;
-      total(box, scratch, offset(scratch, aligned_bytes(box.elements() * size_of(held))));
+      total(box, scratch, at(scratch, aligned_bytes(box.elements() * size_of(held))));
       for (const LocalParticipant& p : all)
         if (c.kind == CollectiveKind::all_reduce || p.index == 0) put(p, box, scratch);
       return;
@@ -61,8 +56,8 @@ void run_on_one_gpu(const Communication& c, DType held, const std::vector<LocalP
       // All sums before any result: a receive buffer may be what others still add up.
       std::vector<std::int64_t> begin = pieces(c, held);
       for (const LocalParticipant& p : all)
-        total(c.participants[p.index].piece, offset(scratch, begin[p.index]), offset(scratch, begin.back()));
-      for (const LocalParticipant& p : all) put(p, c.participants[p.index].piece, offset(scratch, begin[p.index]));
+        total(c.participants[p.index].piece, at(scratch, begin[p.index]), at(scratch, begin.back()));
+      for (const LocalParticipant& p : all) put(p, c.participants[p.index].piece, at(scratch, begin[p.index]));
       return;
     }
     case CollectiveKind::all_to_all:

@@ -10,6 +10,8 @@
 
 namespace unity::cuda {
 
+inline void* at(void* scratch, std::int64_t bytes) { return static_cast<std::byte*>(scratch) + bytes; }
+
 // Where each piece begins in scratch, in order; the last is the size of all.
 inline std::vector<std::int64_t> pieces(const Communication& c, DType held) {
   std::vector<std::int64_t> begin = {0};
